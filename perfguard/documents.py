@@ -1,0 +1,113 @@
+"""JSON documents perfguard keeps: found schemas, checked reading, atomic writing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from perfguard.errors import StoreError
+
+_SHIPPED = Path(__file__).resolve().parent / "_schemas"
+_CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
+
+#: The number every document of perfguard's own carries; a newer one is refused, never guessed at.
+FORMAT = 1
+
+
+def schemas_directory() -> Path:
+    """Return where the schemas lie: inside the wheel, or at the top of a checkout (editable install)."""
+    for place in (_SHIPPED, _CHECKOUT):
+        if place.is_dir():
+            return place
+    raise StoreError(f"perfguard's schemas are missing from {_SHIPPED}; run: pip install --force-reinstall perfguard")
+
+
+@cache
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema `<name>.schema.json`; raises `StoreError` when there is none of that name."""
+    for folder in ("", "artifacts"):
+        path = schemas_directory() / folder / f"{name}.schema.json"
+        if path.is_file():
+            loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return loaded
+    raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
+
+
+def violations(document: object, schema_name: str) -> list[str]:
+    """Return jsonschema's messages for `document`, each with its JSON path, worst nesting last."""
+    from jsonschema import Draft202012Validator
+
+    errors = sorted(Draft202012Validator(schema(schema_name)).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    return [f"{error.json_path} {error.message}" for error in errors]
+
+
+def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any]:
+    """Read a document of perfguard's own and check it against its schema.
+
+    `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
+    is not JSON, is of a newer format, or breaks the schema.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is damaged: {error}. {remedy}") from error
+    if isinstance(document, dict) and isinstance(found := document.get("format"), int) and found > FORMAT:
+        raise StoreError(
+            f"{path} has format {found}, and this perfguard reads up to {FORMAT}: it was written by a newer one. "
+            "Run: pip install --upgrade perfguard"
+        )
+    if broken := violations(document, schema_name):
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise StoreError(f"{path} is damaged: {broken[0]}{more}. {remedy}")
+    assert isinstance(document, dict)
+    return document
+
+
+def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
+    """Return sorted, indented JSON; the items of the list `lines_of` are kept one a line, so that diffs read well."""
+    if lines_of is None:
+        return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    items = [json.dumps(i, sort_keys=True, ensure_ascii=False, allow_nan=False) for i in document[lines_of]]
+    marker = "\0items\0"
+    text = dumps({**document, lines_of: marker})
+    body = "[\n    " + ",\n    ".join(items) + "\n  ]" if items else "[]"
+    return text.replace(json.dumps(marker), body)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a temporary neighbour and rename it, so that a reader, a crash or a full disk never sees half a file.
+
+    Raises `StoreError`; what was at `path` before is then untouched.
+    """
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}; what was there before is kept. "
+            "Free the disk or mend the permissions, then run the same command again."
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):  # gone already when the rename succeeded
+                os.unlink(temporary)
+
+
+def _umask() -> int:
+    current = os.umask(0o022)
+    os.umask(current)
+    return current

@@ -1,0 +1,187 @@
+"""A recording: one profiled run as it lies on disk, and the facts that came with it.
+
+A recording is a directory with `recording.json`, `steps.json` and `profiler/` (what the profiler wrote, untouched).
+A foreign directory has only what the profiler wrote; it is a recording without facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.window import Phase, StepWindow
+
+RECORDING_FILE = "recording.json"
+STEPS_FILE = "steps.json"
+PROFILER_DIRECTORY = "profiler"
+
+_REMEDY = "Record it again, or delete this file to judge the directory by what it holds."
+
+
+class Ending(Enum):
+    """How a capture ended."""
+
+    COMPLETE = "complete"
+    STEP_RAISED = "step-raised"
+    LOADER_ENDED = "loader-ended"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What must be equal for two recordings to be compared at all."""
+
+    workload: str
+    backend: str
+    device: str
+    mode: str
+    world_size: int
+    threads: int
+    window: StepWindow
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """Name what differs, as `key: other → self`; the workload's name is not compared."""
+        mine, theirs = self.as_dict(), other.as_dict()
+        return [f"{key}: {theirs[key]} → {mine[key]}" for key in mine if key != "workload" and mine[key] != theirs[key]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as recordings and baselines keep it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Fingerprint:
+        """Invert `as_dict`."""
+        return cls(**{**plain, "window": StepWindow(**plain["window"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What may differ between comparable recordings, and is shown: versions and the machine (never a clock)."""
+
+    python: str
+    platform: str
+    packages: dict[str, str]
+    cpu_model: str
+    cpu_count: int
+    device_name: str
+
+    @property
+    def machine(self) -> tuple[str, int, str]:
+        """The identity that decides whether times are comparable: CPU model, cores, device."""
+        return self.cpu_model, self.cpu_count, self.device_name
+
+    def differences(self, other: Environment) -> list[str]:
+        """Name what differs, as `key: other → self`."""
+        mine, theirs = self._flat(), other._flat()
+        return [
+            f"{key}: {theirs.get(key, '-')} → {mine.get(key, '-')}"
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        ]
+
+    def _flat(self) -> dict[str, Any]:
+        plain = asdict(self)
+        return {**plain.pop("packages"), **plain}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as recordings and baselines keep it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Environment:
+        """Invert `as_dict`."""
+        return cls(**plain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a capture.
+
+    `start_ns` is UNIX time in nanoseconds (it joins with the profiler's timestamps), `wall_ns` and `thread_cpu_ns` are
+    durations; the last is the CPU time of the thread that drove the step, not of the framework's own threads.
+    """
+
+    index: int
+    phase: Phase
+    cycle: int
+    start_ns: int
+    wall_ns: int
+    thread_cpu_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        """UNIX time at which the step had ended and the device was synchronised."""
+        return self.start_ns + self.wall_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One profiled run: where it lies, and what is known of it (all None or empty for a foreign directory)."""
+
+    directory: Path
+    fingerprint: Fingerprint | None = None
+    environment: Environment | None = None
+    steps: tuple[Step, ...] = ()
+    ending: Ending | None = None
+    reason: str = ""
+    rank: int | None = None
+    timed_steps: int | None = None
+    #: What the profiler was asked to record, by condition name of the layouts: {"memory": True, ...}.
+    conditions: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def profiler_directory(self) -> Path:
+        """Where the profiler's own files lie."""
+        inside = self.directory / PROFILER_DIRECTORY
+        return inside if self.fingerprint is not None and inside.is_dir() else self.directory
+
+    @property
+    def window(self) -> StepWindow | None:
+        """The window asked for, where known."""
+        return self.fingerprint.window if self.fingerprint else None
+
+    def steps_of(self, phase: Phase, *, cycle: int | None = None) -> tuple[Step, ...]:
+        """Return the steps of one phase, of one cycle where given."""
+        return tuple(s for s in self.steps if s.phase is phase and (cycle is None or s.cycle == cycle))
+
+
+def write_recording(recording: Recording) -> None:
+    """Write `recording.json` and `steps.json` beside the profiler's output. Raises `StoreError`."""
+    if recording.fingerprint is None or recording.environment is None or recording.ending is None:
+        raise ValueError("a foreign directory has no facts to write")
+    facts = {
+        "format": FORMAT,
+        "fingerprint": recording.fingerprint.as_dict(),
+        "environment": recording.environment.as_dict(),
+        "ending": recording.ending.value,
+        "reason": recording.reason,
+        "rank": recording.rank,
+        "timed_steps": recording.timed_steps,
+        "conditions": recording.conditions,
+    }
+    steps = {"format": FORMAT, "steps": [{**asdict(step), "phase": step.phase.value} for step in recording.steps]}
+    write_atomically(recording.directory / RECORDING_FILE, dumps(facts))
+    write_atomically(recording.directory / STEPS_FILE, dumps(steps, lines_of="steps"))
+
+
+def read_recording(directory: Path) -> Recording:
+    """Read a recording, or take a foreign directory as it is. Raises `StoreError` for damaged facts."""
+    facts_path = directory / RECORDING_FILE
+    if not facts_path.is_file():
+        return Recording(directory=directory)
+    facts = read_document(facts_path, "recording", remedy=_REMEDY)
+    steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]
+    return Recording(
+        directory=directory,
+        fingerprint=Fingerprint.from_dict(facts["fingerprint"]),
+        environment=Environment.from_dict(facts["environment"]),
+        steps=tuple(Step(**{**step, "phase": Phase(step["phase"])}) for step in steps),
+        ending=Ending(facts["ending"]),
+        reason=facts["reason"],
+        rank=facts["rank"],
+        timed_steps=facts["timed_steps"],
+        conditions=facts["conditions"],
+    )

@@ -1,0 +1,99 @@
+"""The step window: which steps are settled, waited for, warmed up and profiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+
+from perfguard.errors import UsageError
+
+
+class Phase(Enum):
+    """What a step of a capture is for, in the order in which the phases run."""
+
+    SETTLE = "settle"
+    TIMED = "timed"
+    WAIT = "wait"
+    WARMUP = "warmup"
+    ACTIVE = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class StepWindow:
+    """Which steps are profiled, in the words of torch's and MindSpore's `schedule()`.
+
+    `skip_first` steps settle unprofiled, then the profiler runs `wait`, `warmup` and `active` steps, `repeat` times.
+    Only `active` steps are recorded. Raises `UsageError` for anything that is not a window.
+    """
+
+    skip_first: int = 2
+    wait: int = 0
+    warmup: int = 1
+    active: int = 5
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            least = 1 if field.name in ("active", "repeat") else 0
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(
+                    f"StepWindow({field.name}={value!r}) is not a window: {field.name} must be an integer of at "
+                    f"least {least}."
+                )
+
+    @classmethod
+    def from_start_stop(cls, start_step: int, stop_step: int) -> StepWindow:
+        """Build the window of MindSpore callbacks and MindFormers: first step is 1, `stop_step` is included.
+
+        Source: MindSpore `Callback.cur_step_num`; MindFormers `profile_start_step`, `profile_stop_step`.
+        """
+        if start_step < 1 or stop_step < start_step:
+            raise UsageError(
+                f"start_step={start_step}, stop_step={stop_step} is not a window: steps count from 1 and the stop "
+                "step is included, so 1 <= start_step <= stop_step."
+            )
+        return cls(skip_first=start_step - 1, wait=0, warmup=0, active=stop_step - start_step + 1)
+
+    @classmethod
+    def from_start_end(cls, start_step: int, end_step: int) -> StepWindow:
+        """Build the window of MindSpeed-MM's tools.json: first step is 0, `end_step` is left out.
+
+        Source: mindspeed_mm/tools/profiler.py, `active = end_step - start_step, skip_first = start_step`.
+        """
+        if start_step < 0 or end_step <= start_step:
+            raise UsageError(
+                f"start_step={start_step}, end_step={end_step} is not a window: steps count from 0 and the end "
+                "step is left out, so 0 <= start_step < end_step."
+            )
+        return cls(skip_first=start_step, wait=0, warmup=0, active=end_step - start_step)
+
+    @property
+    def steps_per_cycle(self) -> int:
+        """Profiler steps of one cycle."""
+        return self.wait + self.warmup + self.active
+
+    @property
+    def profiler_steps(self) -> int:
+        """Steps that run while the profiler exists, over all cycles."""
+        return self.steps_per_cycle * self.repeat
+
+    def profiler_phases(self) -> Iterator[tuple[Phase, int]]:
+        """Yield (phase, cycle) of every profiler step, in order."""
+        for cycle in range(self.repeat):
+            for phase, count in ((Phase.WAIT, self.wait), (Phase.WARMUP, self.warmup), (Phase.ACTIVE, self.active)):
+                for _ in range(count):
+                    yield phase, cycle
+
+    def phases(self, timed_steps: int) -> Iterator[tuple[Phase, int]]:
+        """Yield (phase, cycle) of every step of a whole capture: settle, timed, then the profiler's."""
+        for _ in range(self.skip_first):
+            yield Phase.SETTLE, 0
+        for _ in range(timed_steps):
+            yield Phase.TIMED, 0
+        yield from self.profiler_phases()
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain form, as recordings and baselines keep it."""
+        return asdict(self)
