@@ -1,0 +1,73 @@
+"""Invariants: what must hold across files and steps, one small function each.
+
+What goes in: a `Cycle` whose artifacts have passed their schemas. What comes out: findings. To add one: a function with
+`@invariant(layouts=..., needs=...)` in a module of this package, with its tolerance and source in the docstring; nothing
+else has to be touched. A function runs only where all the slots it needs could be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from perfguard.findings import Finding
+
+if TYPE_CHECKING:
+    from perfguard.contract.inspection import Cycle
+    from perfguard.recording import Recording
+
+CycleCheck = Callable[["Cycle"], Iterator[Finding]]
+RecordingCheck = Callable[["Recording", tuple["Cycle", ...]], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """One check of a cycle, the layouts it is for, and the slots it needs."""
+
+    name: str
+    check: CycleCheck
+    layouts: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+INVARIANTS: dict[str, Invariant] = {}
+RECORDING_INVARIANTS: dict[str, RecordingCheck] = {}
+_MODULES = ("integrity", "mindspore_cpu", "whole_recording")
+
+
+def invariant(*, layouts: tuple[str, ...], needs: tuple[str, ...] = ()) -> Callable[[CycleCheck], CycleCheck]:
+    """Register a check of one cycle."""
+
+    def register(check: CycleCheck) -> CycleCheck:
+        INVARIANTS[check.__name__] = Invariant(name=check.__name__, check=check, layouts=layouts, needs=needs)
+        return check
+
+    return register
+
+
+def recording_invariant(check: RecordingCheck) -> RecordingCheck:
+    """Register a check of a whole recording."""
+    RECORDING_INVARIANTS[check.__name__] = check
+    return check
+
+
+def check_cycle(cycle: Cycle) -> Iterator[Finding]:
+    """Run every invariant of the cycle's layout whose slots could be read."""
+    _load()
+    for one in INVARIANTS.values():
+        if cycle.layout.id in one.layouts and all(slot in cycle.artifacts for slot in one.needs):
+            yield from one.check(cycle)
+
+
+def check_recording(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """Run every invariant of a whole recording."""
+    _load()
+    for check in RECORDING_INVARIANTS.values():
+        yield from check(recording, cycles)
+
+
+def _load() -> None:
+    for module in _MODULES:
+        import_module(f"perfguard.contract.invariants.{module}")

@@ -1,0 +1,188 @@
+"""Capture integrity: did the profiler record the window it was asked for, the same in every step?
+
+Profilers lose data silently: MindSpore 2.10 in graph mode leaks the tail of the step before the window when nobody
+synchronises, torch has dropped kernels at session start (pytorch#192021), torch_npu returned 8 of 10 steps
+(Ascend/pytorch#167). Each shows in the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.contract.invariants import invariant
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    from perfguard.contract.executions import Executions
+    from perfguard.contract.inspection import Cycle
+
+_ALL = ("ms-2.5+cpu", "pt-torch")
+#: How many operators one finding names before it counts the rest.
+_NAMED = 8
+
+
+@invariant(layouts=_ALL)
+def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
+    """A profiled window holds at least one operator."""
+    if cycle.executions is not None and cycle.executions.frame.is_empty():
+        yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output holds no operator at all")
+
+
+@invariant(layouts=_ALL)
+def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
+    """No execution has start 0 and duration 0: the profiler never filled it in."""
+    import polars as pl
+
+    if cycle.executions is None:
+        return
+    empty = cycle.executions.frame.filter((pl.col("start_ns") == 0) & (pl.col("duration_ns") == 0))
+    if empty.height:
+        yield Finding(
+            code=Code.C104,
+            place=cycle.place.name,
+            message=f"{empty.height} executions begin at 0 and last 0: {_names(Counter(empty['name'].to_list()))}",
+        )
+
+
+@invariant(layouts=_ALL)
+def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
+    """Steps asked = steps found, and nothing lies outside them.
+
+    Steps are found by torch's ProfilerStep annotations, or by the edges perfguard itself took around each step.
+    """
+    executions = cycle.executions
+    if executions is None or executions.frame.is_empty():
+        return
+    numbers = executions.step_numbers
+    if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
+        yield Finding(
+            code=Code.C101, place=cycle.place.name, message=f"the profiler's steps are numbered {list(numbers)}, not in a row"
+        )
+    asked = cycle.asked.active
+    if cycle.layout.id == "pt-torch" and asked is not None and len(executions.edges_ns) != asked:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{asked} steps were asked for, the trace marks {len(executions.edges_ns)}",
+        )
+    if not executions.by_step:
+        return
+    present = set(executions.frame["step"].drop_nulls().to_list())
+    if absent := sorted(set(range(len(executions.edges_ns))) - present):
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{asked or len(executions.edges_ns)} steps were asked for, but no operator ran in step "
+            f"{', '.join(str(step + 1) for step in absent)} of the window: the profiler lost it",
+        )
+    outside = executions.frame.filter(executions.frame["step"].is_null())
+    if outside.height:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{outside.height} executions lie outside every step of the window, a neighbouring step leaked in: "
+            f"{_names(Counter(outside['name'].to_list()))}",
+        )
+
+
+@invariant(layouts=_ALL)
+def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
+    """The operator census (how often each ran) is the same in every step of the window."""
+    executions = cycle.executions
+    if executions is None or not executions.by_step or len(executions.edges_ns) < 2:
+        return
+    census = step_census(executions)
+    present = [step for step in census if census[step]]
+    if len(present) < 2:
+        return
+    usual = Counter(tuple(sorted(census[step].items())) for step in present).most_common(1)[0][0]
+    for step in present:
+        if differing := _difference(census[step], Counter(dict(usual))):
+            yield Finding(
+                code=Code.C102,
+                place=cycle.place.name,
+                message=f"step {step + 1} of the window ran other operators than the rest: {differing}",
+            )
+
+
+@invariant(layouts=("ms-2.5+cpu",), needs=("cpu_op_detail_info", "cpu_op_execute_timestamp"))
+def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
+    """Where nobody wrote down the steps: every operator ran a multiple of the window's steps.
+
+    MindSpore 2.10 in graph mode starts the profiler without waiting for the step under way; the operators of its tail
+    are then counted once more, at the head of the window (3 of 24 runs without a synchronise). Operators that ran
+    N+1 times with the surplus before everything else, or N-1 times at the end, prove it; other surpluses are only
+    remarkable, since a model may run an operator in some steps only.
+    """
+    executions = cycle.executions
+    if executions is None or executions.by_step or executions.steps is None:
+        return
+    steps = executions.steps
+    counts = Counter(executions.frame["name"].to_list())
+    odd = {name: count for name, count in counts.items() if count % steps}
+    if not odd:
+        return
+    named = _names(Counter(odd))
+    if _surplus_at_an_edge(executions, odd, steps):
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"the window has {steps} steps, but these operators were counted otherwise, with the surplus at its "
+            f"edge, so a neighbouring step leaked in: {named}",
+        )
+    else:
+        yield Finding(
+            code=Code.C102,
+            severity=Severity.WARNING,
+            place=cycle.place.name,
+            message=f"most operators ran a multiple of {steps} times, these did not: {named}",
+        )
+
+
+def step_census(executions: Executions) -> dict[int, Counter[str]]:
+    """Return how often each operator ran in each step."""
+    census: dict[int, Counter[str]] = {step: Counter() for step in range(len(executions.edges_ns))}
+    counted = executions.frame.drop_nulls("step").group_by("step", "name").len()
+    for step, name, count in counted.iter_rows():
+        census[step][name] = count
+    return census
+
+
+def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
+    """Whether a neighbouring step's part at one end of the window explains every odd count.
+
+    A surplus of one execution that precedes (follows) everything else is the tail (head) of a neighbouring step; a lack
+    of one, where the others went on later (began earlier), is a step cut off at the end (at the head).
+    """
+    names: list[str] = executions.frame["name"].to_list()
+    last = {name: index for index, name in enumerate(names)}
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
+    others = last.keys() - odd.keys()
+    if not others:
+        return False
+    if all(count > steps and count % steps == 1 for count in odd.values()):
+        return max(first[n] for n in odd) < min(first[n] for n in others) or min(last[n] for n in odd) > max(
+            last[n] for n in others
+        )
+    if all(count % steps == steps - 1 for count in odd.values()):
+        return max(last[n] for n in odd) < min(last[n] for n in others) or min(first[n] for n in odd) > max(
+            first[n] for n in others
+        )
+    return False
+
+
+def _difference(found: Counter[str], usual: Counter[str]) -> str:
+    names = sorted(found.keys() | usual.keys())
+    changed = [f"{name} {found[name]} instead of {usual[name]}" for name in names if found[name] != usual[name]]
+    return _cut(changed)
+
+
+def _names(counts: Counter[str]) -> str:
+    return _cut([f"{name} ({count} x)" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))])
+
+
+def _cut(parts: list[str]) -> str:
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    return ", ".join(parts[:_NAMED]) + more

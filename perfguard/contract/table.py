@@ -1,0 +1,79 @@
+"""A table: columns of cell texts as a reader found them, before any schema has judged them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Unreadable(Exception):  # noqa: N818 - it names a state of a file, and only the contract catches it
+    """A file is not what its slot says: the reader stopped at `place`; becomes finding S101, never reaches a user."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+
+class Cells(Enum):
+    """How the text of a cell becomes a JSON value."""
+
+    #: Unquoted text of a CSV-like file: a number where it reads as one and the schema wants one, else a string.
+    TEXT = "text"
+    #: Raw JSON, byte for byte as the file has it; a null cell is an absent key.
+    JSON = "json"
+
+
+#: What counts as a number in a text cell: JSON's grammar, with the blanks and the TAB that CANN appends.
+NUMBER_TEXT = r"^[ ]*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?[ \t]*$"
+_NUMBER = re.compile(NUMBER_TEXT)
+_NUMERIC_TYPES = frozenset({"integer", "number"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of an artifact: `frame` has String columns only; null means that the row has no such cell.
+
+    `place` words where row `i` lies: `file.csv:7` for line based files, `file.json $.traceEvents[7]` for JSON.
+    """
+
+    frame: pl.DataFrame
+    cells: Cells
+    #: Line number of every row in a line based file, or None where rows follow the header one by one.
+    lines: tuple[int, ...] | None = None
+    #: JSON path of the array, for JSON cells.
+    path: str = "$"
+
+    def place(self, row: int) -> str:
+        """Word the place of a row (counted from 0)."""
+        if self.cells is Cells.JSON:
+            return f" {self.path}[{row}]"
+        return f":{self.lines[row] if self.lines is not None else row + 2}"
+
+
+def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
+    """Return the JSON value of a cell. `types` are the JSON types its schema speaks of (None: it does not say)."""
+    if cells is Cells.JSON:
+        return json.loads(text)
+    if types is None or types & _NUMERIC_TYPES:
+        number = number_of(text)
+        if number is not None:
+            return number
+    if not text and types is not None and "null" in types:
+        return None
+    return text
+
+
+def number_of(text: str) -> int | float | None:
+    """Return the number a text cell holds, or None: `1e3`, `-2.5`, `17\\t`; not `007`, `inf`, `nan` or `1_000`."""
+    if not _NUMBER.match(text):
+        return None
+    plain = text.strip(" \t")
+    # int() keeps 19-digit timestamps exact, and refuses absurd lengths itself.
+    return int(plain) if plain.lstrip("-").isdigit() and len(plain) < 400 else float(plain)

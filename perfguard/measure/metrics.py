@@ -1,0 +1,297 @@
+"""The metrics: each one decorated function from a profile, or from the recording's own steps, to measurements."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.measure.measurement import Better, Kind, Measurement, Metric
+from perfguard.window import Phase
+
+if TYPE_CHECKING:
+    from perfguard.contract import Contract
+    from perfguard.measure.profile import Profile
+    from perfguard.recording import Recording
+
+ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
+RecordingMetric = Callable[["Recording"], Iterator[tuple[str, "Measured"]]]
+Measured = float | int | list[str] | dict[str, float] | tuple[float, ...]
+
+METRICS: dict[str, Metric] = {}
+_OF_PROFILE: dict[str, ProfileMetric] = {}
+_OF_RECORDING: dict[str, RecordingMetric] = {}
+
+#: A timed metric fails only beyond twice its baseline, and warns beyond 1.3 times. One run against one run raises 20
+#: to 45 false alarms in 100 at +5 to +20 % on a shared machine; a rule for repeated runs may gate closer.
+_FAIL_BEYOND = 1.0
+_WARN_BEYOND = 0.3
+
+
+def metric(description: Metric) -> Callable[[ProfileMetric], ProfileMetric]:
+    """Register a metric that is computed from a profile. It yields (subject, value or samples)."""
+
+    def register(function: ProfileMetric) -> ProfileMetric:
+        METRICS[description.name] = description
+        _OF_PROFILE[description.name] = function
+        return function
+
+    return register
+
+
+def recording_metric(description: Metric) -> Callable[[RecordingMetric], RecordingMetric]:
+    """Register a metric that is computed from the steps perfguard drove itself."""
+
+    def register(function: RecordingMetric) -> RecordingMetric:
+        METRICS[description.name] = description
+        _OF_RECORDING[description.name] = function
+        return function
+
+    return register
+
+
+def measure(contract: Contract) -> tuple[Measurement, ...]:
+    """Return every measurement the artifacts and steps allow, ordered by metric and subject."""
+    from perfguard.measure.profile import profiles
+
+    found = []
+    ranks = profiles(contract)
+    for profile in ranks:
+        prefix = f"rank{profile.rank}:" if len(ranks) > 1 else ""
+        for name, function in _OF_PROFILE.items():
+            found += [_measurement(name, prefix + subject, value) for subject, value in function(profile)]
+    for name, of_recording in _OF_RECORDING.items():
+        found += [_measurement(name, subject, value) for subject, value in of_recording(contract.recording)]
+    return tuple(sorted(found, key=lambda m: m.key))
+
+
+def _measurement(name: str, subject: str, value: Measured) -> Measurement:
+    if isinstance(value, tuple):
+        return Measurement(metric=name, subject=subject, value=min(value), samples=value)
+    return Measurement(metric=name, subject=subject, value=value)
+
+
+def _per_step(count: int, steps: int | None) -> float | int:
+    if steps in (None, 0):
+        return count
+    assert steps is not None
+    return count // steps if count % steps == 0 else count / steps
+
+
+# -- exact -----------------------------------------------------------------------------------------------------------
+
+
+@metric(
+    Metric(name="steps", unit="steps", kind=Kind.EXACT, better=Better.EQUAL, meaning="Steps the profiler recorded.")
+)
+def steps(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Steps over all cycles of the rank."""
+    if profile.steps is not None:
+        yield "", profile.steps
+
+
+@metric(
+    Metric(
+        name="operator_set",
+        unit="names",
+        kind=Kind.EXACT,
+        better=Better.EQUAL,
+        meaning="Which operators ran at all.",
+    )
+)
+def operator_set(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Sorted names."""
+    yield "", sorted(profile.executions["operator"].unique().to_list())
+
+
+@metric(
+    Metric(
+        name="operator_calls",
+        unit="calls/step",
+        kind=Kind.EXACT,
+        better=Better.EQUAL,
+        meaning="How often an operator runs in a step.",
+    )
+)
+def operator_calls(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Calls over the window, divided by its steps."""
+    for operator, count in profile.executions.group_by("operator").len().iter_rows():
+        yield operator, _per_step(count, profile.steps)
+
+
+@metric(
+    Metric(
+        name="operator_shapes",
+        unit="calls/step by shape",
+        kind=Kind.EXACT,
+        better=Better.EQUAL,
+        meaning="With which input shapes (and types, where recorded) an operator runs in a step.",
+    )
+)
+def operator_shapes(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Census of the shapes of every operator that has any recorded."""
+    by_operator: dict[str, dict[str, float]] = {}
+    for operator, shapes, calls in profile.shapes.sort("operator", "shapes").iter_rows():
+        by_operator.setdefault(operator, {})[shapes] = _per_step(calls, profile.steps)
+    yield from by_operator.items()
+
+
+@metric(
+    Metric(
+        name="peak_memory_bytes",
+        unit="bytes",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How far allocated memory rises above its lowest point inside a step; the largest of the steps.",
+    )
+)
+def peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Largest rise of any step, per device.
+
+    The absolute level is not exact: it holds whatever earlier tests of the process left alive.
+    """
+    for device in sorted({step.device for step in profile.memory}):
+        yield device, max(step.rise_bytes for step in profile.memory if step.device == device)
+
+
+@metric(
+    Metric(
+        name="memory_allocations",
+        unit="allocations/step",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How many allocations a step makes; the median of the steps.",
+    )
+)
+def memory_allocations(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Median over the steps: in PyNative mode one step in some hundred reuses a block and counts one less."""
+    for device in sorted({step.device for step in profile.memory}):
+        yield device, _median([step.allocations for step in profile.memory if step.device == device])
+
+
+@metric(
+    Metric(
+        name="memory_allocated_bytes",
+        unit="bytes/step",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How many bytes a step allocates, released again or not; the median of the steps.",
+    )
+)
+def memory_allocated_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Median over the steps, per device."""
+    for device in sorted({step.device for step in profile.memory}):
+        yield device, _median([step.allocated_bytes for step in profile.memory if step.device == device])
+
+
+def _median(values: list[int]) -> int:
+    return statistics.median_low(values)
+
+
+# -- timed -----------------------------------------------------------------------------------------------------------
+
+
+@metric(
+    Metric(
+        name="operator_time",
+        unit="us/step",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=_FAIL_BEYOND,
+        warn_relative=_WARN_BEYOND,
+        gated=False,
+        meaning="Time of an operator in a step, without the operators inside it; the minimum of the steps.",
+    )
+)
+def operator_time(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Self time per step; a sample a step, or one for the window where steps are not known."""
+    for operator, samples in _operator_times_us(profile).items():
+        yield operator, samples
+
+
+@metric(
+    Metric(
+        name="operator_share",
+        unit="fraction",
+        kind=Kind.TIMED,
+        better=Better.EQUAL,
+        relative=_FAIL_BEYOND,
+        warn_relative=_WARN_BEYOND,
+        gated=False,
+        meaning="Share of an operator in the time of all operators of the window.",
+    )
+)
+def operator_share(profile: Profile) -> Iterator[tuple[str, Measured]]:
+    """Fractions that add up to 1."""
+    times = {operator: sum(samples) for operator, samples in _operator_times_us(profile).items()}
+    total = sum(times.values())
+    if total > 0:
+        yield from ((operator, time / total) for operator, time in times.items())
+
+
+def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
+    import polars as pl
+
+    executions = profile.executions
+    if executions["step"].null_count() or profile.steps is None:
+        whole = executions.group_by("operator").agg(pl.col("self_ns").sum()).sort("operator")
+        return {operator: (ns / 1e3 / (profile.steps or 1),) for operator, ns in whole.iter_rows()}
+    by_step = executions.group_by("operator", "step").agg(pl.col("self_ns").sum()).sort("operator", "step")
+    times: dict[str, list[float]] = {}
+    for operator, step, ns in by_step.iter_rows():
+        times.setdefault(operator, [0.0] * profile.steps)[step] = ns / 1e3
+    return {operator: tuple(samples) for operator, samples in times.items()}
+
+
+@recording_metric(
+    Metric(
+        name="step_time",
+        unit="us",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=_FAIL_BEYOND,
+        warn_relative=_WARN_BEYOND,
+        meaning="Wall time of an unprofiled step, device synchronised; the minimum of the timed steps.",
+    )
+)
+def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """One sample a timed step."""
+    if timed := recording.steps_of(Phase.TIMED):
+        yield "", tuple(step.wall_ns / 1e3 for step in timed)
+
+
+@recording_metric(
+    Metric(
+        name="step_cpu_time",
+        unit="us",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=_FAIL_BEYOND,
+        warn_relative=_WARN_BEYOND,
+        meaning="CPU time of the thread that drives an unprofiled step; the minimum of the timed steps.",
+    )
+)
+def step_cpu_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """One sample a timed step. Work of the framework's own threads is not in it."""
+    if timed := recording.steps_of(Phase.TIMED):
+        yield "", tuple(step.thread_cpu_ns / 1e3 for step in timed)
+
+
+@recording_metric(
+    Metric(
+        name="profiler_overhead",
+        unit="ratio",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=_FAIL_BEYOND,
+        warn_relative=_WARN_BEYOND,
+        gated=False,
+        meaning="Profiled step time divided by unprofiled step time, minimum by minimum.",
+    )
+)
+def profiler_overhead(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """At least 1 on a quiet machine; how far the profiled window is from the loop users run."""
+    timed = [step.wall_ns for step in recording.steps_of(Phase.TIMED)]
+    active = [step.wall_ns for step in recording.steps_of(Phase.ACTIVE)]
+    if timed and active and min(timed) > 0:
+        yield "", min(active) / min(timed)
