@@ -38,6 +38,12 @@ def schema(name: str) -> dict[str, Any]:
     raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
 
 
+def schema_names() -> list[str]:
+    """Return the names of all schemas: those of artifacts, then perfguard's own."""
+    folders = (schemas_directory() / "artifacts", schemas_directory())
+    return [path.name.removesuffix(".schema.json") for folder in folders for path in sorted(folder.glob("*.schema.json"))]
+
+
 def violations(document: object, schema_name: str) -> list[str]:
     """Return jsonschema's messages for `document`, each with its JSON path, worst nesting last."""
     from jsonschema import Draft202012Validator

@@ -40,6 +40,7 @@ class Code(Enum):
     B102 = "the baseline belongs to another fingerprint"
     B103 = "the baseline was measured on another machine"
     B104 = "a baseline whose test no longer exists"
+    B105 = "a test asked for perfguard and measured nothing"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"

@@ -1,0 +1,236 @@
+"""The driver: takes a workload through settle, timed and profiled steps, and writes the recording.
+
+The phases are separable: `settle`, `time` and `profile` can be called on their own, in this order. The loop form walks the
+same phases one yielded batch at a time.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from perfguard.capture import Backend
+from perfguard.capture.environment import environment_of
+from perfguard.errors import CaptureError, PerfguardError, UsageError
+from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
+from perfguard.window import Phase, StepWindow
+
+Batch = TypeVar("Batch")
+#: Calls a function so many times; pytest-benchmark's `pedantic` is one, a plain loop another.
+Pace = Callable[[Callable[[], None], int], None]
+#: Told about every step: phase, steps done, steps in all.
+Progress = Callable[[Phase, int, int], None]
+
+
+def plain_pace(function: Callable[[], None], rounds: int) -> None:
+    """Call `function` `rounds` times."""
+    for _ in range(rounds):
+        function()
+
+
+def silent(phase: Phase, done: int, total: int) -> None:
+    """Show nothing."""
+
+
+class Driver:
+    """Drives one workload through one capture. `recording` is there once the capture has ended, well or not."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        workload: str,
+        directory: Path,
+        window: StepWindow,
+        timed_steps: int,
+        progress: Progress = silent,
+    ) -> None:
+        self.backend = backend
+        self.workload = workload
+        self.directory = directory
+        self.window = window
+        self.timed_steps = timed_steps
+        self.recording: Recording | None = None
+        self._progress = progress
+        self._total = window.skip_first + timed_steps + window.profiler_steps
+        self._steps: list[Step] = []
+        self._profiling = False
+        self._collect_garbage_after = False
+        self._began: tuple[int, int, int] | None = None
+        try:
+            (directory / PROFILER_DIRECTORY).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CaptureError(
+                f"{directory} cannot hold a recording: {error.strerror}. Name another place with --perfguard-recordings DIR."
+            ) from error
+
+    # -- the two forms ---------------------------------------------------------------------------------------------
+
+    def run(self, step: Callable[[], object], *, pace: Pace = plain_pace) -> Recording:
+        """Take a callable step through all phases. What the step raises ends the capture and comes through."""
+        try:
+            self.settle(step)
+            self.time(step, pace=pace)
+            self.profile(step)
+        except BaseException as error:
+            self.abort(error)
+            raise
+        return self._finish(Ending.COMPLETE, "")
+
+    def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield a batch for every step of the window; a step lasts from asking for the batch to the end of the body.
+
+        Ends the capture as LOADER_ENDED when the batches end before the window does. A body that raises cannot be seen
+        from here; whoever holds the driver calls `abort`.
+        """
+        source = iter(batches)
+        cycle_phases = list(self.window.phases(self.timed_steps))
+        profiler_begins = self.window.skip_first + self.timed_steps
+        for number, (phase, cycle) in enumerate(cycle_phases):
+            if number == profiler_begins:
+                self._start_profiler()
+            self._begin()
+            try:
+                batch = next(source)
+            except StopIteration:
+                self._began = None
+                self._end_early(
+                    Ending.LOADER_ENDED,
+                    f"the loader gave {number} batches, the window needs {self._total} "
+                    f"({self.window.skip_first} settle + {self.timed_steps} timed + {self.window.profiler_steps} profiled)",
+                )
+                return
+            except BaseException as error:
+                self.abort(error)
+                raise
+            yield batch
+            self._end(phase, cycle)
+            if self._profiling:
+                self.backend.advance()
+        self._stop_profiler()
+        self._finish(Ending.COMPLETE, "")
+
+    # -- the phases ------------------------------------------------------------------------------------------------
+
+    def settle(self, step: Callable[[], object]) -> None:
+        """Run the steps that compile, allocate and warm caches; they are kept in steps.json, and judged by nobody."""
+        for _ in range(self.window.skip_first):
+            self._one(step, Phase.SETTLE, 0)
+
+    def time(self, step: Callable[[], object], *, pace: Pace = plain_pace) -> None:
+        """Time steps without the profiler, each with the device synchronised before and after."""
+        if self.timed_steps:
+            pace(lambda: self._one(step, Phase.TIMED, 0), self.timed_steps)
+
+    def profile(self, step: Callable[[], object]) -> None:
+        """Run the profiler's steps: wait, warmup and active, repeated."""
+        self._start_profiler()
+        for phase, cycle in self.window.profiler_phases():
+            self._one(step, phase, cycle)
+            self.backend.advance()
+        self._stop_profiler()
+
+    def abort(self, error: BaseException) -> None:
+        """End a capture that went wrong: stop the profiler, keep what was written, mark the recording. Idempotent."""
+        if self.recording is not None:
+            return
+        interrupted = isinstance(error, (KeyboardInterrupt, GeneratorExit))
+        ending = Ending.INTERRUPTED if interrupted else Ending.STEP_RAISED
+        described = f"{type(error).__name__}: {error}".strip().split("\n")[0][:500]
+        reason = f"step {len(self._steps) + 1} of {self._total}: {described}"
+        self._end_early(ending, reason)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _one(self, step: Callable[[], object], phase: Phase, cycle: int) -> None:
+        self._begin()
+        step()
+        self._end(phase, cycle)
+
+    def _begin(self) -> None:
+        # Without this the work a step left behind would be timed, and profiled, as the next one's.
+        self.backend.synchronize()
+        self._began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
+
+    def _end(self, phase: Phase, cycle: int) -> None:
+        self.backend.synchronize()
+        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        assert self._began is not None
+        start_ns, wall_began, cpu_began = self._began
+        self._began = None
+        self._steps.append(
+            Step(
+                index=len(self._steps),
+                phase=phase,
+                cycle=cycle,
+                start_ns=start_ns,
+                wall_ns=wall - wall_began,
+                thread_cpu_ns=cpu - cpu_began,
+            )
+        )
+        self._progress(phase, len(self._steps), self._total)
+
+    def _start_profiler(self) -> None:
+        # Garbage of earlier tests, freed in mid-window, would make memory differ from run to run.
+        gc.collect()
+        self._collect_garbage_after = gc.isenabled()
+        gc.disable()
+        self.backend.synchronize()
+        self._profiling = True
+        self.backend.start(self.directory / PROFILER_DIRECTORY, self.window)
+
+    def _stop_profiler(self) -> None:
+        if not self._profiling:
+            return
+        self._profiling = False
+        try:
+            self.backend.stop()
+        finally:
+            if self._collect_garbage_after:
+                gc.enable()
+
+    def _end_early(self, ending: Ending, reason: str) -> None:
+        try:
+            self._stop_profiler()
+        except PerfguardError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the profiler's own failure is told with the first one, not instead
+            reason += f"; stopping the profiler failed as well: {type(error).__name__}: {error}"
+        self._finish(ending, reason)
+
+    def _finish(self, ending: Ending, reason: str) -> Recording:
+        target = self.backend.target()
+        recording = Recording(
+            directory=self.directory,
+            fingerprint=Fingerprint(
+                workload=self.workload,
+                backend=self.backend.name,
+                device=target.device,
+                mode=target.mode,
+                world_size=target.world_size,
+                threads=target.threads,
+                window=self.window,
+            ),
+            environment=environment_of(target),
+            steps=tuple(self._steps),
+            ending=ending,
+            reason=reason,
+            rank=target.rank,
+            timed_steps=self.timed_steps,
+            conditions=dict(self.backend.conditions),
+        )
+        write_recording(recording)
+        self.recording = recording
+        return recording
+
+
+def require_callable(step: object) -> Callable[[], object]:
+    """Return the step, or raise `UsageError` for what cannot be called without arguments."""
+    if not callable(step):
+        raise UsageError(
+            f"perfguard({step!r}) needs a callable: one training step without arguments, such as perfguard(lambda: step(x, y))."
+        )
+    return step

@@ -1,0 +1,47 @@
+"""The environment of a capture: versions and the machine, never a clock."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import perfguard
+from perfguard.capture import Target
+from perfguard.recording import Environment
+
+
+def environment_of(target: Target) -> Environment:
+    """Describe this machine and the packages a target runs with."""
+    packages = {"perfguard": perfguard.__version__, **target.packages}
+    if (numpy := package_version("numpy")) is not None:
+        packages["numpy"] = numpy
+    return Environment(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        packages=packages,
+        cpu_model=cpu_model(),
+        cpu_count=os.cpu_count() or 0,
+        device_name=target.device_name,
+    )
+
+
+def package_version(name: str) -> str | None:
+    """Return the installed version of a distribution, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def cpu_model() -> str:
+    """Return the CPU's name as /proc/cpuinfo has it, else what `platform` knows."""
+    path = Path("/proc/cpuinfo")
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

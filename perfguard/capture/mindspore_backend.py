@@ -1,0 +1,124 @@
+"""The MindSpore backend: `mindspore.profiler.profile` with a schedule, GRAPH and PyNative mode. MindSpore 2.7 and later.
+
+Run for real on a CPU (MindSpore 2.10). Ascend goes through the same code; it was not run on a device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from perfguard.capture import Target
+from perfguard.capture.environment import cpu_model, package_version
+from perfguard.errors import CaptureError
+from perfguard.window import StepWindow
+
+
+class MindSporeBackend:
+    """Profiles with MindSpore's own profiler: operators, memory, shapes of inputs; one directory a cycle."""
+
+    name = "mindspore"
+
+    def __init__(self) -> None:
+        self.conditions = {"memory": True}
+        numpy = package_version("numpy") or ""
+        if package_version("mindspore") is None:
+            raise CaptureError(
+                "The mindspore backend needs MindSpore, and it is not installed. Run: pip install 'perfguard[mindspore]'"
+            )
+        if numpy.split(".")[0] not in ("0", "1"):
+            # Its wheel does not say so, and PyNative operators die with a SystemError.
+            raise CaptureError(
+                f"MindSpore's wheels are built against numpy 1, and numpy {numpy} is installed. Run: pip install 'numpy<2'"
+            )
+        import mindspore
+
+        if not hasattr(mindspore, "runtime") or not hasattr(mindspore.profiler, "schedule"):
+            raise CaptureError(
+                f"MindSpore {mindspore.__version__} has no profiler with a schedule. Run: pip install 'mindspore>=2.7'"
+            )
+        self._mindspore = mindspore
+        self._threads = 0
+        self._profiler: Any = None
+
+    def prepare(self, threads: int) -> None:
+        """Set the threads of CPU kernels and of the runtime. MindSpore takes both once a process: the first one wins."""
+        from mindspore.runtime import dispatch_threads_num
+
+        # RuntimeError: set already, by an earlier test or by the program itself.
+        with contextlib.suppress(RuntimeError):
+            dispatch_threads_num(threads)
+        with contextlib.suppress(RuntimeError):
+            self._mindspore.device_context.cpu.op_tuning.threads_num(threads)
+        self._threads = threads
+
+    def restore(self) -> None:
+        """Nothing: MindSpore's threads cannot be set twice."""
+
+    def target(self) -> Target:
+        """Device, mode, rank and versions."""
+        mindspore = self._mindspore
+        device = str(mindspore.get_context("device_target"))
+        graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
+        world_size, rank = _world(mindspore)
+        return Target(
+            device=device.lower(),
+            mode="graph" if graph else "pynative",
+            world_size=world_size,
+            rank=rank,
+            threads=self._threads,
+            device_name=cpu_model() if device == "CPU" else device,
+            packages={"mindspore": str(mindspore.__version__)},
+        )
+
+    def synchronize(self) -> None:
+        """Wait for everything dispatched.
+
+        On a CPU the first `runtime.synchronize()` of a process only logs an error and returns (2.10,
+        runtime/stream.py); the function below it does the work every time.
+        """
+        from mindspore.runtime import stream
+
+        wait = getattr(stream, "synchronize_", None)
+        if wait is None:
+            self._mindspore.runtime.synchronize()
+        else:
+            wait()
+
+    def start(self, directory: Path, window: StepWindow) -> None:
+        """Start the profiler with the window as its schedule."""
+        profiler = self._mindspore.profiler
+        kinds = profiler.ProfilerActivity
+        activities = [kinds.CPU]
+        if self._mindspore.get_context("device_target") == "Ascend":
+            activities.append(kinds.NPU)
+        self._profiler = profiler.profile(
+            activities=activities,
+            profile_memory=True,
+            schedule=profiler.schedule(
+                wait=window.wait, warmup=window.warmup, active=window.active, repeat=window.repeat, skip_first=0
+            ),
+            on_trace_ready=profiler.tensorboard_trace_handler(str(directory)),
+        )
+        self._profiler.start()
+
+    def advance(self) -> None:
+        """Tell the profiler that a step has ended; `synchronize` has been called, or the window would leak."""
+        self._profiler.step()
+
+    def stop(self) -> None:
+        """Stop the profiler and let it analyse."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            profiler.stop()
+
+
+def _world(mindspore: Any) -> tuple[int, int]:
+    from mindspore.communication import get_group_size, get_rank
+
+    try:
+        return int(get_group_size()), int(get_rank())
+    except (RuntimeError, ValueError):
+        # Raised while no communication was initialised: one process.
+        return 1, 0

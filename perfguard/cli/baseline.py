@@ -1,0 +1,145 @@
+"""`perfguard baseline refresh | show | diff | prune`: look after the stored baselines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.settings import Settings
+    from perfguard.stores import Store
+
+
+@click.group(name="baseline")
+def command() -> None:
+    """Look after the stored baselines."""
+
+
+@command.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.option("--reason", metavar="TEXT", help="Why the baselines change; kept in every file that is written.")
+@click.option("--new-only", is_flag=True, help="Create what is missing, judge what is there.")
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+def refresh(reason: str | None, new_only: bool, pytest_args: tuple[str, ...]) -> None:
+    """Run pytest and write baselines; everything after the options goes to pytest."""
+    mode = "--perfguard-update-new-only" if new_only else "--perfguard-update"
+    arguments = [sys.executable, "-m", "pytest", "--perfguard", mode]
+    if reason:
+        arguments.append(f"--perfguard-reason={reason}")
+    status = subprocess.run([*arguments, *pytest_args], check=False).returncode
+    # pytest: 0 passed, 1 tests failed, 2 interrupted, 3 internal error, 4 usage, 5 no tests.
+    sys.exit({0: EXIT_PASSED, 1: EXIT_REGRESSION, 5: EXIT_NOTHING}.get(status, EXIT_USAGE))
+
+
+@command.command()
+@click.argument("workload", required=False)
+@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+def show(workload: str | None, baselines: Path | None) -> None:
+    """List the baselines, or print one: what is stored, from which commit and machine."""
+    from tabulate import tabulate
+
+    from perfguard.reports.terminal import measurement_rows, printable
+
+    store, _ = _open(baselines)
+    if workload is None:
+        rows = []
+        for name in store.workloads():
+            found = store.load(name)
+            assert found is not None
+            rows.append((printable(name), len(found.measurements), found.runs, (found.commit or "-")[:12], found.reason or "-"))
+        click.echo(tabulate(rows, headers=("workload", "measurements", "runs", "commit", "reason")))
+        sys.exit(EXIT_PASSED if rows else EXIT_NOTHING)
+    name = _named(store, workload)
+    found = store.load(name)
+    assert found is not None
+    assert found.fingerprint is not None
+    assert found.environment is not None
+    click.echo(f"{printable(name)}: {found.runs} run(s), commit {found.commit or '-'}, reason {found.reason or '-'}")
+    for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
+        if key != "workload":
+            click.echo(f"  {key}: {printable(str(value))}")
+    click.echo(measurement_rows(found.measurements))
+
+
+@command.command()
+@click.argument("report", type=click.Path(path_type=Path))
+@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+def diff(report: Path, baselines: Path | None) -> None:
+    """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
+    from perfguard.gate import judge_again
+    from perfguard.judge import Outcome
+    from perfguard.cli.exits import exit_code
+    from perfguard.reports import REPORTERS, RunReport
+    from perfguard.reports.document import read_report
+    from perfguard.reports.terminal import finding_lines, printable
+
+    if not report.exists():
+        raise UsageError(f"{report} does not exist; write it with: pytest --perfguard --perfguard-report {report}")
+    store, settings = _open(baselines)
+    verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
+    for verdict in verdicts:
+        click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
+        for line in finding_lines(verdict.findings):
+            click.echo(f"  {line}")
+    click.echo("")
+    click.echo(REPORTERS["terminal"](RunReport(verdicts=tuple(verdicts))))
+    sys.exit(exit_code([verdict.outcome for verdict in verdicts] or [Outcome.INCONCLUSIVE]))
+
+
+@command.command()
+@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@click.argument("workloads", nargs=-1)
+def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
+    """Delete baselines whose test file no longer exists, or the named ones."""
+    from perfguard.reports.terminal import printable
+
+    store, settings = _open(baselines)
+    if workloads:
+        doomed = [_named(store, workload) for workload in workloads]
+    else:
+        doomed = [name for name in store.workloads() if not (settings.root / name.partition("::")[0]).is_file()]
+    for name in doomed:
+        click.echo(f"unused: {printable(name)}")
+    if not doomed:
+        click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
+        return
+    if not yes:
+        click.confirm(f"Delete {len(doomed)} baseline(s)?", abort=True)
+    for name in doomed:
+        store.delete(name)
+    click.echo(f"{len(doomed)} deleted")
+
+
+def _open(baselines: Path | None) -> tuple[Store, Settings]:
+    from perfguard.gate import open_store
+    from perfguard.settings import find_root, read_settings
+
+    settings = read_settings(find_root(Path.cwd()))
+    directory = baselines if baselines is not None else settings.baselines_directory
+    if not directory.is_dir():
+        raise UsageError(f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update")
+    return open_store(directory), settings
+
+
+def _named(store: Store, workload: str) -> str:
+    """Return the one workload a name means: exactly, or as the end of its id."""
+    import difflib
+
+    names = store.workloads()
+    if workload in names:
+        return workload
+    ending = [name for name in names if name.endswith(workload)]
+    if len(ending) == 1:
+        return ending[0]
+    if ending:
+        raise UsageError(f"{workload!r} names {len(ending)} baselines: {', '.join(ending)}.")
+    near = difflib.get_close_matches(workload, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "list them with: perfguard baseline show"
+    raise UsageError(f"There is no baseline of {workload!r}; {hint}")

@@ -1,0 +1,81 @@
+"""`perfguard compare BASE CURRENT`: is the second worse than the first?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.cli.exits import exit_code
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.judge import Policy, Verdict
+
+
+@click.command(name="compare")
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("current", type=click.Path(path_type=Path))
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
+@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
+def command(base: Path, current: Path, report: Path | None, time: str | None) -> None:
+    """Compare two recordings (directories) or two report files.
+
+    Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
+    3 one of the two is invalid, 4 nothing could be compared.
+    """
+    from perfguard.gate import compare
+    from perfguard.judge import Outcome
+    from perfguard.reports import REPORTERS, RunReport
+    from perfguard.reports.document import report_json
+    from perfguard.reports.terminal import finding_lines, printable
+    from perfguard.documents import write_atomically
+    from perfguard.settings import find_root, read_settings
+
+    settings = read_settings(find_root(Path.cwd()))
+    policy = settings.policy if time is None else replace(settings, time=time == "on").policy
+    before, after = _verdicts(base, policy), _verdicts(current, policy)
+    if len(before) == len(after) == 1:
+        # Two single recordings are compared whatever they are called.
+        pairs = [(next(iter(before.values())), next(iter(after.values())))]
+        gone: list[str] = []
+    else:
+        pairs = [(before[name], after[name]) for name in after if name in before]
+        gone = sorted(before.keys() - after.keys())
+    verdicts = [compare(old, new, policy=policy) for old, new in pairs]
+    for verdict in verdicts:
+        click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
+        for line in finding_lines(verdict.findings):
+            click.echo(f"  {line}")
+        if verdict.environment_changes:
+            click.echo(f"  environment, base → current: {printable('; '.join(verdict.environment_changes))}")
+    for name in gone:
+        click.echo(f"gone: {printable(name)} is in {base} and not in {current}")
+    new = sorted(after.keys() - before.keys()) if len(pairs) != 1 or gone else []
+    for name in new:
+        click.echo(f"new: {printable(name)} is in {current} and not in {base}")
+    run = RunReport(verdicts=tuple(verdicts))
+    click.echo("")
+    click.echo(REPORTERS["terminal"](run))
+    if report is not None:
+        write_atomically(report, report_json(run))
+    outcomes = [verdict.outcome for verdict in verdicts]
+    # A workload that stopped running is not green.
+    sys.exit(exit_code(outcomes + ([Outcome.FAILED] if gone and outcomes else [])))
+
+
+def _verdicts(path: Path, policy: Policy) -> dict[str, Verdict]:
+    from perfguard.capture.replay import replay
+    from perfguard.gate import examine
+    from perfguard.reports.document import read_report
+
+    if path.is_dir():
+        recording = replay(path)
+        name = recording.fingerprint.workload if recording.fingerprint else str(path)
+        return {name: examine(recording, workload=name, policy=policy)}
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; name a recording's directory, or a file of --perfguard-report.")
+    return {verdict.workload: verdict for verdict in read_report(path)}

@@ -1,0 +1,136 @@
+"""The gate: the whole story on one page.
+
+capture → contract → measure → judge → report. The plugin and the command line both call `judge`; everything else here is
+what surrounds it: comparing two things that lie on disk, and refreshing a baseline.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+
+from perfguard.contract import inspect
+from perfguard.errors import StoreError
+from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
+from perfguard.measure import measure
+from perfguard.recording import Recording
+from perfguard.stores import STORES, Store
+
+
+class Update(Enum):
+    """What a run does with baselines besides reading them."""
+
+    NOTHING = "nothing"
+    #: Create what is missing, judge what is there.
+    NEW_ONLY = "new-only"
+    #: Create and rewrite whatever changed beyond noise.
+    ALL = "all"
+
+
+def open_store(directory: Path) -> Store:
+    """Return the baselines kept in `directory`."""
+    return STORES["directory"](directory)
+
+
+def examine(recording: Recording, *, workload: str, policy: Policy) -> Verdict:
+    """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID."""
+    contract = inspect(recording)
+    whole = not any(finding.invalidates for finding in policy.considered(contract.findings))
+    # What is not whole is not measured: its numbers would look like numbers.
+    return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
+
+
+def judge(recording: Recording, baseline: Baseline | None, *, workload: str, policy: Policy) -> Verdict:
+    """Inspect, measure and judge one recording against a baseline."""
+    return compared(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
+
+
+def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+    """Judge what a report holds against a baseline, dropping whatever the report itself was compared with."""
+    alone = tuple(f for f in verdict.findings if f.code.family not in "BR")
+    invalid = any(finding.invalidates for finding in alone)
+    fresh = replace(
+        verdict,
+        outcome=Outcome.INVALID if invalid else Outcome.PASSED,
+        findings=alone,
+        comparisons=(),
+        refresh=None,
+        changes=(),
+    )
+    return compared(fresh, baseline, policy=policy)
+
+
+def judge_with_store(
+    recording: Recording,
+    store: Store,
+    *,
+    workload: str,
+    policy: Policy,
+    update: Update = Update.NOTHING,
+    commit: str | None = None,
+    reason: str | None = None,
+) -> Verdict:
+    """Judge a recording against its stored baseline, and refresh that baseline where asked.
+
+    A refresh replaces the verdict on numbers, never the one on validity: an INVALID capture is refused.
+    """
+    if update is Update.NOTHING:
+        return judge(recording, store.load(workload), workload=workload, policy=policy)
+    with store.locked(workload):
+        try:
+            old = store.load(workload)
+        except StoreError:
+            # A refresh is how a damaged baseline is mended, but only the one that may rewrite what is there.
+            if update is not Update.ALL:
+                raise
+            old = None
+        verdict = judge(recording, old, workload=workload, policy=policy)
+        if update is Update.NEW_ONLY and old is not None:
+            return verdict
+        if verdict.outcome is Outcome.INVALID:
+            return replace(verdict, refresh=Refresh.REFUSED)
+        new = Baseline(
+            workload=workload,
+            fingerprint=verdict.fingerprint,
+            environment=verdict.environment,
+            measurements=verdict.measurements,
+            commit=commit,
+            reason=reason,
+        )
+        stored, done, changes = refreshed(old, new, policy=policy)
+        if done is not Refresh.KEPT:
+            store.save(stored)
+    told = tuple(f for f in verdict.findings if f.code.family not in "BR")
+    return replace(verdict, outcome=Outcome.PASSED, findings=told, comparisons=(), refresh=done, changes=changes)
+
+
+def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
+    """Judge `current` against what `base` measured. INVALID when either is."""
+    if base.outcome is Outcome.INVALID:
+        broken = tuple(f for f in base.findings if f.invalidates)
+        return replace(current, outcome=Outcome.INVALID, findings=broken + current.findings)
+    baseline = Baseline(
+        workload=base.workload,
+        fingerprint=base.fingerprint,
+        environment=base.environment,
+        measurements=base.measurements,
+    )
+    return judge_again(current, baseline, policy=policy)
+
+
+def current_commit(root: Path) -> str | None:
+    """Return the commit checked out at `root`, with `+dirty` when tracked files differ, or None outside git."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+dirty"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None if found.returncode == 0 else None

@@ -1,0 +1,249 @@
+"""Compare measurements with a baseline: every pair becomes a `Comparison`, and a finding where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.tolerance import Policy, Tolerance
+from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Value, label
+from perfguard.measure.metrics import METRICS
+from perfguard.recording import Environment
+
+#: Weights put what changed the operators above what changed a number.
+_WEIGHT_OPERATORS = 1000.0
+_WEIGHT_EXACT = 100.0
+
+
+class State(Enum):
+    """What became of one measurement."""
+
+    SAME = "same"
+    WORSE = "worse"
+    BETTER = "better"
+    NEW = "new"
+    GONE = "gone"
+    NOT_COMPARABLE = "not-comparable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One measurement against its reference. `judged` is False for what is only shown (ranked operators, other machine)."""
+
+    metric: str
+    subject: str
+    state: State
+    judged: bool
+    reference: Value | None
+    current: Value | None
+    finding: Finding | None = None
+
+    @property
+    def label(self) -> str:
+        """How it is written: `operator_time[MatMul]`."""
+        return label(self.metric, self.subject)
+
+
+def compare(
+    measurements: Iterable[Measurement], baseline: Baseline, *, environment: Environment | None, policy: Policy
+) -> tuple[Comparison, ...]:
+    """Compare every measurement of now with every one of the baseline.
+
+    Timed metrics are not comparable on another machine, nor when `policy.judge_time` is False; exact ones always are.
+    """
+    current = {m.key: m for m in measurements}
+    reference = {m.key: m for m in baseline.measurements}
+    same_machine = environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
+    known_metrics = {metric for metric, _ in reference}
+    found = []
+    for key in sorted(current.keys() | reference.keys()):
+        metric = METRICS.get(key[0])
+        now, before = current.get(key), reference.get(key)
+        if metric is None or (metric.kind is Kind.TIMED and not (same_machine and policy.judge_time)):
+            found.append(_comparison(key, State.NOT_COMPARABLE, False, before, now))
+            continue
+        tolerance = policy.tolerance(metric, key[1])
+        if now is None or before is None:
+            found.append(_one_sided(metric, key, before, now, tolerance is not None, metric.name in known_metrics))
+        elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
+            found.append(_numbers(metric, key, before, now, tolerance))
+        else:
+            found.append(_structures(metric, key, before, now, tolerance is not None))
+    return tuple(_without_repetition(found))
+
+
+def _comparison(
+    key: tuple[str, str],
+    state: State,
+    judged: bool,
+    before: Measurement | None,
+    now: Measurement | None,
+    finding: Finding | None = None,
+) -> Comparison:
+    return Comparison(
+        metric=key[0],
+        subject=key[1],
+        state=state,
+        judged=judged,
+        reference=before.value if before else None,
+        current=now.value if now else None,
+        finding=finding if judged else None,
+    )
+
+
+def _one_sided(
+    metric: Metric, key: tuple[str, str], before: Measurement | None, now: Measurement | None, judged: bool, metric_known: bool
+) -> Comparison:
+    name = label(*key)
+    if now is None:
+        assert before is not None
+        finding = Finding(
+            code=Code.R103,
+            place=name,
+            message=f"{name} was {show(before.value)} {metric.unit}, and is not measured any more",
+            weight=_WEIGHT_OPERATORS,
+        )
+        return _comparison(key, State.GONE, judged, before, now, finding)
+    finding = Finding(
+        code=Code.R104,
+        place=name,
+        message=f"{name} is {show(now.value)} {metric.unit}, and the baseline has none",
+        # A whole metric the baseline never had is news of perfguard, not of the model.
+        severity=Severity.ERROR if metric_known else Severity.WARNING,
+        weight=_WEIGHT_OPERATORS,
+    )
+    return _comparison(key, State.NEW, judged, before, now, finding)
+
+
+def _numbers(
+    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, tolerance: Tolerance | None
+) -> Comparison:
+    reference, current = before.value, now.value
+    assert isinstance(reference, (int, float))
+    assert isinstance(current, (int, float))
+    judged = tolerance is not None
+    limits = tolerance or Tolerance(relative=metric.relative, absolute=metric.absolute)
+    exact = limits.relative == 0 and limits.absolute == 0
+    change = _change(reference, current)
+    step = f"{label(*key)} {show(reference)} → {show(current)} {metric.unit}, {change}"
+    if limits.is_worse(current, reference, metric.better):
+        allowed = "exact: no change is allowed" if exact else f"allowed {_allowed(limits, reference, metric)}"
+        finding = Finding(
+            code=Code.R102 if exact else Code.R101,
+            place=label(*key),
+            message=f"{step} ({allowed})",
+            weight=_relative(reference, current) + (_WEIGHT_EXACT if exact else 0.0),
+        )
+        return _comparison(key, State.WORSE, judged, before, now, finding)
+    if limits.is_warning(current, reference, metric.better):
+        finding = Finding(
+            code=Code.R105,
+            place=label(*key),
+            severity=Severity.WARNING,
+            message=f"{step} (warned beyond +{100 * (limits.warn_relative or 0):.1f} %, "
+            f"fails beyond {_allowed(limits, reference, metric)})",
+            weight=_relative(reference, current),
+        )
+        return _comparison(key, State.SAME, judged, before, now, finding)
+    if limits.is_better(current, reference, metric.better):
+        finding = Finding(
+            code=Code.R106,
+            place=label(*key),
+            severity=Severity.WARNING,
+            message=f"{step}: better than the baseline knows",
+            weight=_relative(reference, current),
+        )
+        return _comparison(key, State.BETTER, judged, before, now, finding)
+    return _comparison(key, State.SAME, judged, before, now)
+
+
+def _structures(
+    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, judged: bool
+) -> Comparison:
+    if now.value == before.value:
+        return _comparison(key, State.SAME, judged, before, now)
+    finding = Finding(
+        code=Code.R102,
+        place=label(*key),
+        message=f"{label(*key)} changed: {_differences(before.value, now.value)}",
+        weight=_WEIGHT_EXACT,
+    )
+    return _comparison(key, State.WORSE, judged, before, now, finding)
+
+
+def _differences(before: Value, now: Value) -> str:
+    old = before if isinstance(before, dict) else dict.fromkeys(before, 1) if isinstance(before, list) else {show(before): 1}
+    new = now if isinstance(now, dict) else dict.fromkeys(now, 1) if isinstance(now, list) else {show(now): 1}
+    parts = []
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            if isinstance(now, list):
+                parts.append(f"{'+' if name in new else '−'} {name}")
+            else:
+                parts.append(f"{name} {show(old.get(name, 0))} → {show(new.get(name, 0))}")
+    more = f" and {len(parts) - 4} more" if len(parts) > 4 else ""
+    return "; ".join(parts[:4]) + more
+
+
+def _without_repetition(comparisons: list[Comparison]) -> list[Comparison]:
+    """Say what happened to an operator once: a new or gone operator has new or gone shapes, and changes the set."""
+    told = {c.subject for c in comparisons if c.metric == "operator_calls" and c.finding is not None}
+    one_sided = {
+        c.subject for c in comparisons if c.metric == "operator_calls" and c.state in (State.NEW, State.GONE) and c.finding
+    }
+    quiet = []
+    for one in comparisons:
+        if one.metric == "operator_shapes" and one.subject in one_sided and one.state in (State.NEW, State.GONE):
+            one = _silenced(one)
+        if one.metric == "operator_set" and isinstance(one.reference, list) and isinstance(one.current, list):
+            prefix = one.subject.partition(":")[0] + ":" if one.subject.startswith("rank") else ""
+            if {prefix + name for name in set(one.reference) ^ set(one.current)} <= told:
+                one = _silenced(one)
+        quiet.append(one)
+    return quiet
+
+
+def _silenced(one: Comparison) -> Comparison:
+    return Comparison(
+        metric=one.metric,
+        subject=one.subject,
+        state=one.state,
+        judged=one.judged,
+        reference=one.reference,
+        current=one.current,
+    )
+
+
+def show(value: Value) -> str:
+    """Write a value for people: whole numbers whole, others with one decimal (more when small)."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} x {show(count)}" for name, count in value.items())
+    if isinstance(value, list):
+        return f"{len(value)} names"
+    if isinstance(value, int) or value == int(value):
+        return str(int(value))
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def _relative(reference: float, current: float) -> float:
+    return abs(current - reference) / abs(reference) if reference else float(current != reference)
+
+
+def _change(reference: float, current: float) -> str:
+    difference = current - reference
+    if reference == 0:
+        return f"{'+' if difference >= 0 else ''}{show(difference)}"
+    percent = 100 * difference / abs(reference)
+    if isinstance(reference, int) and isinstance(current, int) and abs(difference) < 100:
+        return f"{difference:+d}"
+    return f"{percent:+.1f} %"
+
+
+def _allowed(limits: Tolerance, reference: float, metric: Metric) -> str:
+    sign = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}[metric.better]
+    if abs(reference) * limits.relative >= limits.absolute:
+        return f"{sign}{100 * limits.relative:.1f} %"
+    return f"{sign}{show(limits.absolute)} {metric.unit}"

@@ -1,0 +1,135 @@
+"""Tolerances: the rule that says how far a metric may move, and how rules are found for a measurement."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from perfguard.errors import UsageError
+from perfguard.findings import Finding, Severity, worst_first
+from perfguard.measure.measurement import Better, Kind, Metric
+
+_PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far a number may move: `relative` is a fraction of the reference, `absolute` is in the metric's unit.
+
+    The larger of the two is the allowance. Beyond `warn_relative` a change within the allowance is a warning.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    warn_relative: float | None = None
+
+    def allowance(self, reference: float) -> float:
+        """Return how far a measurement may lie from `reference`, in its unit."""
+        return max(abs(reference) * self.relative, self.absolute)
+
+    def is_worse(self, current: float, reference: float, better: Better) -> bool:
+        """Whether `current` lies beyond the allowance on the bad side."""
+        return _on_bad_side(current - reference, self.allowance(reference), better)
+
+    def is_warning(self, current: float, reference: float, better: Better) -> bool:
+        """Whether `current` lies beyond the narrower limit on the bad side."""
+        if self.warn_relative is None:
+            return False
+        return _on_bad_side(current - reference, max(abs(reference) * self.warn_relative, self.absolute), better)
+
+    def is_better(self, current: float, reference: float, better: Better) -> bool:
+        """Whether `current` is so good that swapping the two would be worse: the reference is stale."""
+        return better is not Better.EQUAL and self.is_worse(reference, current, better)
+
+
+def _on_bad_side(change: float, allowance: float, better: Better) -> bool:
+    if better is Better.LOWER:
+        return change > allowance
+    if better is Better.HIGHER:
+        return -change > allowance
+    return abs(change) > allowance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A tolerance the user set for `metric`, `metric[subject]` or `metric[glob*]`; None switches the judging off."""
+
+    pattern: str
+    tolerance: Tolerance | None
+
+    def __post_init__(self) -> None:
+        # Imported here: a settings file is read before anything is measured.
+        from perfguard.measure.metrics import METRICS
+
+        found = _PATTERN.match(self.pattern)
+        if found is None:
+            raise UsageError(
+                f"{self.pattern!r} is no metric: write a name, or a name and an operator such as operator_time[MatMul*]."
+            )
+        if found["metric"] not in METRICS:
+            near = difflib.get_close_matches(found["metric"], METRICS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(METRICS))}."
+            raise UsageError(f"There is no metric {found['metric']!r} to set a tolerance for; {hint}")
+        if self.tolerance is not None and METRICS[found["metric"]].name in ("operator_set", "operator_shapes"):
+            raise UsageError(f'{found["metric"]} is no number, so it has no tolerance; set it to "off" to show it only.')
+
+    def matches(self, metric: str, subject: str) -> bool:
+        """Whether the rule speaks of this measurement."""
+        found = _PATTERN.match(self.pattern)
+        assert found is not None
+        return found["metric"] == metric and (found["subject"] is None or fnmatchcase(subject, found["subject"]))
+
+    @property
+    def precision(self) -> tuple[bool, bool, int]:
+        """Orders rules: an exact subject before a glob, a longer glob before a shorter, a bare metric last."""
+        found = _PATTERN.match(self.pattern)
+        assert found is not None
+        subject = found["subject"]
+        return subject is not None, subject is not None and not set(subject) & set("*?"), len(subject or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Which tolerance holds for which measurement. `marker` rules (of one test) go before `settings` rules."""
+
+    marker: tuple[Rule, ...] = ()
+    settings: tuple[Rule, ...] = ()
+    judge_time: bool = True
+    #: Codes, or beginnings of codes, the user asked not to judge; such findings are shown as notes.
+    ignore: tuple[str, ...] = field(default=())
+
+    def rule(self, metric: str, subject: str) -> Rule | None:
+        """Return the most precise rule of the marker, else of the settings, else None."""
+        for rules in (self.marker, self.settings):
+            matching = [rule for rule in rules if rule.matches(metric, subject)]
+            if matching:
+                return max(matching, key=lambda rule: rule.precision)
+        return None
+
+    def tolerance(self, metric: Metric, subject: str) -> Tolerance | None:
+        """Return the tolerance that gates a measurement, or None when it is only shown."""
+        rule = self.rule(metric.name, subject)
+        if rule is not None:
+            return rule.tolerance
+        if not metric.gated or (metric.kind is Kind.TIMED and not self.judge_time):
+            return None
+        return default_tolerance(metric)
+
+    def considered(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Turn what the user asked to ignore into notes: still shown, no longer decisive. Worst first."""
+        return worst_first(
+            [
+                replace(f, severity=Severity.NOTE, message=f"{f.message} (ignored: {f.code.name})")
+                if f.code.name.startswith(self.ignore) and f.severity is not Severity.NOTE
+                else f
+                for f in findings
+            ]
+        )
+
+
+def default_tolerance(metric: Metric) -> Tolerance:
+    """Return the tolerance a metric declares for itself."""
+    return Tolerance(relative=metric.relative, absolute=metric.absolute, warn_relative=metric.warn_relative)

@@ -1,0 +1,157 @@
+"""A verdict: all findings on one recording, and the outcome that follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+from perfguard.contract import Contract
+from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.judge.baseline import Baseline, Refresh
+from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.tolerance import Policy
+from perfguard.measure.measurement import Measurement
+from perfguard.recording import Environment, Fingerprint
+
+
+class Outcome(Enum):
+    """What a verdict comes to. Only PASSED is green."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    INVALID = "INVALID"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How many measurements were compared, and with which result; nothing is left out of the sum."""
+
+    compared: int = 0
+    worse: int = 0
+    better: int = 0
+    new: int = 0
+    gone: int = 0
+    not_comparable: int = 0
+    shown_only: int = 0
+
+    @classmethod
+    def of(cls, comparisons: Iterable[Comparison]) -> Coverage:
+        """Count comparisons."""
+        counts: Counter[str] = Counter()
+        for one in comparisons:
+            if one.state is State.NOT_COMPARABLE:
+                counts["not_comparable"] += 1
+            elif not one.judged:
+                counts["shown_only"] += 1
+            else:
+                counts["compared"] += 1
+                if one.state is not State.SAME:
+                    counts[one.state.value] += 1
+        return cls(**counts)
+
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All findings on one recording, worst first, and what they come to."""
+
+    workload: str
+    outcome: Outcome
+    findings: tuple[Finding, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    fingerprint: Fingerprint | None = None
+    environment: Environment | None = None
+    recording: Path | None = None
+    layouts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: How the environment differs from the baseline's, shown beside what got worse.
+    environment_changes: tuple[str, ...] = ()
+    refresh: Refresh | None = None
+    changes: tuple[str, ...] = field(default=())
+
+    @property
+    def coverage(self) -> Coverage:
+        """Count of the comparisons."""
+        return Coverage.of(self.comparisons)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outcome is green."""
+        return self.outcome is Outcome.PASSED
+
+
+def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workload: str, policy: Policy) -> Verdict:
+    """Judge one inspected recording by itself: INVALID when it is not whole, else PASSED with nothing compared yet."""
+    recording = contract.recording
+    findings = policy.considered(contract.findings)
+    return Verdict(
+        workload=workload,
+        outcome=Outcome.INVALID if any(finding.invalidates for finding in findings) else Outcome.PASSED,
+        findings=findings,
+        measurements=measurements,
+        fingerprint=recording.fingerprint,
+        environment=recording.environment,
+        recording=recording.directory,
+        layouts=contract.layouts,
+        notes=contract.notes,
+    )
+
+
+def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+    """Judge an examined recording against a baseline.
+
+    Validity goes before verdict: an INVALID one is not compared. Nothing compared is never green: no baseline, one of
+    another fingerprint, or one that shares nothing with the recording is INCONCLUSIVE.
+    """
+    if verdict.outcome is Outcome.INVALID:
+        return verdict
+    if baseline is None:
+        return _inconclusive(verdict, Code.B101, "there is none")
+    if verdict.fingerprint is not None and baseline.fingerprint is not None:
+        differing = verdict.fingerprint.differences(baseline.fingerprint)
+        if differing:
+            return _inconclusive(verdict, Code.B102, "; ".join(differing))
+    comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
+    findings = [*verdict.findings, *policy.considered([c.finding for c in comparisons if c.finding])]
+    environment_changes: tuple[str, ...] = ()
+    if verdict.environment is not None and baseline.environment is not None:
+        environment_changes = tuple(verdict.environment.differences(baseline.environment))
+        if verdict.environment.machine != baseline.environment.machine:
+            findings.append(
+                Finding(
+                    code=Code.B103,
+                    severity=Severity.NOTE,
+                    message=f"times are shown, not judged: {_machine(baseline.environment)} there, "
+                    f"{_machine(verdict.environment)} here",
+                )
+            )
+    failed = any(finding.severity is Severity.ERROR for finding in findings)
+    verdict = replace(
+        verdict,
+        outcome=Outcome.FAILED if failed else Outcome.PASSED,
+        findings=worst_first(findings),
+        comparisons=comparisons,
+        environment_changes=environment_changes,
+    )
+    if not any(one.judged for one in comparisons):
+        return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
+    return verdict
+
+
+def _machine(environment: Environment) -> str:
+    return f"{environment.device_name}, {environment.cpu_count} cores"
+
+
+def _inconclusive(verdict: Verdict, code: Code, message: str) -> Verdict:
+    return replace(
+        verdict,
+        outcome=Outcome.INCONCLUSIVE,
+        findings=worst_first([*verdict.findings, Finding(code=code, message=message)]),
+    )

@@ -1,0 +1,75 @@
+"""The pytest plugin's entry: options, the marker and the fixture. Everything else is imported when it is needed.
+
+pytest imports this module in every run of every project that has perfguard installed, and rewrites the assertions of each
+module a plugin imports early; so nothing but pytest is imported here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from perfguard.plugin.fixture import Guard
+
+_NEEDS_GATE = {
+    "perfguard_report": "--perfguard-report",
+    "perfguard_time": "--perfguard-time",
+    "perfguard_reason": "--perfguard-reason",
+    "perfguard_recordings": "--perfguard-recordings",
+    "perfguard_baselines": "--perfguard-baselines",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("perfguard", "performance gate (perfguard)")
+    group.addoption("--perfguard", action="store_true", help="Measure, profile and judge tests that use perfguard.")
+    group.addoption(
+        "--perfguard-update",
+        action="store_true",
+        help="Like --perfguard, but write baselines: create missing ones, rewrite what changed beyond noise.",
+    )
+    group.addoption(
+        "--perfguard-update-new-only",
+        action="store_true",
+        help="Like --perfguard, and create baselines that are missing; existing ones are judged.",
+    )
+    group.addoption("--perfguard-reason", metavar="TEXT", help="Why baselines change; kept in every file that is written.")
+    group.addoption(
+        "--perfguard-time",
+        choices=("on", "off"),
+        help="off: judge exact metrics only, and skip the timed steps. Needed under pytest-xdist.",
+    )
+    group.addoption("--perfguard-report", metavar="FILE", help="Write everything measured and judged to a JSON file.")
+    group.addoption("--perfguard-baselines", metavar="DIR", help="Where the baselines lie (default: baselines).")
+    group.addoption("--perfguard-recordings", metavar="DIR", help="Keep the recordings here (default: pytest's own tmp).")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, and start the gate where it was asked for."""
+    config.addinivalue_line(
+        "markers",
+        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=): how perfguard measures this test.",
+    )
+    option = config.option
+    if option.perfguard or option.perfguard_update or option.perfguard_update_new_only:
+        from perfguard.plugin.session import start
+
+        start(config)
+        return
+    for name, flag in _NEEDS_GATE.items():
+        if getattr(option, name) is not None:
+            raise pytest.UsageError(f"{flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
+
+
+@pytest.fixture
+def perfguard(request: pytest.FixtureRequest) -> Guard:
+    """Measure, profile and judge one workload: `perfguard(step)`, or `for batch in perfguard.steps(loader)`.
+
+    Without --perfguard the step runs once, as in any other test.
+    """
+    from perfguard.plugin.fixture import guard_for
+
+    return guard_for(request)

@@ -1,0 +1,293 @@
+"""What the `perfguard` fixture hands to a test."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pytest
+
+from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
+from perfguard.errors import PerfguardError, UsageError
+from perfguard.settings import Settings, with_marker
+from perfguard.window import Phase
+
+if TYPE_CHECKING:
+    from perfguard.capture import Backend
+    from perfguard.judge import Verdict
+    from perfguard.plugin.session import GateSession
+    from perfguard.recording import Recording
+
+Batch = TypeVar("Batch")
+
+#: Where the hooks find the guard of a test.
+GUARD = pytest.StashKey["GateGuard"]()
+
+
+class Guard(Protocol):
+    """What a test sees."""
+
+    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
+        """Measure, profile and judge a callable: one step of the workload, without arguments."""
+
+    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
+        """Drive the window around the test's own loop: `for batch in perfguard.steps(loader): train(batch)`."""
+
+    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Judge a directory that a profiler wrote elsewhere."""
+
+
+class PlainGuard:
+    """The guard of a run without --perfguard: every workload runs one step, as a plain test."""
+
+    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
+        """Run the step once."""
+        require_callable(step)()
+
+    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
+        """Yield the first batch only."""
+        for batch in batches:
+            yield batch
+            return
+
+    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Look whether the directory is there."""
+        from perfguard.capture.replay import replay
+
+        replay(Path(directory))
+
+
+class GateGuard:
+    """The guard of a run with --perfguard. `verdicts` holds what its test came to."""
+
+    def __init__(self, session: GateSession, request: pytest.FixtureRequest) -> None:
+        self.session = session
+        self.verdicts: list[Verdict] = []
+        self.asked = False
+        self._request = request
+        self._item: pytest.Item = request.node
+        self._names: set[str | None] = set()
+        self._driver: Driver | None = None
+        self._backend: Backend | None = None
+        self._problem: PerfguardError | None = None
+        try:
+            self.settings = with_marker(session.settings, _marker_arguments(self._item))
+            self._prepare_backend()
+        except PerfguardError as error:
+            # Told where the test uses the fixture: an error of a fixture would not be this test's failure.
+            self._problem = error
+
+    # -- what a test calls -----------------------------------------------------------------------------------------
+
+    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
+        """Run all phases around `step`, judge the recording, and fail the test unless the verdict is PASSED."""
+        __tracebackhide__ = True
+        with _told():
+            driver = self._new_driver(name)
+            driver.run(require_callable(step), pace=self._pace())
+            assert driver.recording is not None
+            self._judge(driver.recording, driver.workload)
+
+    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
+        """Yield batches through all phases, then judge; the last `next()` fails the test unless the verdict is PASSED."""
+        __tracebackhide__ = True
+        with _told():
+            driver = self._driver = self._new_driver(name)
+            yield from driver.iterate(batches)
+            self._driver = None
+            assert driver.recording is not None
+            self._judge(driver.recording, driver.workload)
+
+    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Judge a directory on disk against this test's baseline."""
+        __tracebackhide__ = True
+        from perfguard.capture.replay import replay
+
+        with _told():
+            workload = self._workload(name)
+            self._judge(replay(Path(directory)), workload)
+
+    # -- what the hooks call ---------------------------------------------------------------------------------------
+
+    def abandon(self, error: BaseException) -> None:
+        """End what a failing test left open: the profiler stops, and the recording becomes an INVALID verdict."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.abort(error)
+            assert driver.recording is not None
+            self._record(driver.recording, driver.workload)
+
+    def finish(self) -> None:
+        """Restore the framework, after the test."""
+        self.session.progress.clear()
+        if self._backend is not None:
+            self._backend.restore()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _prepare_backend(self) -> None:
+        from perfguard.capture import REPLAY, backend
+
+        if self.settings.backend == REPLAY:
+            return
+        if self.settings.backend is not None:
+            self._backend = backend(self.settings.backend)
+            self._backend.prepare(self.settings.threads)
+
+    def _new_driver(self, name: str | None) -> Driver:
+        from perfguard.capture import REPLAY, backend
+
+        workload = self._workload(name)
+        if self._backend is None:
+            # No backend was named: the one that is installed. For "replay" this says what to call instead.
+            self._backend = backend(REPLAY if self.settings.backend == REPLAY else None)
+            self._backend.prepare(self.settings.threads)
+        driver = Driver(
+            self._backend,
+            workload=workload,
+            directory=self.session.recording_directory(workload),
+            window=self.settings.window,
+            timed_steps=self.settings.timed_steps if self.settings.time else 0,
+            progress=self.session.progress,
+        )
+        self._driver = driver
+        return driver
+
+    def _workload(self, name: str | None) -> str:
+        self.asked = True
+        if self._problem is not None:
+            raise self._problem
+        if name in self._names:
+            called = "perfguard was called twice" if name is None else f"perfguard was called twice with name={name!r}"
+            raise UsageError(f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode').")
+        self._names.add(name)
+        workload = self._item.nodeid if name is None else f"{self._item.nodeid}#{name}"
+        self.session.claim(workload, self._item)
+        return workload
+
+    def _pace(self) -> Pace:
+        """Return pytest-benchmark's `pedantic` where it runs, so that its table and JSON show the workload as well."""
+        if not self.settings.time or not self._item.config.pluginmanager.hasplugin("benchmark"):
+            return plain_pace
+        if "benchmark" in self._item.funcargs if hasattr(self._item, "funcargs") else False:
+            # The test uses the benchmark fixture itself, and it serves one measurement only.
+            return plain_pace
+        if len(self._names) > 1:
+            return plain_pace
+        benchmark = self._request.getfixturevalue("benchmark")
+        if benchmark.disabled:
+            # --benchmark-disable, or xdist: it would run one round. perfguard measures all the same.
+            return plain_pace
+
+        def pedantic(function: Callable[[], None], rounds: int) -> None:
+            benchmark.pedantic(function, rounds=rounds, iterations=1, warmup_rounds=0)
+
+        return pedantic
+
+    def _judge(self, recording: Recording, workload: str) -> None:
+        __tracebackhide__ = True
+        self._driver = None
+        verdict = self._record(recording, workload)
+        if not verdict.passed:
+            from perfguard.reports.terminal import failure_message
+
+            pytest.fail(failure_message(verdict, refresh_command=self.session.refresh_command(self._item.nodeid)))
+
+    def _record(self, recording: Recording, workload: str) -> Verdict:
+        verdict = self.session.judge(recording, workload, self.settings)
+        self.verdicts.append(verdict)
+        prefix = "perfguard" + (f"[{workload.rpartition('#')[2]}]" if workload != self._item.nodeid else "")
+        self._item.user_properties.append((f"{prefix}.outcome", verdict.outcome.value))
+        for measurement in verdict.measurements:
+            if measurement.metric in ("step_time", "step_cpu_time", "peak_memory_bytes", "profiler_overhead", "steps"):
+                self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
+        return verdict
+
+
+class _told:  # noqa: N801 - reads as a statement: with _told(): ...
+    """Turns perfguard's own errors into the failure of this test, without a traceback through perfguard."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        __tracebackhide__ = True
+        if isinstance(error, PerfguardError):
+            pytest.fail(f"perfguard: {error}", pytrace=False)
+
+
+def guard_for(request: pytest.FixtureRequest) -> Guard:
+    """Return the guard of a test: a plain one, or the gate's."""
+    session: GateSession | None = request.config.pluginmanager.get_plugin("perfguard-session")
+    if session is None:
+        return PlainGuard()
+    guard = GateGuard(session, request)
+    request.node.stash[GUARD] = guard
+    request.addfinalizer(guard.finish)
+    return guard
+
+
+def _marker_arguments(item: pytest.Item) -> dict[str, object]:
+    """Return the keywords of all perfguard markers of a test, the closest one winning."""
+    arguments: dict[str, object] = {}
+    for marker in reversed(list(item.iter_markers("perfguard"))):
+        if marker.args:
+            raise UsageError("@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5).")
+        arguments |= marker.kwargs
+    return arguments
+
+
+class ProgressLine:
+    """One line on a terminal, for windows that take long; nothing in logs."""
+
+    #: Seconds before the line appears, and between two of its updates.
+    APPEARS_AFTER = 2.0
+    EVERY = 0.25
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._began = 0.0
+        self._shown_at = 0.0
+        self._shown = False
+
+    def __call__(self, phase: Phase, done: int, total: int) -> None:
+        """Show where a capture is."""
+        now = time.monotonic()
+        if done == 1:
+            self._began = now
+        if now - self._began < self.APPEARS_AFTER or now - self._shown_at < self.EVERY:
+            return
+        self._shown_at = now
+        left = (now - self._began) / done * (total - done)
+        self._write(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._write("")
+            self._shown = False
+
+    def _write(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None or not reporter.isatty:
+            return
+        if capture is None:
+            self._put(reporter, line)
+        else:
+            with capture.global_and_fixture_disabled():
+                self._put(reporter, line)
+
+    def _put(self, reporter: pytest.TerminalReporter, line: str) -> None:
+        if not self._shown:
+            reporter.ensure_newline()
+            self._shown = True
+        reporter.rewrite(line, erase=True)
+        if not line:
+            reporter.rewrite("")
+
+
+__all__ = ["GUARD", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "Settings", "guard_for"]

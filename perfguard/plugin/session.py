@@ -1,0 +1,306 @@
+"""The gate's side of a pytest run: it exists only under --perfguard."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import perfguard
+from perfguard.documents import write_atomically
+from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.gate import Update, current_commit, judge_with_store, open_store
+from perfguard.judge import Outcome, Verdict
+from perfguard.plugin.fixture import GUARD, ProgressLine
+from perfguard.reports import REPORTERS, RunReport
+from perfguard.settings import Settings, read_settings
+from perfguard.stores.directory import file_name
+
+if TYPE_CHECKING:
+    from perfguard.recording import Recording
+
+_REPORT_KEY = "perfguard_verdicts"
+
+
+def start(config: pytest.Config) -> None:
+    """Read the settings, refuse what cannot work before anything runs, and register the session."""
+    try:
+        session = GateSession(config)
+    except PerfguardError as error:
+        raise pytest.UsageError(f"perfguard: {error}") from error
+    config.pluginmanager.register(session, "perfguard-session")
+
+
+class GateSession:
+    """Settings, baselines and verdicts of one run; also the hooks that collect them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        option = config.option
+        self.config = config
+        self.settings = _settings(config)
+        self.update = (
+            Update.ALL
+            if option.perfguard_update
+            else Update.NEW_ONLY
+            if option.perfguard_update_new_only
+            else Update.NOTHING
+        )
+        if option.perfguard_update and option.perfguard_update_new_only:
+            raise UsageError("--perfguard-update and --perfguard-update-new-only contradict each other; give one of them.")
+        _refuse_parallel_timing(config, self.settings)
+        self.store = open_store(self.settings.baselines_directory)
+        self.progress = ProgressLine(config)
+        self.report_path = Path(option.perfguard_report) if option.perfguard_report else None
+        self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
+        if self.update is not Update.NOTHING:
+            _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
+        if self.report_path is not None:
+            _require_writable(self.report_path.parent, "--perfguard-report FILE")
+        self.verdicts: dict[str, Verdict] = {}
+        self.problems: list[str] = []
+        self.unused: tuple[str, ...] = ()
+        self._claims: dict[str, pytest.Item] = {}
+        self._collected: dict[str, bool] = {}
+        self._collected_files: set[str] = set()
+        self._measuring: set[str] = set()
+        self._measured: set[str] = set()
+        self._recordings: Path | None = Path(option.perfguard_recordings) if option.perfguard_recordings else None
+
+    # -- what a guard asks of the session --------------------------------------------------------------------------
+
+    def claim(self, workload: str, item: pytest.Item) -> None:
+        """Let one test own a workload's name; a rerun of the same test may have it again."""
+        owner = self._claims.setdefault(workload, item)
+        if owner is not item:
+            raise UsageError(
+                f"two tests have the id {workload}, so they would share one baseline; "
+                "rename one, or collect the file once (without --keep-duplicates)."
+            )
+
+    def recording_directory(self, workload: str) -> Path:
+        """Return a fresh directory for a recording of `workload`."""
+        name = file_name(workload)[:80]
+        if self._recordings is None:
+            factory = pytest.TempPathFactory.from_config(self.config, _ispytest=True)
+            factory = getattr(self.config, "_tmp_path_factory", factory)
+            return Path(factory.mktemp(f"perfguard-{name}", numbered=True))
+        try:
+            self._recordings.mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._recordings))
+        except OSError as error:
+            raise UsageError(
+                f"{self._recordings} cannot hold recordings: {error.strerror}. Name another with --perfguard-recordings DIR."
+            ) from error
+
+    def judge(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
+        """Judge a recording against its baseline, refreshing it where the run was asked to."""
+        return judge_with_store(
+            recording,
+            self.store,
+            workload=workload,
+            policy=settings.policy,
+            update=self.update,
+            commit=self.commit,
+            reason=self.config.option.perfguard_reason,
+        )
+
+    def refresh_command(self, nodeid: str | None = None) -> str:
+        """Return the command that writes the baseline of a test."""
+        target = f" '{nodeid}'" if nodeid else ""
+        return f"pytest --perfguard --perfguard-update{target}"
+
+    # -- hooks -----------------------------------------------------------------------------------------------------
+
+    def pytest_report_header(self) -> str:
+        """Say version, mode, baselines and machine."""
+        from perfguard.capture.environment import cpu_model
+
+        import os
+
+        mode = {Update.NOTHING: "judging", Update.ALL: "refreshing", Update.NEW_ONLY: "judging, creating what is missing"}
+        time = "time on" if self.settings.time else "time off: exact metrics only"
+        place = self.settings.baselines_directory
+        count = len(list(place.glob("*.json"))) if place.is_dir() else 0
+        where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
+        return (
+            f"perfguard {perfguard.__version__}: {mode[self.update]} ({time}); baselines: {where} ({count}); "
+            f"machine: {cpu_model()}, {os.cpu_count()} cores"
+        )
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Remember what exists, whether or not it will be selected."""
+        self._collected[item.nodeid] = True
+        if "perfguard" in getattr(item, "fixturenames", ()):
+            self._measuring.add(item.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember which files were collected whole; one that failed or was skipped says nothing about its tests."""
+        if report.passed and report.nodeid:
+            self._collected_files.add(report.nodeid)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Let --benchmark-only and --benchmark-skip count tests that measure through pytest-benchmark as benchmarks."""
+        guarded = [i for i in items if "perfguard" in getattr(i, "fixturenames", ())]
+        added = [i for i in guarded if "benchmark" not in i.fixturenames]  # type: ignore[attr-defined]
+        for item in added:
+            item.fixturenames.append("benchmark")  # type: ignore[attr-defined]
+        try:
+            return (yield)
+        finally:
+            for item in added:
+                item.fixturenames.remove("benchmark")  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
+        """End what a failing test left open; fail a test that asked for perfguard and measured nothing."""
+        try:
+            result = yield
+        except BaseException as error:
+            if (guard := item.stash.get(GUARD, None)) is not None:
+                guard.abandon(error)
+            raise
+        guard = item.stash.get(GUARD, None)
+        if guard is not None:
+            if not guard.asked:
+                pytest.fail(
+                    "perfguard: B105 a test asked for perfguard and measured nothing; "
+                    "call perfguard(step), or loop over perfguard.steps(loader) to its end.",
+                    pytrace=False,
+                )
+            if not guard.verdicts:
+                guard.abandon(GeneratorExit("the loop over perfguard.steps(...) was left before the window was over"))
+                if guard.verdicts:
+                    from perfguard.reports.terminal import failure_message
+
+                    pytest.fail(
+                        failure_message(guard.verdicts[-1], refresh_command=self.refresh_command(item.nodeid)),
+                        pytrace=False,
+                    )
+                pytest.fail(
+                    "perfguard: B105 a test asked for perfguard and measured nothing; "
+                    "perfguard.steps(loader) was never looped over.",
+                    pytrace=False,
+                )
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Hang the verdicts on the report of the call: it is what crosses from a worker to the controller."""
+        report = yield
+        guard = item.stash.get(GUARD, None)
+        if call.when == "call" and guard is not None:
+            from perfguard.reports.document import verdict_document
+
+            setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect verdicts; the last one of a rerun test counts."""
+        from perfguard.reports.document import verdict_from_document
+
+        for document in getattr(report, _REPORT_KEY, ()):
+            verdict = verdict_from_document(document)
+            self.verdicts[verdict.workload] = verdict
+            self._measured.add(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Look for baselines without a test, write the report file, and let neither be overlooked."""
+        if hasattr(self.config, "workerinput"):
+            return
+        try:
+            self.unused = self._find_unused() if session.testscollected else ()
+            if self.report_path is not None:
+                write_atomically(self.report_path, REPORTERS["json"](self._report()))
+        except StoreError as error:
+            self.problems.append(str(error))
+        red = self.unused and self.settings.unused == "fail" and self.update is not Update.ALL
+        if (red or self.problems) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show the summary."""
+        report = self._report()
+        if not (report.verdicts or report.unused or self.problems):
+            return
+        green = all(verdict.outcome is Outcome.PASSED for verdict in report.verdicts) and not self.problems
+        terminalreporter.section("perfguard", green=green, red=not green)
+        terminalreporter.write_line(REPORTERS["terminal"](report))
+        for problem in self.problems:
+            terminalreporter.write_line(f"perfguard: {problem}", red=True)
+        if self.report_path is not None and not self.problems:
+            terminalreporter.write_line(f"report: {self.report_path}")
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _report(self) -> RunReport:
+        selected = self._measuring - self._measured
+        return RunReport(
+            verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
+            unused=self.unused,
+            not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            refresh_command=self.refresh_command(),
+        )
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Remember that a test exists, and was not meant to run."""
+        for item in items:
+            self._collected[item.nodeid] = False
+
+    def _find_unused(self) -> tuple[str, ...]:
+        """Return baselines whose test is gone, as far as this run can know.
+
+        The file of the test is gone; or the file was collected whole, and the test is not in it. Tests that were
+        skipped or deselected exist. A run of single tests (`::`), of last failures or under xdist collects too little.
+        """
+        partial = any("::" in argument for argument in self.config.args)
+        partial = partial or bool(getattr(self.config.option, "lf", False)) or _is_parallel(self.config)
+        unused = []
+        for workload in self.store.workloads():
+            path = workload.partition("::")[0]
+            known = any(workload == nodeid or workload.startswith(f"{nodeid}#") for nodeid in self._collected)
+            file_is_gone = not (self.config.rootpath / path).is_file()
+            if not known and (file_is_gone or (path in self._collected_files and not partial)):
+                unused.append(workload)
+        return tuple(unused)
+
+
+def _settings(config: pytest.Config) -> Settings:
+    option = config.option
+    settings = read_settings(config.rootpath)
+    if option.perfguard_time is not None:
+        settings = replace(settings, time=option.perfguard_time == "on")
+    if option.perfguard_baselines is not None:
+        settings = replace(settings, baselines=Path(config.invocation_params.dir) / option.perfguard_baselines)
+    return settings
+
+
+def _is_parallel(config: pytest.Config) -> bool:
+    if hasattr(config, "workerinput"):
+        return True
+    return getattr(config.option, "dist", "no") != "no" or bool(getattr(config.option, "numprocesses", None))
+
+
+def _refuse_parallel_timing(config: pytest.Config, settings: Settings) -> None:
+    if settings.time and _is_parallel(config):
+        raise UsageError(
+            "tests that run side by side disturb each other's time, so --perfguard refuses pytest-xdist; "
+            "run without -n, or judge exact metrics only: pytest -n ... --perfguard --perfguard-time=off"
+        )
+
+
+def _require_writable(directory: Path, option: str) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{directory} cannot be written: {error.strerror}. Mend its permissions, or name another place with {option}."
+        ) from error

@@ -1,0 +1,49 @@
+"""Reports: a verdict made visible. The only place that phrases.
+
+What goes in: verdicts. What comes out: text or a document. To add one: a function from a `RunReport` to text, and a line in
+`REPORTERS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from perfguard.judge import Coverage, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """Everything one run came to. `unused` are baselines whose test is gone, `not_run` tests that were skipped."""
+
+    verdicts: tuple[Verdict, ...]
+    unused: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    #: How a user would refresh: the command that messages name.
+    refresh_command: str = field(default="pytest --perfguard --perfguard-update")
+
+    @property
+    def coverage(self) -> Coverage:
+        """Sum over the verdicts."""
+        return sum((verdict.coverage for verdict in self.verdicts), Coverage())
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """How many verdicts of each outcome."""
+        return dict(Counter(verdict.outcome.value for verdict in self.verdicts))
+
+
+def _reporter(module: str, function: str) -> Callable[[RunReport], str]:
+    def render(report: RunReport) -> str:
+        found: Callable[[RunReport], str] = getattr(import_module(f"perfguard.reports.{module}"), function)
+        return found(report)
+
+    return render
+
+
+REPORTERS: dict[str, Callable[[RunReport], str]] = {
+    "terminal": _reporter("terminal", "summary"),
+    "json": _reporter("document", "report_json"),
+}

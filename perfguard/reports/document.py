@@ -1,0 +1,114 @@
+"""The report as a JSON document (schema: `report`), and verdicts read back from one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import perfguard
+from perfguard.documents import FORMAT, dumps, read_document
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.measure import METRICS, Measurement
+from perfguard.recording import Environment, Fingerprint
+from perfguard.reports import RunReport
+
+
+def report_json(report: RunReport) -> str:
+    """Return the whole report as JSON text, one workload after the other."""
+    return dumps(report_document(report))
+
+
+def report_document(report: RunReport) -> dict[str, Any]:
+    """Return the report as a plain document."""
+    return {
+        "format": FORMAT,
+        "perfguard": perfguard.__version__,
+        "workloads": [verdict_document(verdict) for verdict in report.verdicts],
+        "summary": {
+            "outcomes": report.outcomes,
+            "coverage": coverage_document(report.coverage),
+            "unused": list(report.unused),
+            "not_run": list(report.not_run),
+        },
+    }
+
+
+def read_report(path: Path) -> tuple[Verdict, ...]:
+    """Read the verdicts of a report file. Raises `StoreError`."""
+    document = read_document(path, "report", remedy="Write it again with: pytest --perfguard --perfguard-report FILE")
+    return tuple(verdict_from_document(one) for one in document["workloads"])
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """Return one verdict as a plain document; it is also how a worker of pytest-xdist hands it over."""
+    return {
+        "workload": verdict.workload,
+        "outcome": verdict.outcome.value,
+        "findings": [
+            {
+                "code": f.code.name,
+                "headline": f.code.value,
+                "severity": f.severity.value,
+                "message": f.message,
+                "place": f.place,
+            }
+            for f in verdict.findings
+        ],
+        "comparisons": [
+            {
+                "metric": c.metric,
+                "subject": c.subject,
+                "state": c.state.value,
+                "judged": c.judged,
+                "reference": c.reference,
+                "current": c.current,
+                "unit": METRICS[c.metric].unit if c.metric in METRICS else "",
+            }
+            for c in verdict.comparisons
+        ],
+        "coverage": coverage_document(verdict.coverage),
+        "measurements": [m.as_dict() for m in verdict.measurements],
+        "fingerprint": verdict.fingerprint.as_dict() if verdict.fingerprint else None,
+        "environment": verdict.environment.as_dict() if verdict.environment else None,
+        "recording": str(verdict.recording) if verdict.recording else None,
+        "layouts": list(verdict.layouts),
+        "baseline": verdict.refresh.value if verdict.refresh else None,
+        "changes": list(verdict.changes),
+    }
+
+
+def verdict_from_document(plain: dict[str, Any]) -> Verdict:
+    """Invert `verdict_document`, as far as a document goes."""
+    return Verdict(
+        workload=plain["workload"],
+        outcome=Outcome(plain["outcome"]),
+        findings=tuple(
+            Finding(code=Code[f["code"]], message=f["message"], place=f["place"], severity=Severity(f["severity"]))
+            for f in plain["findings"]
+        ),
+        comparisons=tuple(
+            Comparison(
+                metric=c["metric"],
+                subject=c["subject"],
+                state=State(c["state"]),
+                judged=c["judged"],
+                reference=c["reference"],
+                current=c["current"],
+            )
+            for c in plain["comparisons"]
+        ),
+        measurements=tuple(Measurement.from_dict(m) for m in plain["measurements"]),
+        fingerprint=Fingerprint.from_dict(plain["fingerprint"]) if plain["fingerprint"] else None,
+        environment=Environment.from_dict(plain["environment"]) if plain["environment"] else None,
+        recording=Path(plain["recording"]) if plain["recording"] else None,
+        layouts=tuple(plain["layouts"]),
+        refresh=Refresh(plain["baseline"]) if plain["baseline"] else None,
+        changes=tuple(plain["changes"]),
+    )
+
+
+def coverage_document(coverage: Coverage) -> dict[str, int]:
+    """Return the counts under the names of the report."""
+    return {name.replace("_", "-"): count for name, count in asdict(coverage).items()}

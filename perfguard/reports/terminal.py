@@ -1,0 +1,220 @@
+"""Verdicts for the terminal: the message of a failing test, and the summary of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfguard.findings import Finding, Severity
+from perfguard.judge import Coverage, Outcome, Refresh, State, Verdict
+from perfguard.measure import METRICS, Measurement
+from perfguard.measure.measurement import Kind
+from perfguard.reports import RunReport
+
+#: How many findings of one code a message shows before it counts the rest.
+SHOWN_PER_CODE = 10
+
+
+def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
+    """Return the message of a test whose verdict is not green: findings worst first, then what to do."""
+    # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
+    worst, *others = finding_lines(verdict.findings) or ["nothing was compared"]
+    lines = [f"perfguard {verdict.outcome.value}: {worst}"]
+    lines += [f"  {line}" for line in others]
+    lines.append(f"  workload: {printable(verdict.workload)}")
+    if verdict.comparisons:
+        lines.append(f"  {coverage_line(verdict.coverage)}")
+    slowest = _slowest_operators(verdict)
+    if slowest:
+        lines.append(f"  most time in: {slowest}")
+    if verdict.environment_changes:
+        lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
+    if verdict.recording is not None:
+        lines.append(f"  recording: {printable(str(verdict.recording))}")
+    lines.append(f"  {_advice(verdict, refresh_command)}")
+    return "\n".join(lines)
+
+
+def _advice(verdict: Verdict, refresh_command: str) -> str:
+    if verdict.outcome is Outcome.INVALID:
+        where = f"perfguard check {verdict.recording}" if verdict.recording else "perfguard check DIR"
+        return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return f"nothing was compared; record a baseline with: {refresh_command}"
+    return f"if this change is meant, accept it with: {refresh_command} --perfguard-reason 'why'"
+
+
+def finding_lines(findings: Iterable[Finding]) -> list[str]:
+    """Return one line a finding, at most `SHOWN_PER_CODE` of each code, notes last."""
+    shown: dict[str, int] = {}
+    lines: list[str] = []
+    for finding in findings:
+        count = shown[finding.code.name] = shown.get(finding.code.name, 0) + 1
+        if count <= SHOWN_PER_CODE:
+            lines.append(finding_line(finding))
+    lines += [
+        f"{code} and {count - SHOWN_PER_CODE} more like it" for code, count in shown.items() if count > SHOWN_PER_CODE
+    ]
+    return lines
+
+
+def finding_line(finding: Finding) -> str:
+    """Return `R101 operator_time[MatMul] 8200.0 → 11340.7 us, +38.3 % (allowed +25.0 %)` and the like."""
+    severity = "" if finding.severity is Severity.ERROR else f"({finding.severity.value}) "
+    if finding.code.family == "R":
+        # The message begins with the metric; the place would only repeat it.
+        return printable(f"{finding.code.name} {severity}{finding.message}")
+    place = f" {finding.place}" if finding.place else ""
+    return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}".replace(":  ", ": "))
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """Return `412 compared: 9 worse, 3 new, 1 gone, 0 not comparable`, with what was only shown where there is any."""
+    line = (
+        f"{coverage.compared} compared: {coverage.worse} worse, {coverage.new} new, {coverage.gone} gone, "
+        f"{coverage.not_comparable} not comparable"
+    )
+    if coverage.better:
+        line += f"; {coverage.better} better"
+    return line + (f"; {coverage.shown_only} shown, not judged" if coverage.shown_only else "")
+
+
+def summary(report: RunReport) -> str:
+    """Return the summary of a run: a table of workloads, refreshed baselines, warnings and the coverage line."""
+    parts = []
+    if report.verdicts:
+        parts.append(_table(report.verdicts))
+    refreshed = [verdict for verdict in report.verdicts if verdict.refresh is not None]
+    if refreshed:
+        parts.append("\n".join(_refresh_lines(refreshed, report.unused)))
+    warnings = [
+        f"{printable(verdict.workload)}: {finding_line(finding)}"
+        for verdict in report.verdicts
+        for finding in verdict.findings
+        if finding.severity is Severity.WARNING
+    ]
+    if warnings:
+        parts.append("\n".join(warnings[:SHOWN_PER_CODE] + _more(len(warnings))))
+    parts.append("\n".join(_last_lines(report, bool(refreshed))))
+    return "\n\n".join(parts)
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count - SHOWN_PER_CODE} more warnings"] if count > SHOWN_PER_CODE else []
+
+
+def _table(verdicts: Iterable[Verdict]) -> str:
+    from tabulate import tabulate
+
+    rows = []
+    for verdict in verdicts:
+        step = _find(verdict, "step_time")
+        reference = next((c.reference for c in verdict.comparisons if c.metric == "step_time"), None)
+        rows.append(
+            (
+                verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
+                _short(printable(verdict.workload)),
+                _milliseconds(reference),
+                _milliseconds(step.value if step else None),
+                _milliseconds(step.statistics.median if step and step.statistics else None),
+                _overhead(verdict),
+                str(verdict.coverage.compared),
+                str(verdict.coverage.worse + verdict.coverage.new + verdict.coverage.gone),
+            )
+        )
+    headers = ("outcome", "workload", "baseline ms", "step ms", "median ms", "profiled", "compared", "changed")
+    return str(tabulate(rows, headers=headers, stralign="left", disable_numparse=True))
+
+
+def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...]) -> Iterable[str]:
+    for verdict in verdicts:
+        assert verdict.refresh is not None
+        yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
+        shown = verdict.changes[:SHOWN_PER_CODE]
+        yield from (f"  {printable(change)}" for change in shown)
+        if len(verdict.changes) > len(shown):
+            yield f"  and {len(verdict.changes) - len(shown)} more"
+        if verdict.refresh is Refresh.REFUSED:
+            yield from (f"  {line}" for line in finding_lines(verdict.findings))
+    yield from (f"unused: {printable(workload)}" for workload in unused)
+
+
+def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
+    if refreshed:
+        counts = {state: sum(v.refresh is state for v in report.verdicts) for state in Refresh}
+        named = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count or state is not Refresh.REFUSED)
+        yield f"baselines: {named}, {len(report.unused)} unused"
+    elif report.unused:
+        for workload in report.unused:
+            yield f"B104 a baseline whose test no longer exists: {printable(workload)}"
+        yield "remove them with: perfguard baseline prune"
+    if any(verdict.refresh is None for verdict in report.verdicts):
+        if any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
+            yield "times are of another machine than the baselines': shown, not judged"
+        yield coverage_line(report.coverage)
+    if report.not_run:
+        yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
+
+
+def explanation(verdict: Verdict) -> Iterable[str]:
+    """Return what could not be known, and which layouts were recognised."""
+    yield f"layouts: {', '.join(verdict.layouts) or 'none recognised'}"
+    yield from (printable(note) for note in verdict.notes)
+
+
+def measurement_rows(measurements: Iterable[Measurement]) -> str:
+    """Return a table of measurements."""
+    from tabulate import tabulate
+
+    from perfguard.judge.compare import show
+
+    rows = [
+        (
+            printable(m.label),
+            show(m.value) if not isinstance(m.value, dict) else f"{len(m.value)} shapes",
+            show(m.statistics.median) if m.statistics else "",
+            METRICS[m.metric].unit if m.metric in METRICS else "",
+        )
+        for m in measurements
+    ]
+    return str(tabulate(rows, headers=("metric", "value", "median", "unit"), disable_numparse=True))
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey or hide: control characters, and marks that turn the direction of text."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _slowest_operators(verdict: Verdict) -> str:
+    """Name the operators whose time grew most; they are ranked, never failed on."""
+    grown = sorted(
+        (
+            (float(c.current) - float(c.reference), c.subject)
+            for c in verdict.comparisons
+            if c.metric == "operator_time"
+            and c.state is not State.NOT_COMPARABLE
+            and isinstance(c.current, (int, float))
+            and isinstance(c.reference, (int, float))
+        ),
+        reverse=True,
+    )
+    worse = [c for c in verdict.comparisons if c.finding is not None and METRICS[c.metric].kind is Kind.TIMED]
+    if not worse:
+        return ""
+    return ", ".join(f"{printable(name)} {change:+.0f} us/step" for change, name in grown[:3] if change > 0)
+
+
+def _find(verdict: Verdict, metric: str) -> Measurement | None:
+    return next((m for m in verdict.measurements if m.metric == metric and not m.subject), None)
+
+
+def _milliseconds(value: object) -> str:
+    return f"{value / 1e3:.2f}" if isinstance(value, (int, float)) else "-"
+
+
+def _overhead(verdict: Verdict) -> str:
+    found = _find(verdict, "profiler_overhead")
+    return f"{found.value:.2f} x" if found and isinstance(found.value, (int, float)) else "-"
+
+
+def _short(name: str, width: int = 60) -> str:
+    return name if len(name) <= width else "…" + name[-(width - 1) :]

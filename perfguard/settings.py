@@ -1,0 +1,202 @@
+"""Settings: `[tool.perfguard]` of pyproject.toml, options and markers, as one frozen value."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from perfguard.errors import UsageError
+from perfguard.findings import Code
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.window import StepWindow
+
+_TABLE = "[tool.perfguard]"
+_TOLERANCE_KEYS = ("relative", "absolute", "warn")
+_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a user can set. `baselines` is relative to `root`, the directory of pyproject.toml."""
+
+    root: Path
+    baselines: Path = Path("baselines")
+    window: StepWindow = field(default_factory=StepWindow)
+    timed_steps: int = 30
+    threads: int = 1
+    backend: str | None = None
+    time: bool = True
+    unused: str = "fail"
+    tolerance: tuple[Rule, ...] = ()
+    ignore: tuple[str, ...] = ()
+    #: Rules of one test's marker; they go before `tolerance`.
+    marker_tolerance: tuple[Rule, ...] = ()
+
+    @property
+    def baselines_directory(self) -> Path:
+        """Where the baselines lie."""
+        return self.root / self.baselines
+
+    @property
+    def policy(self) -> Policy:
+        """What the judge needs to know."""
+        return Policy(
+            marker=self.marker_tolerance, settings=self.tolerance, judge_time=self.time, ignore=self.ignore
+        )
+
+
+def read_settings(root: Path) -> Settings:
+    """Read `[tool.perfguard]` of `root`/pyproject.toml; without it everything has its default. Raises `UsageError`."""
+    path = root / "pyproject.toml"
+    if not path.is_file():
+        return Settings(root=root)
+    table = _read_toml(path).get("tool", {}).get("perfguard", {})
+    known = ("baselines", "window", "timed_steps", "threads", "backend", "time", "unused", "tolerance", "ignore")
+    refuse_unknown(table, known, where=f"{_TABLE} of {path}")
+    values: dict[str, Any] = {}
+    if "baselines" in table:
+        values["baselines"] = Path(_typed(table, "baselines", str, _TABLE))
+    if "window" in table:
+        values["window"] = _window(table["window"])
+    if "backend" in table:
+        values["backend"] = _typed(table, "backend", str, _TABLE)
+    if "time" in table:
+        values["time"] = time_switch(_typed(table, "time", str, _TABLE))
+    if "unused" in table:
+        values["unused"] = _choice(table, "unused", ("fail", "warn"))
+    if "tolerance" in table:
+        values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
+    if "ignore" in table:
+        values["ignore"] = codes(_typed(table, "ignore", list, _TABLE))
+    for key in ("timed_steps", "threads"):
+        if key in table:
+            values[key] = positive(table[key], key)
+    return Settings(root=root, **values)
+
+
+def find_root(start: Path) -> Path:
+    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`, else `start`."""
+    for directory in (start, *start.parents):
+        path = directory / "pyproject.toml"
+        if path.is_file() and "perfguard" in _read_toml(path).get("tool", {}):
+            return directory
+    return start
+
+
+def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
+    """Return the settings of one test: its marker's keywords over the rest. Raises `UsageError`."""
+    refuse_unknown(arguments, _MARKER_KEYS, where="@pytest.mark.perfguard(...)")
+    values: dict[str, Any] = {}
+    if (window := arguments.get("window")) is not None:
+        if not isinstance(window, StepWindow):
+            raise UsageError(f"window={window!r} in @pytest.mark.perfguard is no perfguard.StepWindow(...).")
+        values["window"] = window
+    if (backend := arguments.get("backend")) is not None:
+        values["backend"] = backend
+    for key in ("timed_steps", "threads"):
+        if arguments.get(key) is not None:
+            values[key] = positive(arguments[key], key)
+    if (tolerance := arguments.get("tolerance")) is not None:
+        if not isinstance(tolerance, Mapping):
+            raise UsageError("tolerance= in @pytest.mark.perfguard takes a dict such as {'step_time': 0.25}.")
+        values["marker_tolerance"] = rules(tolerance, where="@pytest.mark.perfguard(tolerance=...)")
+    if (ignore := arguments.get("ignore")) is not None:
+        values["ignore"] = (*settings.ignore, *codes(ignore))
+    return replace(settings, **values)
+
+
+def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
+    """Turn `{"step_time": 0.25, "operator_time[MatMul*]": {"relative": 0.25, "absolute": 50}}` into rules."""
+    return tuple(Rule(pattern=pattern, tolerance=_tolerance(value, f"{where} {pattern}")) for pattern, value in table.items())
+
+
+def _tolerance(value: Any, where: str) -> Tolerance | None:
+    if value == "off":
+        return None
+    if isinstance(value, Mapping):
+        refuse_unknown(value, _TOLERANCE_KEYS, where=where)
+        return Tolerance(
+            relative=_fraction(value.get("relative", 0.0), where),
+            absolute=_fraction(value.get("absolute", 0.0), where),
+            warn_relative=_fraction(value["warn"], where) if "warn" in value else None,
+        )
+    return Tolerance(relative=_fraction(value, where))
+
+
+def _fraction(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise UsageError(
+            f'{where} = {value!r} is no tolerance: write a fraction (0.25 is 25 %), {{ relative, absolute, warn }} or "off".'
+        )
+    return float(value)
+
+
+def codes(names: Iterable[Any]) -> tuple[str, ...]:
+    """Check codes, or beginnings of codes; a typing error must not ignore nothing in silence."""
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
+            near = difflib.get_close_matches(str(name), [code.name for code in Code], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(code.name for code in Code)}."
+            raise UsageError(f"There is no finding code {name!r} to ignore; {hint}")
+    return found
+
+
+def time_switch(value: str) -> bool:
+    """Read on or off."""
+    if value not in ("on", "off"):
+        raise UsageError(f'time = {value!r} is neither "on" nor "off".')
+    return value == "on"
+
+
+def positive(value: Any, name: str) -> int:
+    """Check a count of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} = {value!r} is no count: it must be an integer of at least 1.")
+    return value
+
+
+def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], *, where: str) -> None:
+    """Refuse keys that would be ignored, with the nearest known one."""
+    names = list(known)
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}."
+            raise UsageError(f"{where} has no key {key!r}; {hint}")
+
+
+def _window(value: Any) -> StepWindow:
+    if not isinstance(value, dict):
+        raise UsageError(f"window = {value!r} in {_TABLE} is no table such as {{ skip_first = 2, active = 5 }}.")
+    refuse_unknown(value, StepWindow.__dataclass_fields__, where=f"{_TABLE}.window")
+    return StepWindow(**value)
+
+
+def _typed(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+    value = table[key]
+    if not isinstance(value, kind):
+        raise UsageError(f"{key} = {value!r} in {where} is a {type(value).__name__}, not a {kind.__name__}.")
+    return value
+
+
+def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:
+    value = table[key]
+    if value not in choices:
+        raise UsageError(f"{key} = {value!r} in {_TABLE} is none of {', '.join(choices)}.")
+    return str(value)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}. Mend it, then run the same command again.") from error

@@ -1,0 +1,42 @@
+"""Stores: where baselines live.
+
+What goes in and out: `Baseline`s by the name of their workload. To add one: a class that keeps `Store`, and a line in
+`STORES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from perfguard.judge.baseline import Baseline
+
+
+class Store(Protocol):
+    """A place that keeps one baseline a workload."""
+
+    def load(self, workload: str) -> Baseline | None:
+        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+
+    def save(self, baseline: Baseline) -> None:
+        """Keep the baseline, whole or not at all. Raises `StoreError`."""
+
+    def delete(self, workload: str) -> None:
+        """Forget a baseline."""
+
+    def workloads(self) -> list[str]:
+        """Return the names of all workloads that have a baseline."""
+
+    def locked(self, workload: str) -> AbstractContextManager[object]:
+        """Hold a workload's entry against other processes while it is read and written."""
+
+
+def _directory(place: Path) -> Store:
+    from perfguard.stores.directory import BaselineDirectory
+
+    return BaselineDirectory(place)
+
+
+STORES: dict[str, Callable[[Path], Store]] = {"directory": _directory}

@@ -1,0 +1,95 @@
+"""A directory of baselines: one JSON file a workload, readable in a diff."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.errors import StoreError
+from perfguard.judge.baseline import Baseline
+
+#: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
+_LONGEST_NAME = 120
+_LOCK_SECONDS = 60.0
+
+
+class BaselineDirectory:
+    """Keeps baselines under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def load(self, workload: str) -> Baseline | None:
+        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+        path = self.path(workload)
+        return _read(path) if path.is_file() else None
+
+    def save(self, baseline: Baseline) -> None:
+        """Write the baseline atomically. Raises `StoreError`."""
+        document = {"format": FORMAT, **baseline.as_dict()}
+        write_atomically(self.path(baseline.workload), dumps(document, lines_of="measurements"))
+
+    def delete(self, workload: str) -> None:
+        """Remove the file of a workload."""
+        try:
+            self.path(workload).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.path(workload)} cannot be removed: {error.strerror}.") from error
+
+    def workloads(self) -> list[str]:
+        """Return the workloads of all files, sorted. Raises `StoreError` for a damaged file."""
+        return sorted(_read(path).workload for path in self.directory.glob("*.json"))
+
+    @contextmanager
+    def locked(self, workload: str) -> Iterator[None]:
+        """Hold the entry while it is read and written, against every process on this file system."""
+        path = self.path(workload)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
+            lock.acquire()
+        except Timeout as error:
+            raise StoreError(
+                f"{path} has been locked by another run for {_LOCK_SECONDS:.0f} seconds; "
+                "wait for it to end, then run the same command again."
+            ) from error
+        except OSError as error:
+            raise StoreError(
+                f"{path.parent} cannot be written: {error.strerror}. "
+                "Mend its permissions, or name another directory with --perfguard-baselines DIR."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def path(self, workload: str) -> Path:
+        """Return the file of a workload."""
+        return self.directory / f"{file_name(workload)}.json"
+
+
+def file_name(workload: str) -> str:
+    """Turn a test id into a file name that is readable, and different for different ids.
+
+    `tests/models/test_torch.py::test_mlp` is `tests.models.test_torch--test_mlp`. Where the id has anything that a file
+    system might take otherwise, or fold (upper case), a hash of the whole id follows.
+    """
+    plain = workload.replace(".py::", "--").replace("::", "--").replace("/", ".")
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", plain).strip(".")[:_LONGEST_NAME]
+    lossless = re.fullmatch(r"(?:[a-z0-9_]+/)*[a-z0-9_]+\.py::[a-z0-9_]+", workload) and safe == plain
+    if lossless:
+        return safe
+    return f"{safe or 'workload'}-{hashlib.sha256(workload.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+def _read(path: Path) -> Baseline:
+    remedy = (
+        "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
+    )
+    return Baseline.from_dict(read_document(path, "baseline", remedy=remedy))
