@@ -41,14 +41,18 @@ def schema(name: str) -> dict[str, Any]:
 def schema_names() -> list[str]:
     """Return the names of all schemas: those of artifacts, then perfguard's own."""
     folders = (schemas_directory() / "artifacts", schemas_directory())
-    return [path.name.removesuffix(".schema.json") for folder in folders for path in sorted(folder.glob("*.schema.json"))]
+    return [
+        path.name.removesuffix(".schema.json") for folder in folders for path in sorted(folder.glob("*.schema.json"))
+    ]
 
 
 def violations(document: object, schema_name: str) -> list[str]:
     """Return jsonschema's messages for `document`, each with its JSON path, worst nesting last."""
     from jsonschema import Draft202012Validator
 
-    errors = sorted(Draft202012Validator(schema(schema_name)).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        Draft202012Validator(schema(schema_name)).iter_errors(document), key=lambda e: list(map(str, e.path))
+    )
     return [f"{error.json_path} {error.message}" for error in errors]
 
 

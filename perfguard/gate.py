@@ -78,7 +78,7 @@ def judge_with_store(
     """
     if update is Update.NOTHING:
         return judge(recording, store.load(workload), workload=workload, policy=policy)
-    with store.locked(workload):
+    with store.locked():
         try:
             old = store.load(workload)
         except StoreError:

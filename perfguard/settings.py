@@ -44,9 +44,7 @@ class Settings:
     @property
     def policy(self) -> Policy:
         """What the judge needs to know."""
-        return Policy(
-            marker=self.marker_tolerance, settings=self.tolerance, judge_time=self.time, ignore=self.ignore
-        )
+        return Policy(marker=self.marker_tolerance, settings=self.tolerance, judge_time=self.time, ignore=self.ignore)
 
 
 def read_settings(root: Path) -> Settings:
@@ -111,7 +109,9 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
 
 def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
     """Turn `{"step_time": 0.25, "operator_time[MatMul*]": {"relative": 0.25, "absolute": 50}}` into rules."""
-    return tuple(Rule(pattern=pattern, tolerance=_tolerance(value, f"{where} {pattern}")) for pattern, value in table.items())
+    return tuple(
+        Rule(pattern=pattern, tolerance=_tolerance(value, f"{where} {pattern}")) for pattern, value in table.items()
+    )
 
 
 def _tolerance(value: Any, where: str) -> Tolerance | None:

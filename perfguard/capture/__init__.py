@@ -92,8 +92,10 @@ def backend(name: str | None) -> Backend:
             )
         name = installed[0]
     if name not in BACKENDS:
-        hint = f"{REPLAY} runs no step: use perfguard.replay(directory)" if name == REPLAY else "known are " + ", ".join(
-            (*BACKENDS, REPLAY)
+        hint = (
+            f"{REPLAY} runs no step: use perfguard.replay(directory)"
+            if name == REPLAY
+            else "known are " + ", ".join((*BACKENDS, REPLAY))
         )
         raise UsageError(f"There is no backend {name!r} to run a step with; {hint}.")
     return BACKENDS[name]()

@@ -93,6 +93,7 @@ class MindSporeBackend:
         activities = [kinds.CPU]
         if self._mindspore.get_context("device_target") == "Ascend":
             activities.append(kinds.NPU)
+        # It starts as it is made.
         self._profiler = profiler.profile(
             activities=activities,
             profile_memory=True,
@@ -101,7 +102,6 @@ class MindSporeBackend:
             ),
             on_trace_ready=profiler.tensorboard_trace_handler(str(directory)),
         )
-        self._profiler.start()
 
     def advance(self) -> None:
         """Tell the profiler that a step has ended; `synchronize` has been called, or the window would leak."""

@@ -52,7 +52,9 @@ def show(workload: str | None, baselines: Path | None) -> None:
         for name in store.workloads():
             found = store.load(name)
             assert found is not None
-            rows.append((printable(name), len(found.measurements), found.runs, (found.commit or "-")[:12], found.reason or "-"))
+            rows.append(
+                (printable(name), len(found.measurements), found.runs, (found.commit or "-")[:12], found.reason or "-")
+            )
         click.echo(tabulate(rows, headers=("workload", "measurements", "runs", "commit", "reason")))
         sys.exit(EXIT_PASSED if rows else EXIT_NOTHING)
     name = _named(store, workload)
@@ -72,9 +74,9 @@ def show(workload: str | None, baselines: Path | None) -> None:
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
 def diff(report: Path, baselines: Path | None) -> None:
     """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
+    from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
-    from perfguard.cli.exits import exit_code
     from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.document import read_report
     from perfguard.reports.terminal import finding_lines, printable
@@ -124,7 +126,9 @@ def _open(baselines: Path | None) -> tuple[Store, Settings]:
     settings = read_settings(find_root(Path.cwd()))
     directory = baselines if baselines is not None else settings.baselines_directory
     if not directory.is_dir():
-        raise UsageError(f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update")
+        raise UsageError(
+            f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
+        )
     return open_store(directory), settings
 
 

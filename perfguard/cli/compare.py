@@ -27,12 +27,12 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
     Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
     3 one of the two is invalid, 4 nothing could be compared.
     """
+    from perfguard.documents import write_atomically
     from perfguard.gate import compare
     from perfguard.judge import Outcome
     from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.document import report_json
     from perfguard.reports.terminal import finding_lines, printable
-    from perfguard.documents import write_atomically
     from perfguard.settings import find_root, read_settings
 
     settings = read_settings(find_root(Path.cwd()))

@@ -60,9 +60,7 @@ def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
     )
     edges = tuple((step.start_ns, step.end_ns) for step in cycle.asked.steps)
     steps = cycle.asked.active if edges else infer_steps(_counts(frame["name"]))
-    return Executions(
-        frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges
-    )
+    return Executions(frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
 def from_torch_trace(cycle: Cycle) -> Executions | None:
@@ -86,12 +84,16 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
         name=unquoted("name"),
     )
     marks = (
-        complete.filter((pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]+$"))
+        complete.filter(
+            (pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]+$")
+        )
         .with_columns(number=pl.col("name").str.slice(13).cast(pl.Int64))
         .sort("start_ns")
     )
     edges = tuple(zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True))
-    work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort("start_ns", "duration_ns", descending=[False, True])
+    work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort(
+        "start_ns", "duration_ns", descending=[False, True]
+    )
     work = work.with_columns(
         operator=pl.col("name"),
         self_ns=pl.Series(
@@ -165,9 +167,9 @@ def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Se
     import polars as pl
 
     step = pl.Series("step", step_of(frame["start_ns"].to_list(), edges), dtype=pl.Int64)
-    return frame.with_columns(step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")).select(
-        "operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes"
-    )
+    return frame.with_columns(
+        step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")
+    ).select("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
 
 
 def _counts(names: pl.Series) -> Counter[str]:
@@ -209,5 +211,7 @@ def _torch_shapes(arguments: list[str | None]) -> list[str | None]:
             shapes.append(None)
             continue
         types = inputs.types or [""] * len(inputs.dims)
-        shapes.append(";".join(f"{kind}{dims}" if dims or kind else "-" for kind, dims in zip(types, inputs.dims, strict=False)))
+        shapes.append(
+            ";".join(f"{kind}{dims}" if dims or kind else "-" for kind, dims in zip(types, inputs.dims, strict=False))
+        )
     return shapes

@@ -147,7 +147,9 @@ def _layout_findings(found: FoundCycle, recording: Recording, notes: list[str]) 
         if slot.required != "always":
             asked = recording.conditions.get(slot.required)
             if asked is None:
-                notes.append(f"{found.place.name}: cannot tell whether {slot.required} was on: {slot.path} not required")
+                notes.append(
+                    f"{found.place.name}: cannot tell whether {slot.required} was on: {slot.path} not required"
+                )
             if not asked:
                 continue
         yield Finding(
@@ -211,7 +213,9 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     document = content.document
     if content.table is not None:
         document = {**document, "traceEvents": []}
-    for error in sorted(Draft202012Validator(dict(rules)).iter_errors(document), key=lambda e: e.json_path)[:WORDED_ROWS]:
+    for error in sorted(Draft202012Validator(dict(rules)).iter_errors(document), key=lambda e: e.json_path)[
+        :WORDED_ROWS
+    ]:
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=error.message)
 
 

@@ -37,7 +37,7 @@ class Slot:
     #: The finding's code when it is missing.
     missing: str = "A102"
 
-    def match(self, relative: str) -> int | None | bool:
+    def match(self, relative: str) -> int | bool | None:
         """Return the rank in the file's name (None when the slot carries none), or False when it does not match."""
         found = _slot_pattern(self.path).fullmatch(relative)
         if found is None:
@@ -116,9 +116,7 @@ def find_cycles(directory: Path) -> list[FoundCycle]:
         names = [*folders, *files]
         for layout in layouts():
             if layout.cycle == "file":
-                for name in files:
-                    if re.search(layout.name, name):
-                        found.append(_file_cycle(layout, place / name))
+                found += [_file_cycle(layout, place / name) for name in files if re.search(layout.name, name)]
             elif _recognises(layout, place, names):
                 found.append(_directory_cycle(layout, place))
     return sorted(found, key=lambda cycle: str(cycle.place))
@@ -142,9 +140,7 @@ def _may_contain(layout: Layout, names: list[str]) -> bool:
 
 
 def _file_cycle(layout: Layout, path: Path) -> FoundCycle:
-    return FoundCycle(
-        layout=layout, place=path, files=(FoundFile(slot=layout.slots[0], path=path, rank=None),)
-    )
+    return FoundCycle(layout=layout, place=path, files=(FoundFile(slot=layout.slots[0], path=path, rank=None),))
 
 
 def _directory_cycle(layout: Layout, place: Path) -> FoundCycle:

@@ -30,8 +30,8 @@ ANNOTATIONS = frozenset(
         "readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType", "then", "else",
     }
 )  # fmt: skip
-_NUMERIC = frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
-_SIMPLE = _NUMERIC | {"pattern", "minLength"}
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_SIMPLE = frozenset({"type", "pattern", "minLength", *_BOUNDS})
 #: Patterns made of these only mean the same to Rust's regex and to Python's re (no classes like \w, no look-around).
 _PORTABLE_PATTERN = re.compile(r"^(?:\\[.\[\]()/+*?-]|[^\\$.^]|\^(?!.)|(?<!.)\^|\$(?!.))*$")
 _JSON_INTEGER = r"^-?(0|[1-9][0-9]*)$"
@@ -237,7 +237,6 @@ class RowSchema:
 
     def _objects_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
         """Check a column of JSON objects as a table of its own, so that unique arguments stay cheap."""
-        import polars as pl
 
         is_object = column.str.starts_with("{").fill_null(False)
         rows = is_object.arg_true()
@@ -339,9 +338,7 @@ def _as_set(types: str | list[str]) -> frozenset[str]:
     return frozenset((types,) if isinstance(types, str) else types)
 
 
-def _schemas_of_column(
-    schema: Schema, name: str, resolve: Callable[[str], Schema | None]
-) -> Iterable[Schema]:
+def _schemas_of_column(schema: Schema, name: str, resolve: Callable[[str], Schema | None]) -> Iterable[Schema]:
     """Yield every schema that speaks of one column, wherever an applicator has put it."""
     if isinstance(schema, bool):
         return
@@ -386,17 +383,11 @@ def _within(value: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
 
     mask = value.is_not_null()
     exact = value.abs().cast(pl.Float64) < _EXACT_FLOAT
-    for keyword, compare in (
-        ("minimum", lambda bound: (value > bound) | ((value == bound) & exact)),
-        ("maximum", lambda bound: (value < bound) | ((value == bound) & exact)),
-        ("exclusiveMinimum", lambda bound: value > bound),
-        ("exclusiveMaximum", lambda bound: value < bound),
-    ):
-        if keyword in schema:
-            bound = schema[keyword]
-            if abs(bound) >= _EXACT_FLOAT:
-                return value.is_null() & value.is_not_null()
-            mask = mask & compare(bound)
+    for keyword, bound in ((k, schema[k]) for k in _BOUNDS if k in schema):
+        if abs(bound) >= _EXACT_FLOAT:
+            return value.is_null() & value.is_not_null()
+        at_bound = (value == bound) & exact & (not keyword.startswith("exclusive"))
+        mask = mask & (((value > bound) if "inimum" in keyword else (value < bound)) | at_bound)
     return mask
 
 
@@ -419,7 +410,9 @@ def _strings(column: pl.Series, schema: Mapping[str, Any], cells: Cells, types: 
     return mask
 
 
-def _starting_with(*beginnings: str) -> Callable[[pl.Series, Mapping[str, Any], Cells, frozenset[str] | None], pl.Series]:
+def _starting_with(
+    *beginnings: str,
+) -> Callable[[pl.Series, Mapping[str, Any], Cells, frozenset[str] | None], pl.Series]:
     def check(column: pl.Series, schema: Mapping[str, Any], cells: Cells, types: frozenset[str] | None) -> pl.Series:
         if cells is not Cells.JSON:
             return column.is_null() & column.is_not_null()

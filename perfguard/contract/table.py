@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Unreadable(Exception):  # noqa: N818 - it names a state of a file, and only the contract catches it
+class Unreadable(Exception):
     """A file is not what its slot says: the reader stopped at `place`; becomes finding S101, never reaches a user."""
 
     def __init__(self, message: str, place: str = "") -> None:

@@ -45,7 +45,7 @@ class Baseline:
             "capture": "VALID",
             "commit": self.commit,
             "reason": self.reason,
-            "measurements": [m.as_dict() for m in sorted(self.measurements, key=lambda m: m.key)],
+            "measurements": [_stored(m) for m in sorted(self.measurements, key=lambda m: m.key)],
         }
 
     @classmethod
@@ -60,6 +60,12 @@ class Baseline:
             commit=plain["commit"],
             reason=plain["reason"],
         )
+
+
+def _stored(measurement: Measurement) -> dict[str, Any]:
+    """Keep the samples of gated metrics only: those of ranked operators would be most of the file, and of every diff."""
+    metric = METRICS.get(measurement.metric)
+    return (measurement if metric is None or metric.gated else replace(measurement, samples=())).as_dict()
 
 
 def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[Baseline, Refresh, tuple[str, ...]]:
@@ -129,7 +135,10 @@ def _change(key: tuple[str, str], was: Measurement | None, now: Measurement | No
 
 
 def _shown_changes(
-    changes: list[str], before: dict[tuple[str, str], Measurement], after: dict[tuple[str, str], Measurement], policy: Policy
+    changes: list[str],
+    before: dict[tuple[str, str], Measurement],
+    after: dict[tuple[str, str], Measurement],
+    policy: Policy,
 ) -> Iterable[str]:
     """Leave out what is only ranked: a list of forty operator times hides the one call that matters."""
     ranked = {

@@ -56,7 +56,9 @@ def compare(
     """
     current = {m.key: m for m in measurements}
     reference = {m.key: m for m in baseline.measurements}
-    same_machine = environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
+    same_machine = (
+        environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
+    )
     known_metrics = {metric for metric, _ in reference}
     found = []
     for key in sorted(current.keys() | reference.keys()):
@@ -95,7 +97,12 @@ def _comparison(
 
 
 def _one_sided(
-    metric: Metric, key: tuple[str, str], before: Measurement | None, now: Measurement | None, judged: bool, metric_known: bool
+    metric: Metric,
+    key: tuple[str, str],
+    before: Measurement | None,
+    now: Measurement | None,
+    judged: bool,
+    metric_known: bool,
 ) -> Comparison:
     name = label(*key)
     if now is None:
@@ -175,7 +182,13 @@ def _structures(
 
 
 def _differences(before: Value, now: Value) -> str:
-    old = before if isinstance(before, dict) else dict.fromkeys(before, 1) if isinstance(before, list) else {show(before): 1}
+    old = (
+        before
+        if isinstance(before, dict)
+        else dict.fromkeys(before, 1)
+        if isinstance(before, list)
+        else {show(before): 1}
+    )
     new = now if isinstance(now, dict) else dict.fromkeys(now, 1) if isinstance(now, list) else {show(now): 1}
     parts = []
     for name in sorted(old.keys() | new.keys()):
@@ -192,7 +205,9 @@ def _without_repetition(comparisons: list[Comparison]) -> list[Comparison]:
     """Say what happened to an operator once: a new or gone operator has new or gone shapes, and changes the set."""
     told = {c.subject for c in comparisons if c.metric == "operator_calls" and c.finding is not None}
     one_sided = {
-        c.subject for c in comparisons if c.metric == "operator_calls" and c.state in (State.NEW, State.GONE) and c.finding
+        c.subject
+        for c in comparisons
+        if c.metric == "operator_calls" and c.state in (State.NEW, State.GONE) and c.finding
     }
     quiet = []
     for one in comparisons:

@@ -74,7 +74,9 @@ class Rule:
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(METRICS))}."
             raise UsageError(f"There is no metric {found['metric']!r} to set a tolerance for; {hint}")
         if self.tolerance is not None and METRICS[found["metric"]].name in ("operator_set", "operator_shapes"):
-            raise UsageError(f'{found["metric"]} is no number, so it has no tolerance; set it to "off" to show it only.')
+            raise UsageError(
+                f'{found["metric"]} is no number, so it has no tolerance; set it to "off" to show it only.'
+            )
 
     def matches(self, metric: str, subject: str) -> bool:
         """Whether the rule speaks of this measurement."""

@@ -205,8 +205,7 @@ def _median(values: list[int]) -> int:
 )
 def operator_time(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Self time per step; a sample a step, or one for the window where steps are not known."""
-    for operator, samples in _operator_times_us(profile).items():
-        yield operator, samples
+    yield from _operator_times_us(profile).items()
 
 
 @metric(
@@ -226,7 +225,7 @@ def operator_share(profile: Profile) -> Iterator[tuple[str, Measured]]:
     times = {operator: sum(samples) for operator, samples in _operator_times_us(profile).items()}
     total = sum(times.values())
     if total > 0:
-        yield from ((operator, time / total) for operator, time in times.items())
+        yield from ((operator, round(time / total, 6)) for operator, time in times.items())
 
 
 def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
@@ -235,7 +234,7 @@ def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
     executions = profile.executions
     if executions["step"].null_count() or profile.steps is None:
         whole = executions.group_by("operator").agg(pl.col("self_ns").sum()).sort("operator")
-        return {operator: (ns / 1e3 / (profile.steps or 1),) for operator, ns in whole.iter_rows()}
+        return {operator: (round(ns / 1e3 / (profile.steps or 1), 3),) for operator, ns in whole.iter_rows()}
     by_step = executions.group_by("operator", "step").agg(pl.col("self_ns").sum()).sort("operator", "step")
     times: dict[str, list[float]] = {}
     for operator, step, ns in by_step.iter_rows():
@@ -294,4 +293,4 @@ def profiler_overhead(recording: Recording) -> Iterator[tuple[str, Measured]]:
     timed = [step.wall_ns for step in recording.steps_of(Phase.TIMED)]
     active = [step.wall_ns for step in recording.steps_of(Phase.ACTIVE)]
     if timed and active and min(timed) > 0:
-        yield "", min(active) / min(timed)
+        yield "", round(min(active) / min(timed), 3)

@@ -87,7 +87,12 @@ def _shapes_of_framework(cycle: Cycle) -> pl.DataFrame:
         return _no_shapes()
     named = content.frame.filter(pl.col("op_type") != "")
     text = pl.col("inputs").str.replace_all(r"input_[0-9]+:", "").str.strip_chars_end(";")
-    return named.select(operator="op_type", shapes=text).group_by("operator", "shapes").len("calls").cast({"calls": pl.Int64})
+    return (
+        named.select(operator="op_type", shapes=text)
+        .group_by("operator", "shapes")
+        .len("calls")
+        .cast({"calls": pl.Int64})
+    )
 
 
 def _shapes_of_trace(cycle: Cycle) -> pl.DataFrame:
@@ -129,7 +134,9 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     Total Allocated is not used: on a CPU it goes on counting from one cycle to the next.
     """
 
-    class Event(msgspec.Struct, rename={"size": "Bytes", "order": "Ev Idx", "kind": "Device Type", "number": "Device Id"}):
+    class Event(
+        msgspec.Struct, rename={"size": "Bytes", "order": "Ev Idx", "kind": "Device Type", "number": "Device Id"}
+    ):
         size: int
         order: int
         kind: int
@@ -165,7 +172,9 @@ def _device_name(kind: int, number: int) -> str:
 
 
 def _memory_by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: str) -> list[MemoryStep]:
-    steps = pl.Series("step", step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height, dtype=pl.Int64)
+    steps = pl.Series(
+        "step", step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height, dtype=pl.Int64
+    )
     found = []
     for _, part in rows.with_columns(steps).drop_nulls("step").group_by("step", maintain_order=True):
         level = part["level"]

@@ -36,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Like --perfguard, and create baselines that are missing; existing ones are judged.",
     )
-    group.addoption("--perfguard-reason", metavar="TEXT", help="Why baselines change; kept in every file that is written.")
+    group.addoption(
+        "--perfguard-reason", metavar="TEXT", help="Why baselines change; kept in every file that is written."
+    )
     group.addoption(
         "--perfguard-time",
         choices=("on", "off"),
@@ -44,7 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--perfguard-report", metavar="FILE", help="Write everything measured and judged to a JSON file.")
     group.addoption("--perfguard-baselines", metavar="DIR", help="Where the baselines lie (default: baselines).")
-    group.addoption("--perfguard-recordings", metavar="DIR", help="Keep the recordings here (default: pytest's own tmp).")
+    group.addoption(
+        "--perfguard-recordings", metavar="DIR", help="Keep the recordings here (default: pytest's own tmp)."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

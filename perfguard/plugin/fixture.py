@@ -162,7 +162,9 @@ class GateGuard:
             raise self._problem
         if name in self._names:
             called = "perfguard was called twice" if name is None else f"perfguard was called twice with name={name!r}"
-            raise UsageError(f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode').")
+            raise UsageError(
+                f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode')."
+            )
         self._names.add(name)
         workload = self._item.nodeid if name is None else f"{self._item.nodeid}#{name}"
         self.session.claim(workload, self._item)
@@ -207,7 +209,7 @@ class GateGuard:
         return verdict
 
 
-class _told:  # noqa: N801 - reads as a statement: with _told(): ...
+class _told:
     """Turns perfguard's own errors into the failure of this test, without a traceback through perfguard."""
 
     def __enter__(self) -> None:
@@ -235,7 +237,9 @@ def _marker_arguments(item: pytest.Item) -> dict[str, object]:
     arguments: dict[str, object] = {}
     for marker in reversed(list(item.iter_markers("perfguard"))):
         if marker.args:
-            raise UsageError("@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5).")
+            raise UsageError(
+                "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5)."
+            )
         arguments |= marker.kwargs
     return arguments
 

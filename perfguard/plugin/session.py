@@ -50,7 +50,9 @@ class GateSession:
             else Update.NOTHING
         )
         if option.perfguard_update and option.perfguard_update_new_only:
-            raise UsageError("--perfguard-update and --perfguard-update-new-only contradict each other; give one of them.")
+            raise UsageError(
+                "--perfguard-update and --perfguard-update-new-only contradict each other; give one of them."
+            )
         _refuse_parallel_timing(config, self.settings)
         self.store = open_store(self.settings.baselines_directory)
         self.progress = ProgressLine(config)
@@ -117,11 +119,15 @@ class GateSession:
 
     def pytest_report_header(self) -> str:
         """Say version, mode, baselines and machine."""
-        from perfguard.capture.environment import cpu_model
-
         import os
 
-        mode = {Update.NOTHING: "judging", Update.ALL: "refreshing", Update.NEW_ONLY: "judging, creating what is missing"}
+        from perfguard.capture.environment import cpu_model
+
+        mode = {
+            Update.NOTHING: "judging",
+            Update.ALL: "refreshing",
+            Update.NEW_ONLY: "judging, creating what is missing",
+        }
         time = "time on" if self.settings.time else "time off: exact metrics only"
         place = self.settings.baselines_directory
         count = len(list(place.glob("*.json"))) if place.is_dir() else 0

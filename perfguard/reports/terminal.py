@@ -64,7 +64,9 @@ def finding_line(finding: Finding) -> str:
         # The message begins with the metric; the place would only repeat it.
         return printable(f"{finding.code.name} {severity}{finding.message}")
     place = f" {finding.place}" if finding.place else ""
-    return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}".replace(":  ", ": "))
+    return printable(
+        f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}".replace(":  ", ": ")
+    )
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -141,7 +143,9 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...]) -> Iterable
 def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
     if refreshed:
         counts = {state: sum(v.refresh is state for v in report.verdicts) for state in Refresh}
-        named = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count or state is not Refresh.REFUSED)
+        named = ", ".join(
+            f"{count} {state.value}" for state, count in counts.items() if count or state is not Refresh.REFUSED
+        )
         yield f"baselines: {named}, {len(report.unused)} unused"
     elif report.unused:
         for workload in report.unused:

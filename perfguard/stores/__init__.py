@@ -29,8 +29,8 @@ class Store(Protocol):
     def workloads(self) -> list[str]:
         """Return the names of all workloads that have a baseline."""
 
-    def locked(self, workload: str) -> AbstractContextManager[object]:
-        """Hold a workload's entry against other processes while it is read and written."""
+    def locked(self) -> AbstractContextManager[object]:
+        """Hold the store against other processes while an entry is read and written."""
 
 
 def _directory(place: Path) -> Store:

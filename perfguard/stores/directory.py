@@ -47,21 +47,20 @@ class BaselineDirectory:
         return sorted(_read(path).workload for path in self.directory.glob("*.json"))
 
     @contextmanager
-    def locked(self, workload: str) -> Iterator[None]:
-        """Hold the entry while it is read and written, against every process on this file system."""
-        path = self.path(workload)
+    def locked(self) -> Iterator[None]:
+        """Hold the directory while an entry is read and written, against every process on this file system."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.directory / ".perfguard.lock", timeout=_LOCK_SECONDS)
             lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"{path} has been locked by another run for {_LOCK_SECONDS:.0f} seconds; "
+                f"{self.directory} has been locked by another run for {_LOCK_SECONDS:.0f} seconds; "
                 "wait for it to end, then run the same command again."
             ) from error
         except OSError as error:
             raise StoreError(
-                f"{path.parent} cannot be written: {error.strerror}. "
+                f"{self.directory} cannot be written: {error.strerror}. "
                 "Mend its permissions, or name another directory with --perfguard-baselines DIR."
             ) from error
         try:
@@ -89,7 +88,5 @@ def file_name(workload: str) -> str:
 
 
 def _read(path: Path) -> Baseline:
-    remedy = (
-        "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
-    )
+    remedy = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
     return Baseline.from_dict(read_document(path, "baseline", remedy=remedy))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-
 from perfguard.contract.schema import RowSchema
 from perfguard.contract.table import Cells, Table, cell_value, number_of
 
@@ -22,7 +21,9 @@ NUMBERS = st.one_of(
 BOUNDS = st.one_of(st.integers(-3, 3), st.sampled_from([0.5, 2**53, 2**53 + 1, 2**60]))
 TYPES = st.sampled_from(["number", "integer", "string", "object", "array", "boolean", "null"])
 NAMES = st.sampled_from(["a", "b", "c", "aic_x"])
-STRINGS = st.one_of(st.sampled_from(["", "a", "N/A", "ab", "12", "a.b", "1.0", "é", 'q"q', "\\", "a\n"]), st.text(max_size=4))
+STRINGS = st.one_of(
+    st.sampled_from(["", "a", "N/A", "ab", "12", "a.b", "1.0", "é", 'q"q', "\\", "a\n"]), st.text(max_size=4)
+)
 PATTERNS = st.sampled_from(["^a", "b$", "^[0-9]+$", r"\d", r"^\w*$", r"^a\.b$", "a|b", "^$", "."])
 
 
@@ -47,7 +48,10 @@ def cell_schemas() -> st.SearchStrategy[object]:
         st.booleans(),
         simple,
         st.fixed_dictionaries({"anyOf": st.lists(simple, min_size=1, max_size=2)}),
-        st.fixed_dictionaries({"properties": st.dictionaries(NAMES, simple, max_size=2)}, optional={"required": st.lists(NAMES, max_size=2, unique=True)}),
+        st.fixed_dictionaries(
+            {"properties": st.dictionaries(NAMES, simple, max_size=2)},
+            optional={"required": st.lists(NAMES, max_size=2, unique=True)},
+        ),
         st.just({"$ref": "#/$defs/part"}),
     )
 
@@ -58,7 +62,9 @@ def row_schemas() -> st.SearchStrategy[object]:
         optional={
             "type": st.sampled_from(["object", ["object", "null"], "array"]),
             "properties": st.dictionaries(NAMES, cell_schemas(), max_size=3),
-            "patternProperties": st.dictionaries(st.sampled_from(["^a", "c", "^(aic|aiv)"]), cell_schemas(), max_size=2),
+            "patternProperties": st.dictionaries(
+                st.sampled_from(["^a", "c", "^(aic|aiv)"]), cell_schemas(), max_size=2
+            ),
             "additionalProperties": cell_schemas(),
             "required": st.lists(NAMES, max_size=2, unique=True),
             "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, max_size=2, unique=True), max_size=2),
@@ -122,7 +128,28 @@ def test_json_rows_are_judged_as_jsonschema_judges_them(schema, part, row, rows)
 
 
 TEXTS = st.one_of(
-    st.sampled_from(["", "0", "-1", "1.0", "1e5", "2.5e-05", "007", "+1", " 3", "17\t", "inf", "nan", "N/A", "1_0", ".5", "a", str(2**63), str(2**53 + 1)]),
+    st.sampled_from(
+        [
+            "",
+            "0",
+            "-1",
+            "1.0",
+            "1e5",
+            "2.5e-05",
+            "007",
+            "+1",
+            " 3",
+            "17\t",
+            "inf",
+            "nan",
+            "N/A",
+            "1_0",
+            ".5",
+            "a",
+            str(2**63),
+            str(2**53 + 1),
+        ]
+    ),
     NUMBERS.map(str),
     STRINGS,
 )

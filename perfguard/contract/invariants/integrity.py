@@ -58,7 +58,9 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     numbers = executions.step_numbers
     if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
         yield Finding(
-            code=Code.C101, place=cycle.place.name, message=f"the profiler's steps are numbered {list(numbers)}, not in a row"
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"the profiler's steps are numbered {list(numbers)}, not in a row",
         )
     asked = cycle.asked.active
     if cycle.layout.id == "pt-torch" and asked is not None and len(executions.edges_ns) != asked:

@@ -21,8 +21,10 @@ def types_are_the_sum_of_details(cycle: Cycle) -> Iterator[Finding]:
     """type_occurrences = sum of op_occurrences of the type. Exact."""
     import polars as pl
 
-    detail = _frame(cycle, "cpu_op_detail_info").group_by(name="op_type").agg(
-        left=pl.col("op_occurrences").cast(pl.Int64).sum()
+    detail = (
+        _frame(cycle, "cpu_op_detail_info")
+        .group_by(name="op_type")
+        .agg(left=pl.col("op_occurrences").cast(pl.Int64).sum())
     )
     kinds = _frame(cycle, "cpu_op_type_info").select(name="op_type", right=pl.col("type_occurrences").cast(pl.Int64))
     yield from _disagreements(cycle, Code.I101, detail, kinds, "cpu_op_detail_info", "cpu_op_type_info")
@@ -61,8 +63,10 @@ def _frame(cycle: Cycle, slot: str) -> pl.DataFrame:
 def _occurrences(cycle: Cycle) -> pl.DataFrame:
     import polars as pl
 
-    return _frame(cycle, "cpu_op_detail_info").group_by(name="full_op_name").agg(
-        right=pl.col("op_occurrences").cast(pl.Int64).sum()
+    return (
+        _frame(cycle, "cpu_op_detail_info")
+        .group_by(name="full_op_name")
+        .agg(right=pl.col("op_occurrences").cast(pl.Int64).sum())
     )
 
 
@@ -73,7 +77,9 @@ def _disagreements(
 
     left = left.with_columns(pl.col("left").cast(pl.Int64))
     both = left.join(right, on="name", how="full", coalesce=True).fill_null(0)
-    for name, one, other in both.filter(pl.col("left") != pl.col("right")).sort("name").select("name", "left", "right").iter_rows():
+    for name, one, other in (
+        both.filter(pl.col("left") != pl.col("right")).sort("name").select("name", "left", "right").iter_rows()
+    ):
         yield Finding(
             code=code,
             place=cycle.artifacts[left_slot].path.name,

@@ -90,7 +90,9 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
         for i, key in enumerate(known)
     }
     frame = pl.DataFrame(columns)
-    return Table(frame=frame[[c.name for c in frame if c.null_count() < len(c)] or known[:1]], cells=Cells.JSON, path=path)
+    return Table(
+        frame=frame[[c.name for c in frame if c.null_count() < len(c)] or known[:1]], cells=Cells.JSON, path=path
+    )
 
 
 def _table_of_any_keys(events: bytes, path: str) -> Table:
@@ -121,7 +123,12 @@ def nanoseconds(column: pl.Series) -> pl.Series:
         pl.col(name),
         pl.col(name).str.extract(_PLAIN_MICROSECONDS, 1).alias("sign"),
         pl.col(name).str.extract(_PLAIN_MICROSECONDS, 2).cast(pl.Int64).alias("whole"),
-        pl.col(name).str.extract(_PLAIN_MICROSECONDS, 3).fill_null("0").str.pad_end(3, "0").cast(pl.Int64).alias("rest"),
+        pl.col(name)
+        .str.extract(_PLAIN_MICROSECONDS, 3)
+        .fill_null("0")
+        .str.pad_end(3, "0")
+        .cast(pl.Int64)
+        .alias("rest"),
     )
     value = pl.col("whole") * 1000 + pl.col("rest")
     exact = groups.select(pl.when(pl.col("sign") == "-").then(-value).otherwise(value).alias(name))[name]

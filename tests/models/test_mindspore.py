@@ -1,0 +1,28 @@
+"""MindSpore models under the gate."""
+
+from __future__ import annotations
+
+import perfguard
+import pytest
+
+pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.perfguard(backend="mindspore", window=perfguard.StepWindow(skip_first=3, warmup=1, active=5)),
+]
+
+
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_lenet_train(perfguard, mindspore_mode, mode):
+    from tests.models.mindspore_nets import lenet_step
+
+    mindspore_mode(mode)
+    perfguard(lenet_step())
+
+
+def test_transformer_block_train(perfguard, mindspore_mode):
+    from tests.models.mindspore_nets import transformer_step
+
+    mindspore_mode("graph")
+    perfguard(transformer_step())
