@@ -142,7 +142,7 @@ def _numbers(
             code=Code.R102 if exact else Code.R101,
             place=label(*key),
             message=f"{step} ({allowed})",
-            weight=_relative(reference, current) + (_WEIGHT_EXACT if exact else 0.0),
+            weight=_relative(reference, current) + _weight(metric, exact),
         )
         return _comparison(key, State.WORSE, judged, before, now, finding)
     if limits.is_warning(current, reference, metric.better):
@@ -176,9 +176,15 @@ def _structures(
         code=Code.R102,
         place=label(*key),
         message=f"{label(*key)} changed: {_differences(before.value, now.value)}",
-        weight=_WEIGHT_EXACT,
+        weight=_weight(metric, exact=True),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
+
+
+def _weight(metric: Metric, exact: bool) -> float:
+    if metric.name.startswith("operator_"):
+        return _WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2
+    return _WEIGHT_EXACT if exact else 0.0
 
 
 def _differences(before: Value, now: Value) -> str:

@@ -86,7 +86,9 @@ def _shapes_of_framework(cycle: Cycle) -> pl.DataFrame:
     if content is None:
         return _no_shapes()
     named = content.frame.filter(pl.col("op_type") != "")
-    text = pl.col("inputs").str.replace_all(r"input_[0-9]+:", "").str.strip_chars_end(";")
+    text = (
+        pl.col("inputs").str.replace_all(r"input_[0-9]+:", "").str.replace(r"(NoShape;)*$", "").str.strip_chars_end(";")
+    )
     return (
         named.select(operator="op_type", shapes=text)
         .group_by("operator", "shapes")

@@ -80,6 +80,9 @@ class GateGuard:
             # Told where the test uses the fixture: an error of a fixture would not be this test's failure.
             self._problem = error
 
+    def __repr__(self) -> str:
+        return "<perfguard: the gate>"
+
     # -- what a test calls -----------------------------------------------------------------------------------------
 
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:

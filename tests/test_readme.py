@@ -1,0 +1,61 @@
+"""The README is the front door: what it states must be so."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from perfguard.findings import Code
+from perfguard.measure import METRICS
+from perfguard.settings import Settings, read_settings
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_finding_has_its_row_with_its_headline():
+    rows = dict(re.findall(r"^\| ([A-Z]\d{3}) \| ([^|]+?) \|", README, re.MULTILINE))
+    assert set(rows) == {code.name for code in Code}
+    for code in Code:
+        assert re.sub(r" \((a note|a warning)\)$", "", rows[code.name]) == code.value
+
+
+def test_every_metric_is_named():
+    assert [name for name in METRICS if f"`{name}" not in README] == []
+
+
+def test_the_settings_shown_are_accepted_and_complete(tmp_path):
+    shown = re.search(r"```toml\n(.*?)```", README, re.DOTALL).group(1)
+    (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
+    settings = read_settings(tmp_path)
+    assert len(settings.tolerance) == 5
+    keys = {f.name for f in dataclasses.fields(Settings)} - {"root", "marker_tolerance"}
+    assert [key for key in keys if key not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["main", "tests"])
+def test_the_two_commands_are_there_and_are_one_line_each(name):
+    block = re.search(rf"<!-- command: {name} -->\n```bash\n(.*?)```", README, re.DOTALL).group(1)
+    assert len(block.strip().splitlines()) == 1
+    assert ".venv/bin/pytest" in block
+
+
+def test_every_command_of_the_command_line_is_shown():
+    from perfguard.cli import cli
+
+    for name in cli.list_commands(None):
+        assert f"perfguard {name}" in README
+
+
+def test_links_lead_to_files():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_what_the_example_says_is_what_the_code_writes():
+    """The failure shown is real output; its words are those of today's messages."""
+    for words in ("(exact: no change is allowed)", "if this change is meant, accept it with:", "shown, not judged"):
+        assert words in README
