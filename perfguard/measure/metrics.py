@@ -164,7 +164,7 @@ def peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
     )
 )
 def memory_allocations(profile: Profile) -> Iterator[tuple[str, Measured]]:
-    """Median over the steps: in PyNative mode one step in some hundred reuses a block and counts one less."""
+    """Median over the steps, per device: one step that reuses a block by chance does not move it."""
     for device in sorted({step.device for step in profile.memory}):
         yield device, _median([step.allocations for step in profile.memory if step.device == device])
 
