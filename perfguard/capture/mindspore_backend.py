@@ -5,7 +5,6 @@ Run for real on a CPU (MindSpore 2.10). Ascend goes through the same code; it wa
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model, package_version
 from perfguard.errors import CaptureError
 from perfguard.window import StepWindow
+
+#: What MindSpore's one setting of threads was set to; 0 when the program did it. The state is the process's, not ours.
+_threads_of_process: int | None = None
 
 
 class MindSporeBackend:
@@ -44,15 +46,20 @@ class MindSporeBackend:
         self._profiler: Any = None
 
     def prepare(self, threads: int) -> None:
-        """Set the threads of CPU kernels and of the runtime. MindSpore takes both once a process: the first one wins."""
-        from mindspore.runtime import dispatch_threads_num
+        """Set the threads of CPU kernels and of the runtime.
 
-        # RuntimeError: set already, by an earlier test or by the program itself.
-        with contextlib.suppress(RuntimeError):
-            dispatch_threads_num(threads)
-        with contextlib.suppress(RuntimeError):
-            self._mindspore.device_context.cpu.op_tuning.threads_num(threads)
-        self._threads = threads
+        MindSpore takes both once a process. Where the program has set them already, they stay, and are recorded as 0
+        (MindSpore does not tell them). Raises `CaptureError` when an earlier test of this process had other ones.
+        """
+        global _threads_of_process
+        if _threads_of_process is None:
+            _threads_of_process = threads if _set_threads(self._mindspore, threads) else 0
+        if _threads_of_process not in (0, threads):
+            raise CaptureError(
+                f"MindSpore takes its number of threads once a process: it has {_threads_of_process}, this test wants "
+                f"{threads}. Give all MindSpore tests the same threads=, or run this one in a pytest of its own."
+            )
+        self._threads = _threads_of_process
 
     def restore(self) -> None:
         """Nothing: MindSpore's threads cannot be set twice."""
@@ -127,6 +134,18 @@ class MindSporeBackend:
     def _set_synchronous(self, value: bool) -> None:
         if self._mindspore.get_context("mode") == self._mindspore.PYNATIVE_MODE:
             self._mindspore.set_context(pynative_synchronize=value)
+
+
+def _set_threads(mindspore: Any, threads: int) -> bool:
+    from mindspore.runtime import dispatch_threads_num
+
+    try:
+        dispatch_threads_num(threads)
+        mindspore.device_context.cpu.op_tuning.threads_num(threads)
+    except RuntimeError:
+        # "can not be set repeatedly": the program was first.
+        return False
+    return True
 
 
 def _world(mindspore: Any) -> tuple[int, int]:

@@ -151,7 +151,7 @@ class GateGuard:
         driver = Driver(
             self._backend,
             workload=workload,
-            directory=self.session.recording_directory(workload),
+            directory=self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory")),
             window=self.settings.window,
             timed_steps=self.settings.timed_steps if self.settings.time else 0,
             progress=self.session.progress,
@@ -177,10 +177,8 @@ class GateGuard:
         """Return pytest-benchmark's `pedantic` where it runs, so that its table and JSON show the workload as well."""
         if not self.settings.time or not self._item.config.pluginmanager.hasplugin("benchmark"):
             return plain_pace
-        if "benchmark" in self._item.funcargs if hasattr(self._item, "funcargs") else False:
-            # The test uses the benchmark fixture itself, and it serves one measurement only.
-            return plain_pace
-        if len(self._names) > 1:
+        # The benchmark fixture serves one measurement a test, and may be the test's own.
+        if len(self._names) > 1 or "benchmark" in getattr(self._item, "funcargs", {}):
             return plain_pace
         benchmark = self._request.getfixturevalue("benchmark")
         if benchmark.disabled:

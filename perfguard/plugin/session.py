@@ -83,13 +83,11 @@ class GateSession:
                 "rename one, or collect the file once (without --keep-duplicates)."
             )
 
-    def recording_directory(self, workload: str) -> Path:
+    def recording_directory(self, workload: str, temporary: pytest.TempPathFactory) -> Path:
         """Return a fresh directory for a recording of `workload`."""
         name = file_name(workload)[:80]
         if self._recordings is None:
-            factory = pytest.TempPathFactory.from_config(self.config, _ispytest=True)
-            factory = getattr(self.config, "_tmp_path_factory", factory)
-            return Path(factory.mktemp(f"perfguard-{name}", numbered=True))
+            return temporary.mktemp(f"perfguard-{name}", numbered=True)
         try:
             self._recordings.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._recordings))
