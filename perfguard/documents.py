@@ -63,7 +63,7 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
     is not JSON, is of a newer format, or breaks the schema.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
     except (ValueError, RecursionError) as error:
@@ -81,14 +81,36 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
 
 
 def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
-    """Return sorted, indented JSON; the items of the list `lines_of` are kept one a line, so that diffs read well."""
+    """Return sorted, indented JSON; the items of the list `lines_of` are kept one a line, so that diffs read well.
+
+    Raises `StoreError` for NaN and infinity, which JSON does not have.
+    """
     if lines_of is None:
-        return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    items = [json.dumps(i, sort_keys=True, ensure_ascii=False, allow_nan=False) for i in document[lines_of]]
+        return _dumps(document, indent=2) + "\n"
+    items = [_dumps(item) for item in document[lines_of]]
     marker = "\0items\0"
     text = dumps({**document, lines_of: marker})
     body = "[\n    " + ",\n    ".join(items) + "\n  ]" if items else "[]"
     return text.replace(json.dumps(marker), body)
+
+
+def _dumps(value: object, *, indent: int | None = None) -> str:
+    try:
+        text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise StoreError(
+            f"A measurement is NaN or infinite, which JSON cannot hold ({error}); measure again."
+        ) from error
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # A file name that is not UTF-8 comes as lone surrogates; escaped, it survives the way there and back.
+        return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -96,6 +118,9 @@ def write_atomically(path: Path, text: str) -> None:
 
     Raises `StoreError`; what was at `path` before is then untouched.
     """
+    path = path.resolve()  # a link stays a link, and what it points to is written
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is not a regular file; name another one.")
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

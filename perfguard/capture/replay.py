@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from perfguard.errors import UsageError
@@ -13,6 +14,6 @@ def replay(directory: Path) -> Recording:
 
     Raises `UsageError` when it is no directory, `StoreError` when its facts are damaged.
     """
-    if not directory.is_dir():
+    if not os.path.isdir(directory):  # unlike Path.is_dir, False for a name no file system takes
         raise UsageError(f"{directory} is not a directory; name one that a profiler wrote, or a perfguard recording.")
     return read_recording(directory.resolve())

@@ -6,16 +6,16 @@ Exit codes: 0 passed, 1 regression, 2 usage, 3 invalid capture or contract broke
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 import perfguard
+from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
 from perfguard.errors import PerfguardError
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroup):
     """Imports a command when it is run, so that `--help` stays quick."""
 
     _homes = {  # noqa: RUF012 - click's classes are not dataclasses
@@ -38,16 +38,6 @@ class _Commands(click.Group):
         command: click.Command = import_module(self._homes[cmd_name]).command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Refuse an unknown command with the nearest known one."""
-        import difflib
-
-        if args and not args[0].startswith("-") and args[0] not in self._homes:
-            near = difflib.get_close_matches(args[0], self._homes, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self._homes)}."
-            raise click.UsageError(f"There is no command {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
-
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(perfguard.__version__, prog_name="perfguard")
@@ -56,9 +46,18 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; perfguard's own errors become one sentence and exit code 2."""
+    """Run the command line; perfguard's own errors become one sentence and exit code 2, as click's do."""
     try:
-        cli.main(standalone_mode=True)
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except click.Abort:
+        # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
+        click.echo("perfguard: stopped before the end; nothing more was done.", err=True)
+        sys.exit(EXIT_USAGE)
     except PerfguardError as error:
-        click.echo(f"perfguard: {error}", err=True)
+        from perfguard.reports.terminal import printable
+
+        click.echo(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)

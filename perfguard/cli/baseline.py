@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.errors import UsageError
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from perfguard.stores import Store
 
 
-@click.group(name="baseline")
+@click.group(name="baseline", cls=CommandGroup)
 def command() -> None:
     """Look after the stored baselines."""
 
@@ -52,17 +54,17 @@ def show(workload: str | None, baselines: Path | None) -> None:
         for name in store.workloads():
             found = store.load(name)
             assert found is not None
-            rows.append(
-                (printable(name), len(found.measurements), found.runs, (found.commit or "-")[:12], found.reason or "-")
-            )
-        click.echo(tabulate(rows, headers=("workload", "measurements", "runs", "commit", "reason")))
+            commit, reason = printable(found.commit or "-")[:12], printable(found.reason or "-")
+            rows.append((printable(name), len(found.measurements), found.runs, commit, reason))
+        headers = ("workload", "measurements", "runs", "commit", "reason")
+        click.echo(tabulate(rows, headers=headers, disable_numparse=True))
         sys.exit(EXIT_PASSED if rows else EXIT_NOTHING)
     name = _named(store, workload)
     found = store.load(name)
     assert found is not None
     assert found.fingerprint is not None
     assert found.environment is not None
-    click.echo(f"{printable(name)}: {found.runs} run(s), commit {found.commit or '-'}, reason {found.reason or '-'}")
+    click.echo(printable(f"{name}: {found.runs} run(s), commit {found.commit or '-'}, reason {found.reason or '-'}"))
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
             click.echo(f"  {key}: {printable(str(value))}")
@@ -81,7 +83,7 @@ def diff(report: Path, baselines: Path | None) -> None:
     from perfguard.reports.document import read_report
     from perfguard.reports.terminal import finding_lines, printable
 
-    if not report.exists():
+    if not os.path.exists(report):
         raise UsageError(f"{report} does not exist; write it with: pytest --perfguard --perfguard-report {report}")
     store, settings = _open(baselines)
     verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
@@ -104,7 +106,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
 
     store, settings = _open(baselines)
     if workloads:
-        doomed = [_named(store, workload) for workload in workloads]
+        doomed = list(dict.fromkeys(_named(store, workload) for workload in workloads))
     else:
         doomed = [name for name in store.workloads() if not (settings.root / name.partition("::")[0]).is_file()]
     for name in doomed:
@@ -112,8 +114,9 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if not doomed:
         click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
-    if not yes:
-        click.confirm(f"Delete {len(doomed)} baseline(s)?", abort=True)
+    if not yes and not click.confirm(f"Delete {len(doomed)} baseline(s)?"):
+        click.echo("nothing was deleted")
+        sys.exit(EXIT_USAGE)
     for name in doomed:
         store.delete(name)
     click.echo(f"{len(doomed)} deleted")
@@ -133,17 +136,18 @@ def _open(baselines: Path | None) -> tuple[Store, Settings]:
 
 
 def _named(store: Store, workload: str) -> str:
-    """Return the one workload a name means: exactly, or as the end of its id."""
+    """Return the one workload a name means: exactly, or as the last parts of its id (`test_mlp`, `test_torch.py::test_mlp`)."""
     import difflib
 
     names = store.workloads()
     if workload in names:
         return workload
-    ending = [name for name in names if name.endswith(workload)]
+    last = workload.lstrip(":/")
+    ending = [name for name in names if last and name.endswith((f"::{last}", f"/{last}"))]
     if len(ending) == 1:
         return ending[0]
     if ending:
-        raise UsageError(f"{workload!r} names {len(ending)} baselines: {', '.join(ending)}.")
+        raise UsageError(f"{workload!r} names {len(ending)} baselines: {', '.join(ending)}; give one of these.")
     near = difflib.get_close_matches(workload, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "list them with: perfguard baseline show"
     raise UsageError(f"There is no baseline of {workload!r}; {hint}")

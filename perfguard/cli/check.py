@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from perfguard.cli.exits import EXIT_NOTHING, exit_code
+from perfguard.cli.exits import exit_code
 from perfguard.settings import codes
 
 
@@ -24,14 +24,18 @@ def command(directory: Path, as_json: bool, explain: bool, metrics: bool, ignore
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """
     from perfguard.capture.replay import replay
+    from perfguard.documents import dumps
     from perfguard.gate import examine
-    from perfguard.judge import Policy
+    from perfguard.judge import Outcome, Policy
     from perfguard.reports.document import verdict_document
     from perfguard.reports.terminal import explanation, finding_lines, measurement_rows, printable
 
     verdict = examine(replay(directory), workload=str(directory), policy=Policy(ignore=codes(ignore)))
+    unknown = not verdict.layouts and verdict.fingerprint is None
+    if unknown:
+        verdict = replace(verdict, outcome=Outcome.INCONCLUSIVE)
     if as_json:
-        click.echo(json.dumps(verdict_document(verdict), indent=2, sort_keys=True, ensure_ascii=False))
+        click.echo(dumps(verdict_document(verdict)), nl=False)
     else:
         click.echo(f"{verdict.outcome.value} {printable(str(directory))}")
         for line in finding_lines(verdict.findings):
@@ -41,5 +45,4 @@ def command(directory: Path, as_json: bool, explain: bool, metrics: bool, ignore
                 click.echo(f"  {line}")
         if metrics and verdict.measurements:
             click.echo(measurement_rows(verdict.measurements))
-    unknown = not verdict.layouts and verdict.fingerprint is None
-    sys.exit(EXIT_NOTHING if unknown else exit_code([verdict.outcome]))
+    sys.exit(exit_code([verdict.outcome]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -38,13 +39,13 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
     settings = read_settings(find_root(Path.cwd()))
     policy = settings.policy if time is None else replace(settings, time=time == "on").policy
     before, after = _verdicts(base, policy), _verdicts(current, policy)
-    if len(before) == len(after) == 1:
+    if len(before) == len(after) == 1 and (os.path.isdir(base) or os.path.isdir(current)):
         # Two single recordings are compared whatever they are called.
         pairs = [(next(iter(before.values())), next(iter(after.values())))]
-        gone: list[str] = []
+        gone, new = [], []
     else:
         pairs = [(before[name], after[name]) for name in after if name in before]
-        gone = sorted(before.keys() - after.keys())
+        gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
     verdicts = [compare(old, new, policy=policy) for old, new in pairs]
     for verdict in verdicts:
         click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
@@ -53,10 +54,9 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
         if verdict.environment_changes:
             click.echo(f"  environment, base → current: {printable('; '.join(verdict.environment_changes))}")
     for name in gone:
-        click.echo(f"gone: {printable(name)} is in {base} and not in {current}")
-    new = sorted(after.keys() - before.keys()) if len(pairs) != 1 or gone else []
+        click.echo(printable(f"gone: {name} is in {base} and not in {current}"))
     for name in new:
-        click.echo(f"new: {printable(name)} is in {current} and not in {base}")
+        click.echo(printable(f"new: {name} is in {current} and not in {base}"))
     run = RunReport(verdicts=tuple(verdicts))
     click.echo("")
     click.echo(REPORTERS["terminal"](run))
@@ -72,10 +72,10 @@ def _verdicts(path: Path, policy: Policy) -> dict[str, Verdict]:
     from perfguard.gate import examine
     from perfguard.reports.document import read_report
 
-    if path.is_dir():
+    if os.path.isdir(path):
         recording = replay(path)
         name = recording.fingerprint.workload if recording.fingerprint else str(path)
         return {name: examine(recording, workload=name, policy=policy)}
-    if not path.exists():
+    if not os.path.exists(path):  # unlike Path.exists, False for a name no file system takes
         raise UsageError(f"{path} does not exist; name a recording's directory, or a file of --perfguard-report.")
     return {verdict.workload: verdict for verdict in read_report(path)}

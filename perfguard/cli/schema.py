@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from perfguard.cli.commands import CommandGroup
 from perfguard.errors import UsageError
 
 
-@click.group(name="schema")
+@click.group(name="schema", cls=CommandGroup)
 def command() -> None:
     """Show what perfguard knows: artifacts, layouts and its own formats."""
 

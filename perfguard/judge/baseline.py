@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -89,7 +88,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[B
     # With time off there is nothing new to say about time: what is stored stays.
     timed_known = any(METRICS[name].kind is Kind.TIMED and METRICS[name].gated for name, _ in after if name in METRICS)
     kept: list[Measurement] = []
-    changes: list[str] = []
+    changes: list[tuple[tuple[str, str], str]] = []
     causes = False
     for key in sorted(before.keys() | after.keys()):
         was, now = before.get(key), after.get(key)
@@ -103,12 +102,18 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[B
             continue
         if now is not None:
             kept.append(now)
-        changes.append(_change(key, was, now))
+        changes.append((key, _change(key, was, now)))
         causes = causes or metric is None or policy.tolerance(metric, key[1]) is not None
     if not causes:
         return old, Refresh.KEPT, ()
     stored = replace(new, measurements=tuple(kept))
-    return stored, Refresh.UPDATED, tuple(_shown_changes(changes, before, after, policy))
+    # What is only ranked is left out: a list of forty operator times hides the one call that matters.
+    told = (
+        change
+        for key, change in changes
+        if key[0] not in METRICS or policy.tolerance(METRICS[key[0]], key[1]) is not None
+    )
+    return stored, Refresh.UPDATED, tuple(told)
 
 
 def _moved(was: Measurement, now: Measurement, policy: Policy, other_machine: bool) -> bool:
@@ -132,18 +137,3 @@ def _change(key: tuple[str, str], was: Measurement | None, now: Measurement | No
     old = show(was.value) if was else "(none)"
     new = show(now.value) if now else "(gone)"
     return f"{label(*key)} {old} → {new} {unit}".rstrip()
-
-
-def _shown_changes(
-    changes: list[str],
-    before: dict[tuple[str, str], Measurement],
-    after: dict[tuple[str, str], Measurement],
-    policy: Policy,
-) -> Iterable[str]:
-    """Leave out what is only ranked: a list of forty operator times hides the one call that matters."""
-    ranked = {
-        label(*key)
-        for key in before.keys() | after.keys()
-        if key[0] in METRICS and policy.tolerance(METRICS[key[0]], key[1]) is None
-    }
-    return [change for change in changes if change.split(" ", 1)[0] not in ranked]

@@ -8,6 +8,7 @@ from typing import Any
 
 import perfguard
 from perfguard.documents import FORMAT, dumps, read_document
+from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
 from perfguard.measure import METRICS, Measurement
@@ -37,8 +38,13 @@ def report_document(report: RunReport) -> dict[str, Any]:
 
 def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file. Raises `StoreError`."""
-    document = read_document(path, "report", remedy="Write it again with: pytest --perfguard --perfguard-report FILE")
-    return tuple(verdict_from_document(one) for one in document["workloads"])
+    remedy = "Write it again with: pytest --perfguard --perfguard-report FILE"
+    document = read_document(path, "report", remedy=remedy)
+    try:
+        return tuple(verdict_from_document(one) for one in document["workloads"])
+    except (KeyError, PerfguardError) as error:
+        # A code or a window that this version does not know: the schema cannot list what a later one may add.
+        raise StoreError(f"{path} holds what this perfguard does not know: {error}. {remedy}") from error
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Finding, Severity
@@ -25,7 +26,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
         lines.append(f"  {coverage_line(verdict.coverage)}")
     slowest = _slowest_operators(verdict)
     if slowest:
-        lines.append(f"  most time in: {slowest}")
+        lines.append(f"  grew most: {slowest}")
     if verdict.environment_changes:
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     if verdict.recording is not None:
@@ -36,7 +37,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
 
 def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
-        where = f"perfguard check {verdict.recording}" if verdict.recording else "perfguard check DIR"
+        where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
         return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"nothing was compared; record a baseline with: {refresh_command}"
@@ -64,9 +65,7 @@ def finding_line(finding: Finding) -> str:
         # The message begins with the metric; the place would only repeat it.
         return printable(f"{finding.code.name} {severity}{finding.message}")
     place = f" {finding.place}" if finding.place else ""
-    return printable(
-        f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}".replace(":  ", ": ")
-    )
+    return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}")
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -185,7 +184,7 @@ def measurement_rows(measurements: Iterable[Measurement]) -> str:
 
 def printable(text: str) -> str:
     """Escape what a terminal would obey or hide: control characters, and marks that turn the direction of text."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _slowest_operators(verdict: Verdict) -> str:

@@ -1,0 +1,395 @@
+"""`perfguard baseline refresh | show | diff | prune`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
+
+SCRIPT = Path(sys.executable).with_name("perfguard")
+MLP = "tests/test_nets.py::test_mlp"
+CNN = "tests/test_nets.py::test_cnn[graph]"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """An empty project, in which every command is called."""
+    (tmp_path / "pyproject.toml").write_text("[tool.perfguard]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def two(project):
+    """Baselines of two workloads whose test file exists."""
+    (project / "tests").mkdir()
+    (project / "tests" / "test_nets.py").write_text("")
+    return stored(project / "baselines", MLP, CNN, commit="0123456789abcdef0123", reason="first")
+
+
+# -- refresh -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def replayed(project):
+    """A test that judges a recording of this project."""
+    shutil.copytree(TORCH, project / "recording")
+    (project / "test_replay.py").write_text(
+        'def test_replayed(perfguard):\n    perfguard.replay("recording")\n\n\ndef test_red():\n    assert 0\n'
+    )
+    return project
+
+
+def refresh(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(SCRIPT), "baseline", "refresh", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def baseline_files(project: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
+
+
+@pytest.mark.slow
+def test_refresh_creates_a_baseline_then_keeps_it(replayed):
+    first = refresh("--reason", "the first one", "-k", "replayed", "-p", "no:randomly")
+    assert first.returncode == 0, first.stdout
+    assert "baselines: 1 created, 0 updated, 0 kept, 0 unused" in first.stdout
+    assert "created: test_replay.py::test_replayed" in first.stdout
+    written = baseline_files(replayed)
+    document = json.loads(written["test_replay--test_replayed.json"])
+    assert (document["workload"], document["reason"]) == ("test_replay.py::test_replayed", "the first one")
+
+    second = refresh("-k", "replayed", "--reason=another")
+    assert second.returncode == 0
+    assert "baselines: 0 created, 0 updated, 1 kept, 0 unused" in second.stdout
+    assert baseline_files(replayed) == written
+
+
+@pytest.mark.slow
+def test_refresh_shows_before_and_after_of_what_it_updates(replayed):
+    stored(replayed / "baselines", "test_replay.py::test_replayed")
+    shutil.rmtree(replayed / "recording")
+    copied(TORCH, replayed / "recording", replace=('"aten::addmm"', '"aten::baddbmm"'))
+    found = refresh("test_replay.py::test_replayed")
+    assert found.returncode == 0, found.stdout
+    assert "updated: test_replay.py::test_replayed" in found.stdout
+    assert "  operator_calls[aten::addmm] 2 → (gone) calls/step" in found.stdout.splitlines()
+    assert "  operator_calls[aten::baddbmm] (none) → 2 calls/step" in found.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_new_only_judges_what_is_there(replayed):
+    stored(replayed / "baselines", "test_replay.py::test_replayed")
+    before = baseline_files(replayed)
+    shutil.rmtree(replayed / "recording")
+    copied(TORCH, replayed / "recording", replace=('"aten::addmm"', '"aten::baddbmm"'))
+    found = refresh("--new-only", "test_replay.py::test_replayed")
+    assert found.returncode == 1
+    assert "R103 operator_calls[aten::addmm]" in found.stdout
+    assert baseline_files(replayed) == before
+
+
+@pytest.mark.slow
+def test_refresh_refuses_an_invalid_capture(replayed):
+    stored(replayed / "baselines", "test_replay.py::test_replayed")
+    before = baseline_files(replayed)
+    next((replayed / "recording" / "profiler").glob("*.json")).write_text("[]")
+    found = refresh("test_replay.py::test_replayed")
+    assert found.returncode in (1, 3)
+    assert "refused: test_replay.py::test_replayed" in found.stdout
+    assert baseline_files(replayed) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments, exit_code",
+    [(("-k", "red"), 1), (("-k", "nothing_is_called_so"), 4), (("--no-such-option",), 2), (("no_such_file.py",), 2)],
+)
+def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code):
+    assert refresh(*arguments).returncode == exit_code
+
+
+@pytest.mark.parametrize(
+    "arguments, handed_on",
+    [
+        ([], ["--perfguard", "--perfguard-update"]),
+        (["--new-only"], ["--perfguard", "--perfguard-update-new-only"]),
+        (["-k", "a and b", "tests"], ["--perfguard", "--perfguard-update", "-k", "a and b", "tests"]),
+        (["tests", "-p", "no:x"], ["--perfguard", "--perfguard-update", "tests", "-p", "no:x"]),
+        (["-x", "-rA", "-vv"], ["--perfguard", "--perfguard-update", "-x", "-rA", "-vv"]),
+        (["-h"], ["--perfguard", "--perfguard-update", "-h"]),
+        (["--", "-k", "x"], ["--perfguard", "--perfguard-update", "-k", "x"]),
+        (["--perfguard-time=off"], ["--perfguard", "--perfguard-update", "--perfguard-time=off"]),
+        (["--perfguard-reason", "w"], ["--perfguard", "--perfguard-update", "--perfguard-reason", "w"]),
+        (["t", "--reason", "-a b"], ["--perfguard", "--perfguard-update", "--perfguard-reason=-a b", "t"]),
+        (["-knew"], ["--perfguard", "--perfguard-update", "-knew"]),
+    ],
+)
+def test_everything_else_is_handed_to_pytest_as_it_is(monkeypatch, arguments, handed_on):
+    called = []
+
+    def instead(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        called.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", instead)
+    assert run("baseline", "refresh", *arguments).exit_code == 0
+    assert called == [[sys.executable, "-m", "pytest", *handed_on]]
+
+
+# -- show ----------------------------------------------------------------------------------------------------------------
+
+
+def test_show_lists_every_baseline(two):
+    found = run("baseline", "show")
+    assert found.exit_code == 0
+    rows = [line.split() for line in found.stdout.splitlines()]
+    assert rows[0] == ["workload", "measurements", "runs", "commit", "reason"]
+    assert [(row[0], row[2], row[3], row[4]) for row in rows[2:]] == [
+        (CNN, "1", "0123456789ab", "first"),
+        (MLP, "1", "0123456789ab", "first"),
+    ]
+
+
+@pytest.mark.parametrize("commit", ["12345678901234", "0123456789012345", "1234567e890123", "00000e00000012"])
+@pytest.mark.parametrize("reason", ["007", "1e5", "nan", None])
+def test_show_prints_commit_and_reason_as_they_are(project, commit, reason):
+    stored(project / "baselines", MLP, commit=commit, reason=reason)
+    row = run("baseline", "show").stdout.splitlines()[2].split()
+    assert row[3:] == [commit[:12], reason or "-"]
+
+
+@pytest.mark.parametrize("name", [MLP, "test_mlp", "::test_mlp", "test_nets.py::test_mlp"])
+def test_show_prints_one_by_its_id_or_the_ending_of_it(two, name):
+    found = run("baseline", "show", name)
+    lines = found.stdout.splitlines()
+    assert found.exit_code == 0
+    assert lines[0] == f"{MLP}: 1 run(s), commit 0123456789abcdef0123, reason first"
+    assert "  backend: torch" in lines
+    assert "  python: 3.11.7" in lines
+    assert ["operator_calls[aten::addmm]", "2", "calls/step"] in [line.split() for line in lines]
+
+
+def test_an_exact_id_is_meant_even_where_it_ends_another(project):
+    stored(project / "baselines", "a.py::test_x", "b/a.py::test_x")
+    assert run("baseline", "show", "a.py::test_x").stdout.startswith("a.py::test_x: ")
+
+
+def test_an_ending_of_several_is_ambiguous_and_names_them(project):
+    stored(project / "baselines", "a.py::test_x", "b.py::test_x")
+    found = run("baseline", "show", "test_x")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "'test_x' names 2 baselines: a.py::test_x, b.py::test_x" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        ("tests/test_nets.py::test_mpl", f"did you mean '{MLP}'?"),
+        ("zzz", "list them with: perfguard baseline show"),
+    ],
+)
+def test_an_unknown_baseline_is_named_with_the_next_step(two, name, hint):
+    found = run("baseline", "show", name)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == f"perfguard: There is no baseline of {name!r}; {hint}\n"
+
+
+def test_an_empty_name_is_no_ending(project):
+    stored(project / "baselines", MLP)
+    assert run("baseline", "show", "").exit_code == 2
+
+
+def test_what_a_file_says_is_escaped(project):
+    stored(project / "baselines", "a.py::test_\x1b[31m", reason="\x1b[2J gone\nsecond line", commit="\x1b[0m")
+    for arguments in (("show",), ("show", "a.py::test_\x1b[31m"), ("show", "\x1b"), ("prune",)):
+        found = run("baseline", *arguments, answer="n\n")
+        assert not [c for c in found.output if not c.isprintable() and c != "\n"]
+        assert "\nsecond line" not in found.output
+
+
+def test_ambiguous_names_are_escaped(project):
+    stored(project / "baselines", "a\x1b[31m.py::test_x", "b\x1b[31m.py::test_x")
+    assert "\x1b" not in run("baseline", "show", "test_x").stderr
+
+
+def test_an_empty_directory_shows_nothing(project):
+    (project / "baselines").mkdir()
+    assert run("baseline", "show").exit_code == 4
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("show", "x"), ("diff", "report.json"), ("prune",), ("prune", "x")])
+def test_without_a_directory_the_command_that_makes_one_is_named(project, arguments):
+    report_file(project / "report.json", mlp=TORCH)
+    found = run("baseline", *arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"perfguard: There are no baselines in {project / 'baselines'}; "
+        "record them with: pytest --perfguard --perfguard-update\n"
+    )
+
+
+@pytest.mark.parametrize("where", ["option", "settings", "settings from below"])
+def test_baselines_may_lie_elsewhere(project, monkeypatch, where):
+    stored(project / "kept" / "here", MLP)
+    if where == "option":
+        found = run("baseline", "show", "--baselines", "kept/here")
+    else:
+        (project / "pyproject.toml").write_text('[tool.perfguard]\nbaselines = "kept/here"\n')
+        if where == "settings from below":
+            monkeypatch.chdir(project / "kept")
+        found = run("baseline", "show")
+    assert found.exit_code == 0
+    assert MLP in found.stdout
+
+
+@pytest.mark.parametrize("text, message", [("{", "is damaged"), ('{"format": 7}', "has format 7")])
+@pytest.mark.parametrize("arguments", [("show",), ("prune", "--yes"), ("diff", "report.json")])
+def test_a_damaged_baseline_is_said_in_one_sentence_and_nothing_is_deleted(two, project, arguments, text, message):
+    report_file(project / "report.json", **{MLP: TORCH})
+    path = two.path(MLP)
+    path.write_text(text)
+    found = run("baseline", *arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"{path} {message}" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert path.read_text() == text
+
+
+# -- diff ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_that_equals_the_baselines_differs_in_nothing(two, project):
+    found = run("baseline", "diff", report_file(project / "report.json", **{MLP: TORCH, CNN: TORCH}))
+    assert found.exit_code == 0
+    assert [line for line in found.stdout.splitlines() if line.startswith("PASSED")][:2] == [
+        f"PASSED {MLP}",
+        f"PASSED {CNN}",
+    ]
+
+
+def test_a_report_with_another_operator_differs(two, project):
+    renamed = copied(TORCH, project / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
+    found = run("baseline", "diff", report_file(project / "report.json", **{MLP: TORCH, CNN: renamed}))
+    assert found.exit_code == 1
+    assert f"PASSED {MLP}" in found.stdout.splitlines()
+    assert f"FAILED {CNN}" in found.stdout.splitlines()
+    assert "  R103 operator_calls[aten::addmm] was 2 calls/step, and is not measured any more" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "workloads, exit_code, line",
+    [
+        ({"new.py::test_new": TORCH}, 4, "  B101 no baseline to compare with: there is none"),
+        ({MLP: RECORDINGS / "torch-repeat2"}, 4, "  B102 the baseline belongs to another fingerprint: window: "),
+        ({}, 4, ""),
+    ],
+)
+def test_a_report_without_anything_to_compare_is_not_green(two, project, workloads, exit_code, line):
+    found = run("baseline", "diff", report_file(project / "report.json", **workloads))
+    assert found.exit_code == exit_code
+    assert line in found.stdout
+
+
+def test_an_invalid_recording_in_a_report_stays_invalid(two, project):
+    torn = copied(TORCH, project / "torn")
+    next((torn / "profiler").glob("*.json")).write_text("[]")
+    found = run("baseline", "diff", report_file(project / "report.json", **{MLP: torn}))
+    assert found.exit_code == 3
+    assert f"INVALID {MLP}" in found.stdout
+
+
+def test_a_missing_report_is_named_with_the_command_that_writes_it(two, project):
+    found = run("baseline", "diff", "no.json")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        "perfguard: no.json does not exist; write it with: pytest --perfguard --perfguard-report no.json\n"
+    )
+
+
+def test_a_directory_is_no_report(two, project):
+    found = run("baseline", "diff", project)
+    assert found.exit_code == 2
+    assert f"{project} cannot be read: Is a directory." in found.stderr
+
+
+def test_a_diff_writes_nothing(two, project):
+    before = baseline_files(project)
+    renamed = copied(TORCH, project / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
+    run("baseline", "diff", report_file(project / "report.json", **{MLP: renamed}))
+    assert baseline_files(project) == before
+
+
+# -- prune ---------------------------------------------------------------------------------------------------------------
+
+
+def test_prune_has_nothing_to_do_where_every_test_file_exists(two, project):
+    found = run("baseline", "prune", "--yes")
+    assert found.exit_code == 0
+    assert found.stdout == (
+        "nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline\n"
+    )
+    assert len(baseline_files(project)) == 2
+
+
+def test_prune_asks_and_deletes_what_has_no_test_file(two, project):
+    stored(project / "baselines", "tests/test_gone.py::test_old")
+    found = run("baseline", "prune", answer="y\n")
+    assert found.exit_code == 0
+    assert found.stdout.splitlines()[0] == "unused: tests/test_gone.py::test_old"
+    assert "Delete 1 baseline(s)?" in found.stdout
+    assert found.stdout.splitlines()[-1] == "1 deleted"
+    assert two.workloads() == [CNN, MLP]
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_prune_deletes_nothing_without_a_yes(two, project, answer):
+    stored(project / "baselines", "tests/test_gone.py::test_old")
+    found = run("baseline", "prune", answer=answer)
+    assert two.workloads() == ["tests/test_gone.py::test_old", CNN, MLP]
+    assert found.exit_code != 1, "1 means a regression"
+
+
+def test_prune_yes_does_not_ask(two, project):
+    (project / "tests" / "test_nets.py").unlink()
+    found = run("baseline", "prune", "--yes")
+    assert (found.exit_code, found.stdout) == (0, f"unused: {CNN}\nunused: {MLP}\n2 deleted\n")
+    assert baseline_files(project) == {}
+
+
+def test_prune_deletes_the_named_ones_only(two, project):
+    found = run("baseline", "prune", "--yes", "test_mlp")
+    assert found.exit_code == 0
+    assert found.stdout.splitlines()[-1] == "1 deleted"
+    assert two.workloads() == [CNN]
+
+
+def test_prune_counts_a_baseline_named_twice_once(two):
+    found = run("baseline", "prune", "--yes", "test_mlp", MLP)
+    assert found.stdout.splitlines()[-1] == "1 deleted"
+
+
+def test_prune_of_an_unknown_name_deletes_nothing(two):
+    found = run("baseline", "prune", "--yes", MLP, "test_mpl")
+    assert found.exit_code == 2
+    assert "There is no baseline of 'test_mpl'; " in found.stderr
+    assert two.workloads() == [CNN, MLP]
+
+
+def test_prune_of_an_empty_name_deletes_nothing(project):
+    store = stored(project / "baselines", MLP)
+    found = run("baseline", "prune", "--yes", "")
+    assert found.exit_code == 2
+    assert store.workloads() == [MLP]
+
+
+def test_prune_finds_test_files_from_a_directory_below(two, project, monkeypatch):
+    monkeypatch.chdir(project / "tests")
+    assert run("baseline", "prune", "--yes").stdout.startswith("nothing to prune")
+    assert len(baseline_files(project)) == 2

@@ -1,0 +1,388 @@
+"""`perfguard compare`."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from perfguard.documents import schema
+from tests.cli import RECORDINGS, TORCH, copied, report_file, run
+
+GRAPH = RECORDINGS / "mindspore-graph"
+REPEAT = RECORDINGS / "torch-repeat2"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Settings come from the directory of the call: one without a pyproject.toml."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def renamed(tmp_path):
+    """The torch recording, with one operator under another name."""
+    return copied(TORCH, tmp_path / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
+
+
+# -- two recordings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
+def test_a_recording_equals_itself(name):
+    found = run("compare", RECORDINGS / name, RECORDINGS / name)
+    assert found.exit_code == 0
+    assert found.stdout.startswith("PASSED ")
+    assert ": 0 worse, 0 new, 0 gone, 0 not comparable" in found.stdout.splitlines()[-1]
+
+
+def test_another_operator_is_a_regression(renamed):
+    found = run("compare", TORCH, renamed)
+    assert found.exit_code == 1
+    assert found.stdout.startswith("FAILED test_rec.py::test_torch_mlp\n")
+    assert (
+        "  R103 operator_calls[aten::addmm] was 2 calls/step, and is not measured any more" in found.stdout.splitlines()
+    )
+    assert (
+        "  R104 operator_calls[aten::baddbmm] is 2 calls/step, and the baseline has none" in found.stdout.splitlines()
+    )
+
+
+def test_the_order_of_the_two_decides_what_is_new_and_what_is_gone(renamed):
+    found = run("compare", renamed, TORCH)
+    assert found.exit_code == 1
+    assert "R103 operator_calls[aten::baddbmm]" in found.stdout
+    assert "R104 operator_calls[aten::addmm]" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "difference, shown",
+    [
+        ({"mode": "compiled"}, "mode: eager → compiled"),
+        ({"device": "cuda"}, "device: cpu → cuda"),
+        ({"threads": 2}, "threads: 1 → 2"),
+        ({"world_size": 8}, "world_size: 1 → 8"),
+        ({"backend": "mindspore"}, "backend: torch → mindspore"),
+    ],
+)
+def test_another_fingerprint_cannot_be_compared(tmp_path, difference, shown):
+    found = run("compare", TORCH, copied(TORCH, tmp_path / "other", **difference))
+    assert found.exit_code == 4
+    assert found.stdout.startswith("INCONCLUSIVE ")
+    assert f"B102 the baseline belongs to another fingerprint: {shown}" in found.stdout
+
+
+def test_two_recordings_are_compared_under_whatever_names(tmp_path):
+    other = copied(TORCH, tmp_path / "other", workload="tests/another.py::test_name")
+    found = run("compare", TORCH, other)
+    assert found.exit_code == 0
+    assert found.stdout.startswith("PASSED tests/another.py::test_name\n")
+    assert "gone" not in found.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("side", ["base", "current"])
+def test_an_invalid_side_makes_the_comparison_invalid(tmp_path, side):
+    torn = copied(TORCH, tmp_path / "torn")
+    next((torn / "profiler").glob("*.json")).write_text("[]")
+    found = run("compare", *((torn, TORCH) if side == "base" else (TORCH, torn)))
+    assert found.exit_code == 3
+    assert found.stdout.startswith("INVALID ")
+    assert "0 compared" in found.stdout
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_foreign_directory_compares_with_a_recording(swap):
+    pair = (TORCH / "profiler", TORCH)
+    found = run("compare", *(reversed(pair) if swap else pair))
+    assert "INVALID" not in found.stdout
+    assert found.exit_code in (0, 1)
+
+
+def test_another_environment_is_shown(tmp_path):
+    other = copied(TORCH, tmp_path / "other")
+    facts = json.loads((other / "recording.json").read_text())
+    facts["environment"]["packages"]["torch"] = "2.14.0"
+    (other / "recording.json").write_text(json.dumps(facts))
+    found = run("compare", TORCH, other)
+    assert found.exit_code == 0
+    assert "  environment, base → current: torch: 2.13.0+cpu → 2.14.0" in found.stdout.splitlines()
+
+
+def test_times_of_another_machine_are_shown_and_not_judged(tmp_path):
+    other = copied(TORCH, tmp_path / "other")
+    facts = json.loads((other / "recording.json").read_text())
+    facts["environment"]["cpu_count"] = 64
+    (other / "recording.json").write_text(json.dumps(facts))
+    steps = json.loads((other / "steps.json").read_text())
+    for step in steps["steps"]:
+        step["wall_ns"] *= 10 if step["phase"] == "timed" else 1
+    (other / "steps.json").write_text(json.dumps(steps))
+    found = run("compare", TORCH, other)
+    assert found.exit_code == 0
+    assert "B103 (note)" in found.stdout
+    assert "R101" not in found.stdout
+
+
+@pytest.fixture
+def slower(tmp_path):
+    """The torch recording, every timed step three times as long."""
+    slow = copied(TORCH, tmp_path / "slower")
+    steps = json.loads((slow / "steps.json").read_text())
+    for step in steps["steps"]:
+        step["wall_ns"] *= 3 if step["phase"] == "timed" else 1
+    (slow / "steps.json").write_text(json.dumps(steps))
+    return slow
+
+
+@pytest.mark.parametrize("options, exit_code", [((), 1), (("--time", "on"), 1), (("--time", "off"), 0)])
+def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, options, exit_code):
+    found = run("compare", TORCH, slower, *options)
+    assert found.exit_code == exit_code
+    assert ("R101 step_time 294.5 → 883.4 us, +200.0 % (allowed +100.0 %)" in found.stdout) is bool(exit_code)
+
+
+@pytest.mark.parametrize(
+    "table, options, exit_code",
+    [
+        ('time = "off"', (), 0),
+        ('time = "off"', ("--time", "on"), 1),
+        ("tolerance.step_time = 5.0", (), 0),
+        ('tolerance.step_time = "off"', (), 0),
+        ("tolerance.step_time = 0.5", (), 1),
+        ('ignore = ["R101"]', (), 0),
+    ],
+)
+def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, options, exit_code):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{table}\n")
+    assert run("compare", TORCH, slower, *options).exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        ("tolerence = {}", "did you mean 'tolerance'?"),
+        ("tolerance.step_tim = 1", "did you mean 'step_time'?"),
+        ("[", "is not TOML"),
+    ],
+)
+def test_broken_settings_are_a_usage_error(tmp_path, table, message):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{table}\n")
+    found = run("compare", TORCH, TORCH)
+    assert found.exit_code == 2
+    assert message in found.stderr
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_missing_side_is_a_usage_error(tmp_path, swap):
+    pair = (TORCH, tmp_path / "missing")
+    found = run("compare", *(reversed(pair) if swap else pair))
+    assert found.exit_code == 2
+    assert found.stderr == (
+        f"perfguard: {tmp_path / 'missing'} does not exist; "
+        "name a recording's directory, or a file of --perfguard-report.\n"
+    )
+
+
+def test_a_name_longer_than_any_file_system_takes_is_a_usage_error():
+    found = run("compare", TORCH, "x" * 5000)
+    assert found.exit_code == 2
+    assert found.stderr.startswith("perfguard: ")
+
+
+# -- the report it writes ------------------------------------------------------------------------------------------------
+
+
+def test_the_comparison_is_written_as_a_report(tmp_path, renamed):
+    found = run("compare", TORCH, renamed, "--report", tmp_path / "deep" / "report.json")
+    document = json.loads((tmp_path / "deep" / "report.json").read_text())
+    Draft202012Validator(schema("report")).validate(document)
+    assert found.exit_code == 1
+    assert document["summary"]["outcomes"] == {"FAILED": 1}
+    assert {"R103", "R104"} <= {finding["code"] for finding in document["workloads"][0]["findings"]}
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.json"]
+
+
+def test_a_report_that_cannot_be_written_is_a_usage_error(tmp_path):
+    (tmp_path / "place").mkdir()
+    found = run("compare", TORCH, TORCH, "--report", tmp_path / "place")
+    assert found.exit_code == 2
+    assert found.stderr.startswith(f"perfguard: {tmp_path / 'place'} is not a regular file")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["place"]
+
+
+def test_a_report_never_takes_the_place_of_something_that_is_no_file(tmp_path):
+    """A device or a socket under that name is refused; as root, a rename would otherwise replace /dev/null."""
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("special")  # relative: the name of a socket has room for a hundred bytes
+        found = run("compare", TORCH, TORCH, "--report", tmp_path / "special")
+    assert (tmp_path / "special").is_socket()
+    assert found.exit_code == 2
+
+
+def test_a_report_is_written_through_a_link(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link.json").symlink_to("kept/report.json")
+    assert run("compare", TORCH, TORCH, "--report", "link.json").exit_code == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "kept" / "report.json").is_file()
+
+
+def test_a_comparison_that_was_written_can_be_compared_again(tmp_path, renamed):
+    run("compare", TORCH, renamed, "--report", "first.json")
+    found = run("compare", "first.json", "first.json")
+    assert found.exit_code == 0
+
+
+# -- two report files ----------------------------------------------------------------------------------------------------
+
+
+def test_equal_reports_pass(tmp_path):
+    report = report_file(tmp_path / "a.json", mlp=TORCH, graph=GRAPH)
+    found = run("compare", report, report)
+    assert found.exit_code == 0
+    assert [line for line in found.stdout.splitlines() if line.startswith("PASSED")][:2] == [
+        "PASSED mlp",
+        "PASSED graph",
+    ]
+
+
+@pytest.mark.parametrize(
+    "base, current, exit_code, said",
+    [
+        ({"a": TORCH, "b": GRAPH}, {"a": TORCH}, 1, ["gone: b"]),
+        ({"a": TORCH, "b": GRAPH, "c": REPEAT}, {"a": TORCH, "b": GRAPH}, 1, ["gone: c"]),
+        ({"a": TORCH}, {"a": TORCH, "b": GRAPH}, 0, ["new: b"]),
+        ({"a": TORCH, "b": GRAPH}, {"a": TORCH, "b": GRAPH, "c": REPEAT}, 0, ["new: c"]),
+        ({"a": TORCH, "b": GRAPH}, {"b": GRAPH, "c": REPEAT}, 1, ["gone: a", "new: c"]),
+        ({"a": TORCH, "b": GRAPH}, {"c": TORCH, "d": GRAPH}, 4, ["gone: a", "gone: b", "new: c", "new: d"]),
+        ({"a": TORCH}, {"b": TORCH}, 4, ["gone: a", "new: b"]),
+        ({"a": TORCH}, {}, 4, ["gone: a"]),
+        ({}, {"a": TORCH}, 4, ["new: a"]),
+        ({}, {}, 4, []),
+        ({"a": TORCH, "b": TORCH}, {"a": TORCH, "b": GRAPH}, 4, []),
+    ],
+)
+def test_workloads_of_two_reports_are_paired_by_name(tmp_path, base, current, exit_code, said):
+    found = run("compare", report_file(tmp_path / "a.json", **base), report_file(tmp_path / "b.json", **current))
+    lines = [line.partition(" is in ")[0] for line in found.stdout.splitlines() if line.startswith(("gone", "new"))]
+    assert (found.exit_code, lines) == (exit_code, said)
+
+
+def test_the_gravest_of_several_outcomes_is_the_exit_code(tmp_path, renamed, slower):
+    torn = copied(TORCH, tmp_path / "torn")
+    next((torn / "profiler").glob("*.json")).write_text("[]")
+    base = report_file(tmp_path / "a.json", one=TORCH, two=TORCH, three=TORCH)
+    current = report_file(tmp_path / "b.json", one=TORCH, two=renamed, three=torn)
+    found = run("compare", base, current)
+    assert found.exit_code == 3
+    assert [line for line in found.stdout.splitlines() if line[:3].isupper() and "::" not in line][:3] == [
+        "PASSED one",
+        "FAILED two",
+        "INVALID three",
+    ]
+
+
+def test_a_report_compares_with_a_recording(tmp_path):
+    report = report_file(tmp_path / "a.json", mlp=TORCH)
+    assert run("compare", report, TORCH).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "two\nPASSED lines", "turned \u202e round"])
+def test_hostile_workloads_are_escaped(tmp_path, name):
+    report = report_file(tmp_path / "a.json", **{name: TORCH})
+    other = report_file(tmp_path / "b.json", **{"same": TORCH, f"other {name}": TORCH})
+    for pair in ((report, report), (report, other), (other, report)):
+        found = run("compare", *pair)
+        assert not [c for c in found.stdout if not c.isprintable() and c != "\n"]
+        assert "\nPASSED lines" not in found.stdout
+
+
+def test_the_name_of_a_report_is_escaped(tmp_path):
+    base = report_file(tmp_path / "\x1b[31m.json", a=TORCH, b=GRAPH)
+    found = run("compare", base, report_file(tmp_path / "b.json", a=TORCH))
+    assert "gone: b" in found.stdout
+    assert "\x1b" not in found.stdout
+
+
+def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
+    report = report_file(tmp_path / "a.json", mlp=TORCH)
+    document = json.loads(report.read_text())
+    document["workloads"][0]["workload"] = "not-utf8-\udcff"
+    report.write_text(json.dumps(document))
+    found = run("compare", report, report, "--report", "out.json")
+    assert found.exit_code == 0
+    assert json.loads((tmp_path / "out.json").read_text())["workloads"][0]["workload"] == "not-utf8-\udcff"
+
+
+# -- damaged report files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "is damaged: Expecting value"),
+        ("{", "is damaged: "),
+        ("[" * 100_000, "is damaged: "),
+        ("null", "is damaged: $ None is not of type 'object'"),
+        ("{}", "is damaged: $ 'format' is a required property (and 3 more)"),
+        ('{"format": 2}', "has format 2, and this perfguard reads up to 1: it was written by a newer one."),
+        ('{"format": true}', "is damaged"),
+        ('{"format": "1"}', "is damaged"),
+        ("\x00\x01", "is damaged: "),
+    ],
+)
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_damaged_report_is_said_in_one_sentence(tmp_path, swap, text, message):
+    (tmp_path / "bad.json").write_text(text)
+    pair = (tmp_path / "bad.json", TORCH)
+    found = run("compare", *(reversed(pair) if swap else pair))
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.startswith(f"perfguard: {tmp_path / 'bad.json'} ")
+    assert message in found.stderr
+    assert "pytest --perfguard --perfguard-report FILE" in found.stderr or "pip install --upgrade" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_report_that_is_not_utf8_is_damaged(tmp_path):
+    (tmp_path / "bad.json").write_bytes(b"\xff\xfe{}")
+    found = run("compare", TORCH, tmp_path / "bad.json")
+    assert found.exit_code == 2
+    assert "is damaged" in found.stderr
+
+
+@pytest.mark.parametrize("optional", ["layouts", "baseline", "changes"])
+def test_a_workload_without_what_the_schema_leaves_free_can_be_read(tmp_path, optional):
+    report = report_file(tmp_path / "a.json", mlp=TORCH)
+    document = json.loads(report.read_text())
+    del document["workloads"][0][optional]
+    report.write_text(json.dumps(document))
+    assert run("compare", report, report).exit_code in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        (("findings",), [{"code": "Z999", "headline": "", "severity": "error", "message": "", "place": ""}]),
+        (("measurements", 0, "value"), float("nan")),
+        (("measurements", 0, "value"), float("inf")),
+        (("measurements", 0, "value"), {"name": "text"}),
+        (("measurements", 0, "value"), [{"no": "name"}]),
+        (("measurements", 0, "samples"), [float("nan")]),
+        (("fingerprint", "window", "active"), 3.0),
+    ],
+)
+def test_values_no_perfguard_writes_are_damage(tmp_path, path, value):
+    good = report_file(tmp_path / "good.json", mlp=TORCH)
+    document = json.loads(good.read_text())
+    *parents, last = ("workloads", 0, *path)
+    place = document
+    for key in parents:
+        place = place[key]
+    place[last] = value
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    found = run("compare", good, tmp_path / "bad.json")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.startswith(f"perfguard: {tmp_path / 'bad.json'} ")
+    assert " is damaged: " in found.stderr or " holds what this perfguard does not know: " in found.stderr

@@ -1,0 +1,144 @@
+"""The command line as a whole: the real console script, exit codes, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import perfguard
+from perfguard.cli.exits import exit_code
+from perfguard.judge import Outcome
+from tests.cli import RECORDINGS, TORCH, report_file, run, stored
+
+SCRIPT = Path(sys.executable).with_name("perfguard")
+
+
+def call(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [str(one) for one in arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments, code, text",
+    [
+        (("check", TORCH), 0, f"PASSED {TORCH}"),
+        (("check", "."), 4, "A101"),
+        (("check", "nowhere"), 2, "perfguard: nowhere is not a directory"),
+        (("compare", TORCH, TORCH), 0, "0 worse, 0 new, 0 gone"),
+        (("compare", TORCH, RECORDINGS / "torch-repeat2"), 4, "B102"),
+        (("compare", TORCH, "."), 3, "A101"),
+        (("baseline", "show"), 0, "a.py::test_a"),
+        (("baseline", "diff", "report.json"), 0, "PASSED a.py::test_a"),
+        (("baseline", "prune"), 2, "unused: a.py::test_a"),
+        (("baseline", "refresh", "--co", "-q"), 4, "no tests"),
+        (("schema", "list"), 0, "torch_trace"),
+        (("schema", "show", "nothing"), 2, "list them with: perfguard schema list"),
+        (("--version",), 0, f"perfguard, version {perfguard.__version__}"),
+        (("--help",), 0, "baseline"),
+    ],
+)
+def test_the_console_script_ends_with_its_exit_code(tmp_path, arguments, code, text):
+    (tmp_path / "pyproject.toml").write_text("[tool.perfguard]\n")
+    stored(tmp_path / "baselines", "a.py::test_a")
+    report_file(tmp_path / "report.json", **{"a.py::test_a": TORCH})
+    found = call(SCRIPT, *arguments, cwd=tmp_path)
+    assert found.returncode == code, found.stderr
+    assert text in found.stdout + found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.slow
+def test_the_module_is_the_same_command_line(tmp_path):
+    found = call(sys.executable, "-m", "perfguard", "--version", cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (0, f"perfguard, version {perfguard.__version__}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("check", "two words →"), ("baseline", "show"), ("compare", TORCH, TORCH)])
+def test_a_terminal_that_knows_only_ascii_gets_an_answer(tmp_path, arguments):
+    (tmp_path / "two words →").mkdir()
+    stored(tmp_path / "baselines", "a.py::test_é")
+    found = call(SCRIPT, *arguments, cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "Traceback" not in found.stderr
+    assert found.returncode in (0, 4)
+
+
+@pytest.mark.parametrize("arguments", [(), ("baseline",), ("schema",)])
+def test_a_group_without_a_command_shows_its_help_and_is_a_usage_error(arguments):
+    found = run(*arguments)
+    assert found.exit_code == 2
+    assert "Commands:" in found.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("-h",), *[(name, "--help") for name in ("check", "compare", "baseline", "schema")]]
+    + [("baseline", name, "--help") for name in ("refresh", "show", "diff", "prune")]
+    + [("schema", name, "--help") for name in ("list", "show")],
+)
+def test_every_command_explains_itself(arguments):
+    found = run(*arguments)
+    assert found.exit_code == 0
+    assert found.output.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("name", ["check", "compare", "baseline", "schema"])
+def test_the_help_lists_the_command(name):
+    assert f"  {name} " in run("--help").output
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("chekc",), "There is no command 'chekc'; did you mean 'check'?"),
+        (("compair",), "There is no command 'compair'; did you mean 'compare'?"),
+        (("baselines", "show"), "There is no command 'baselines'; did you mean 'baseline'?"),
+        (("Check",), "There is no command 'Check'; did you mean 'check'?"),
+        (("zzz",), "There is no command 'zzz'; known are check, compare, baseline, schema."),
+        (("baseline", "shwo"), "'show'?"),
+        (("baseline", "refesh"), "'refresh'?"),
+        (("schema", "lst"), "'list'?"),
+        (("baseline", "zzz"), "baseline --help"),
+        (("schema", "zzz"), "schema --help"),
+        (("check", TORCH, "--jsno"), "--json"),
+        (("check", TORCH, "--explian"), "--explain"),
+        (("compare", TORCH, TORCH, "--reprot", "x"), "--report"),
+        (("baseline", "prune", "--yees"), "--yes"),
+        (("compare", TORCH, TORCH, "--time", "of"), "'on', 'off'"),
+        (("check",), "Missing argument 'DIRECTORY'"),
+        (("compare", TORCH), "Missing argument 'CURRENT'"),
+        (("compare", TORCH, TORCH, TORCH), "unexpected extra argument"),
+        (("baseline", "diff"), "Missing argument 'REPORT'"),
+        (("schema", "show"), "Missing argument 'NAME'"),
+    ],
+)
+def test_what_is_unknown_or_missing_is_named_with_the_nearest_known(arguments, message):
+    found = run(*arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert message in found.stderr
+
+
+P, F, X, N = Outcome.PASSED, Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    "outcomes, code",
+    [([], 4), ([P], 0), ([F], 1), ([X], 3), ([N], 4), ([P, N], 4), ([P, F], 1), ([N, F, P], 1), ([P, F, N, X], 3)],
+)
+def test_the_exit_code_is_that_of_the_gravest_outcome(outcomes, code):
+    assert exit_code(outcomes) == code

@@ -1,0 +1,75 @@
+"""Facts that tests start from: a fingerprint, a machine, a baseline; each test changes only what it is about."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfguard.judge import Baseline, Verdict
+from perfguard.measure import Measurement
+from perfguard.recording import Environment, Fingerprint
+from perfguard.window import StepWindow
+
+RECORDINGS = Path(__file__).parent / "data" / "recordings"
+WORKLOAD = "tests/test_net.py::test_train"
+
+FINGERPRINT = Fingerprint(
+    workload=WORKLOAD, backend="torch", device="cpu", mode="eager", world_size=1, threads=1, window=StepWindow()
+)
+HERE = Environment(
+    python="3.11.7",
+    platform="Linux x86_64",
+    packages={"torch": "2.13.0"},
+    cpu_model="AMD EPYC",
+    cpu_count=2,
+    device_name="AMD EPYC",
+)
+ELSEWHERE = replace(HERE, cpu_count=64, cpu_model="Kunpeng 920", device_name="Kunpeng 920")
+
+_NEXT_COMMAND = re.compile(
+    r"\b([Rr]un: |[Rr]un the same command|[Rr]ecord it again|[Rr]estore it|[Dd]elete |[Rr]ename |[Nn]ame another |"
+    r"[Mm]end |[Ff]ree the disk|[Ww]rite it again)"
+)
+
+
+def measured(metric: str, value: Any, subject: str = "", *, samples: tuple[float, ...] = ()) -> Measurement:
+    """Return a measurement, in one line."""
+    return Measurement(metric=metric, subject=subject, value=value, samples=samples)
+
+
+def baseline(*measurements: Measurement, **changes: Any) -> Baseline:
+    """Return a baseline of `WORKLOAD`, measured here."""
+    start = Baseline(workload=WORKLOAD, fingerprint=FINGERPRINT, environment=HERE, measurements=measurements)
+    return replace(start, **changes)
+
+
+def codes(verdict: Verdict) -> list[str]:
+    """Return the codes of a verdict's findings, worst first."""
+    return [finding.code.name for finding in verdict.findings]
+
+
+def names_the_next_command(message: str) -> bool:
+    """Whether a message tells its reader what to do now."""
+    return _NEXT_COMMAND.search(message) is not None
+
+
+@contextmanager
+def unwritable_directory(mode: int = 0o555) -> Iterator[Path]:
+    """Give a directory with one file `x.json` and that mode; it holds for the process even when it is run by root."""
+    with tempfile.TemporaryDirectory() as name:
+        place, user = Path(name), os.geteuid()
+        (place / "x.json").write_text("old")
+        place.chmod(mode)
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            yield place
+        finally:
+            os.seteuid(user)
+            place.chmod(0o755)

@@ -1,0 +1,1 @@
+"""Reports: literal verdicts in, literal text and documents out."""

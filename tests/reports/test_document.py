@@ -1,0 +1,300 @@
+"""The report as a JSON document: verdict → document → verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+import perfguard
+from perfguard.documents import schema, violations
+from perfguard.errors import StoreError
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.measure import METRICS, Measurement
+from perfguard.recording import Environment, Fingerprint
+from perfguard.reports import REPORTERS, RunReport
+from perfguard.reports.document import (
+    coverage_document,
+    read_report,
+    report_document,
+    report_json,
+    verdict_document,
+    verdict_from_document,
+)
+from perfguard.reports.terminal import measurement_rows, summary
+from perfguard.window import StepWindow
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+NUMBERS = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False))
+VALUES = st.one_of(NUMBERS, st.lists(TEXT, max_size=3), st.dictionaries(TEXT, NUMBERS, max_size=3))
+COUNTS = st.integers(0, 1000)
+SAMPLES = st.lists(st.floats(0, 1e12), max_size=4).map(tuple)
+METRIC_NAMES = st.one_of(st.sampled_from(sorted(METRICS)), TEXT)
+
+FINDINGS = st.builds(Finding, code=st.sampled_from(Code), message=TEXT, place=TEXT, severity=st.sampled_from(Severity))
+COMPARISONS = st.builds(
+    Comparison,
+    metric=METRIC_NAMES,
+    subject=TEXT,
+    state=st.sampled_from(State),
+    judged=st.booleans(),
+    reference=st.one_of(st.none(), VALUES),
+    current=st.one_of(st.none(), VALUES),
+)
+MEASUREMENTS = st.builds(Measurement, metric=METRIC_NAMES, subject=TEXT, value=VALUES, samples=SAMPLES)
+WINDOWS = st.builds(
+    StepWindow, skip_first=COUNTS, wait=COUNTS, warmup=COUNTS, active=COUNTS.map(lambda n: n + 1), repeat=st.just(2)
+)
+FINGERPRINTS = st.builds(
+    Fingerprint,
+    workload=TEXT,
+    backend=TEXT,
+    device=TEXT,
+    mode=TEXT,
+    world_size=st.integers(1, 9),
+    threads=COUNTS,
+    window=WINDOWS,
+)
+ENVIRONMENTS = st.builds(
+    Environment,
+    python=TEXT,
+    platform=TEXT,
+    packages=st.dictionaries(TEXT, TEXT, max_size=2),
+    cpu_model=TEXT,
+    cpu_count=COUNTS,
+    device_name=TEXT,
+)
+VERDICTS = st.builds(
+    Verdict,
+    workload=TEXT,
+    outcome=st.sampled_from(Outcome),
+    findings=st.lists(FINDINGS, max_size=3).map(tuple),
+    comparisons=st.lists(COMPARISONS, max_size=3).map(tuple),
+    measurements=st.lists(MEASUREMENTS, max_size=3).map(tuple),
+    fingerprint=st.one_of(st.none(), FINGERPRINTS),
+    environment=st.one_of(st.none(), ENVIRONMENTS),
+    recording=st.one_of(st.none(), st.sampled_from([Path("/a/b"), Path("c")])),
+    layouts=st.lists(TEXT, max_size=2).map(tuple),
+    refresh=st.one_of(st.none(), st.sampled_from(Refresh)),
+    changes=st.lists(TEXT, max_size=2).map(tuple),
+)
+
+PLAIN = Verdict(
+    workload="test_a.py::test_a",
+    outcome=Outcome.FAILED,
+    findings=(Finding(code=Code.R102, place="steps", message="steps 3 → 4 steps, +1"),),
+    comparisons=(Comparison(metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4),),
+    measurements=(Measurement(metric="step_time", subject="", value=1.5, samples=(1.5, 2.0, 2.5)),),
+    fingerprint=Fingerprint(
+        workload="test_a.py::test_a",
+        backend="torch",
+        device="cpu",
+        mode="eager",
+        world_size=1,
+        threads=1,
+        window=StepWindow(),
+    ),
+    recording=Path("/data/recording"),
+    layouts=("pt-torch",),
+)
+
+
+def test_a_verdict_as_a_document():
+    assert verdict_document(PLAIN) == {
+        "workload": "test_a.py::test_a",
+        "outcome": "FAILED",
+        "findings": [
+            {
+                "code": "R102",
+                "headline": "an exact metric changed",
+                "severity": "error",
+                "message": "steps 3 → 4 steps, +1",
+                "place": "steps",
+            }
+        ],
+        "comparisons": [
+            {
+                "metric": "steps",
+                "subject": "",
+                "state": "worse",
+                "judged": True,
+                "reference": 3,
+                "current": 4,
+                "unit": "steps",
+            }
+        ],
+        "coverage": {
+            "compared": 1,
+            "worse": 1,
+            "better": 0,
+            "new": 0,
+            "gone": 0,
+            "not-comparable": 0,
+            "shown-only": 0,
+        },
+        "measurements": [
+            {"metric": "step_time", "subject": "", "value": 1.5, "samples": [1.5, 2.0, 2.5], "median": 2.0, "p90": 2.4}
+        ],
+        "fingerprint": {
+            "workload": "test_a.py::test_a",
+            "backend": "torch",
+            "device": "cpu",
+            "mode": "eager",
+            "world_size": 1,
+            "threads": 1,
+            "window": {"skip_first": 2, "wait": 0, "warmup": 1, "active": 5, "repeat": 1},
+        },
+        "environment": None,
+        "recording": "/data/recording",
+        "layouts": ["pt-torch"],
+        "baseline": None,
+        "changes": [],
+    }
+
+
+def test_a_report_as_a_document():
+    kept = Verdict(workload="b", outcome=Outcome.PASSED, findings=(), refresh=Refresh.KEPT)
+    document = report_document(RunReport(verdicts=(PLAIN, kept), unused=("c",), not_run=("d",)))
+    assert [one["workload"] for one in document["workloads"]] == ["test_a.py::test_a", "b"]
+    assert {key: value for key, value in document.items() if key != "workloads"} == {
+        "format": 1,
+        "perfguard": perfguard.__version__,
+        "summary": {
+            "outcomes": {"FAILED": 1, "PASSED": 1},
+            "coverage": {
+                "compared": 1,
+                "worse": 1,
+                "better": 0,
+                "new": 0,
+                "gone": 0,
+                "not-comparable": 0,
+                "shown-only": 0,
+            },
+            "unused": ["c"],
+            "not_run": ["d"],
+        },
+    }
+
+
+@given(VERDICTS)
+@settings(deadline=None)
+def test_a_verdict_survives_the_way_through_json(verdict):
+    text = json.dumps(verdict_document(verdict), allow_nan=False)
+    assert verdict_from_document(json.loads(text)) == verdict
+
+
+@given(st.lists(VERDICTS, max_size=2), st.lists(TEXT, max_size=2), st.lists(TEXT, max_size=2))
+@settings(deadline=None, max_examples=50)
+def test_every_report_keeps_its_schema(verdicts, unused, not_run):
+    report = RunReport(verdicts=tuple(verdicts), unused=tuple(unused), not_run=tuple(not_run))
+    document = json.loads(REPORTERS["json"](report))
+    assert violations(document, "report") == []
+    assert document["summary"]["outcomes"] == report.outcomes
+
+
+def test_a_written_report_is_read_back(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(report_json(RunReport(verdicts=(PLAIN, replace(PLAIN, workload="b")))), encoding="utf-8")
+    assert read_report(path) == (PLAIN, replace(PLAIN, workload="b"))
+
+
+def test_a_report_is_sorted_indented_text_that_ends_with_a_line_break():
+    text = report_json(RunReport(verdicts=(PLAIN,)))
+    assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", ["value", "samples", "census", "reference"])
+def test_a_number_json_has_not_never_becomes_a_document(number, place):
+    """It is refused with an error of perfguard's own, or written as JSON; never as `NaN`."""
+    odd = {
+        "value": replace(PLAIN, measurements=(Measurement(metric="step_time", subject="", value=number),)),
+        "samples": replace(
+            PLAIN, measurements=(Measurement(metric="step_time", subject="", value=1.0, samples=(1.0, number)),)
+        ),
+        "census": replace(
+            PLAIN, measurements=(Measurement(metric="operator_shapes", subject="a", value={"x": number}),)
+        ),
+        "reference": replace(PLAIN, comparisons=(replace(PLAIN.comparisons[0], reference=number),)),
+    }[place]
+    try:
+        text = report_json(RunReport(verdicts=(odd,)))
+    except (StoreError, ValueError):
+        return
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} is not JSON")
+
+    json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "coverage, document",
+    [
+        (
+            Coverage(compared=5, worse=1, better=1, new=1, gone=1, not_comparable=2, shown_only=3),
+            {"compared": 5, "worse": 1, "better": 1, "new": 1, "gone": 1, "not-comparable": 2, "shown-only": 3},
+        ),
+    ],
+)
+def test_the_coverage_as_a_document(coverage, document):
+    assert coverage_document(coverage) == document
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(TEXT, inner, max_size=2)),
+    max_leaves=4,
+)
+#: What others may have written into a report: every part looks right, as far as a schema can easily say.
+FOREIGN = {
+    ("findings", 0, "code"): st.from_regex("^[A-Z][0-9]{3}$"),
+    ("findings", 0, "severity"): st.one_of(st.sampled_from(["error", "note"]), JSON),
+    ("measurements", 0, "value"): st.one_of(VALUES, JSON),
+    ("measurements", 0, "samples"): st.lists(st.one_of(NUMBERS, JSON), max_size=3),
+    ("comparisons", 0, "state"): st.one_of(st.sampled_from(["same", "worse"]), JSON),
+    ("fingerprint", "window", "active"): st.one_of(st.sampled_from([1, 3.0]), JSON),
+    ("fingerprint", "window", "repeat"): st.one_of(st.sampled_from([1, 1.0]), JSON),
+    ("outcome",): st.one_of(st.sampled_from(["PASSED", "passed"]), JSON),
+    ("baseline",): st.one_of(st.sampled_from(["kept", "unused"]), JSON),
+    ("changes",): st.one_of(st.lists(TEXT, max_size=1), JSON),
+    ("recording",): JSON,
+}
+
+
+@given(st.data(), st.sampled_from(sorted(FOREIGN, key=str)))
+@settings(deadline=None, max_examples=150)
+def test_what_others_wrote_is_read_and_shown_or_refused_with_a_sentence(tmp_path_factory, data, place):
+    document = json.loads(report_json(RunReport(verdicts=(PLAIN,))))
+    *parents, last = place
+    part = document["workloads"][0]
+    for key in parents:
+        part = part[key]
+    part[last] = data.draw(FOREIGN[place])
+    path = tmp_path_factory.mktemp("report") / "report.json"
+    path.write_text(json.dumps(document))
+    try:
+        verdicts = read_report(path)
+    except StoreError as error:
+        said = str(error)
+    else:
+        said = "\n".join([str(path), measurement_rows(verdicts[0].measurements), summary(RunReport(verdicts=verdicts))])
+    assert str(path) in said
+
+
+@pytest.mark.parametrize("key", sorted(verdict_document(PLAIN)))
+def test_every_key_the_reader_needs_is_required_by_the_schema(key):
+    document = verdict_document(PLAIN)
+    del document[key]
+    part = schema("report")["properties"]["workloads"]["items"]
+    if Draft202012Validator(part).is_valid(document):
+        assert verdict_from_document(document).workload == PLAIN.workload
+    else:
+        assert key in part["required"]

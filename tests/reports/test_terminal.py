@@ -1,0 +1,476 @@
+"""Verdicts for the terminal: literal verdicts, literal text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.measure import Measurement
+from perfguard.reports import REPORTERS, RunReport
+from perfguard.reports.terminal import (
+    coverage_line,
+    explanation,
+    failure_message,
+    finding_line,
+    finding_lines,
+    measurement_rows,
+    printable,
+    summary,
+)
+
+COMMAND = "pytest --perfguard --perfguard-update test_a.py"
+MORE_CALLS = Finding(
+    code=Code.R102,
+    place="operator_calls[MatMul]",
+    message="operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)",
+)
+SLOWER = Finding(
+    code=Code.R101, place="step_time", message="step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)", weight=2.5
+)
+LEAKED = Finding(code=Code.C101, place="run_ascend_ms", message="5 steps were asked for, the trace marks 4")
+STALE = Finding(
+    code=Code.R106,
+    place="step_time",
+    severity=Severity.WARNING,
+    message="step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+)
+OTHER_MACHINE = Finding(code=Code.B103, severity=Severity.NOTE, message="times are shown, not judged: A there, B here")
+NO_BASELINE = Finding(code=Code.B101, message="there is none")
+
+
+def compared(state: State, *, metric: str = "steps", subject: str = "", judged: bool = True, **values: object):
+    values = {"reference": 1, "current": 2, "finding": None, **values}
+    return Comparison(metric=metric, subject=subject, state=state, judged=judged, **values)
+
+
+def verdict(outcome: Outcome = Outcome.PASSED, *findings: Finding, **facts: object) -> Verdict:
+    return Verdict(**{"workload": "test_a.py::test_a", "outcome": outcome, "findings": findings, **facts})
+
+
+# -- one finding ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "finding, line",
+    [
+        (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)"),
+        (STALE, "R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows"),
+        (
+            LEAKED,
+            "C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4",
+        ),
+        (NO_BASELINE, "B101 no baseline to compare with: there is none"),
+        (
+            OTHER_MACHINE,
+            "B103 (note) the baseline was measured on another machine: times are shown, not judged: A there, B here",
+        ),
+        (
+            Finding(code=Code.S103, place="op_type_info.csv:7 $.percent", message="'x' is not of type 'number'"),
+            "S103 a value breaks the schema: op_type_info.csv:7 $.percent 'x' is not of type 'number'",
+        ),
+        (
+            Finding(code=Code.S103, place="a.csv:2", message="'a:  b' is too long"),
+            "S103 a value breaks the schema: a.csv:2 'a:  b' is too long",
+        ),
+    ],
+)
+def test_a_finding_is_one_line(finding, line):
+    assert finding_line(finding) == line
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("plain text → é 中 🚀", "plain text → é 中 🚀"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\rb\tc\x00d\x7fe", "a\\rb\\tc\\x00d\\x7fe"),
+        ("\x9b31m", "\\x9b31m"),
+        ("turned \u202eround\u2069", "turned \\u202eround\\u2069"),
+        ("zero\u200bwidth \ufeffmark", "zero\\u200bwidth \\ufeffmark"),
+        ("line\u2028separator\u2029", "line\\u2028separator\\u2029"),
+        ("next\x85line", "next\\x85line"),
+        ("half a \udcff surrogate", "half a \\udcff surrogate"),
+        ("tag \U000e0041", "tag \\U000e0041"),
+    ],
+)
+def test_what_a_terminal_would_obey_or_hide_is_escaped(text, shown):
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_printable_text_is_printable_can_be_encoded_and_is_stable(text):
+    shown = printable(text)
+    assert all(c.isprintable() or c == "\n" for c in shown)
+    assert printable(shown) == shown
+    shown.encode("utf-8")
+
+
+@given(st.text(st.characters(exclude_categories=())), st.text(), st.sampled_from(Code), st.sampled_from(Severity))
+def test_no_finding_can_write_a_second_line(message, place, code, severity):
+    line = finding_line(Finding(code=code, message=message, place=place, severity=severity))
+    assert len((line + ".").splitlines()) == 1
+    assert line.startswith(code.name)
+
+
+# -- many findings -------------------------------------------------------------------------------------------------------
+
+
+def of_code(code: Code, count: int) -> list[Finding]:
+    return [Finding(code=code, message=f"number {i}") for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    "counts, lengths, last",
+    [
+        ({Code.R102: 0}, 0, []),
+        ({Code.R102: 10}, 10, ["R102 number 9"]),
+        ({Code.R102: 11}, 11, ["R102 and 1 more like it"]),
+        ({Code.R102: 400}, 11, ["R102 and 390 more like it"]),
+        (
+            {Code.C101: 12, Code.R102: 3, Code.R104: 30},
+            25,
+            ["C101 and 2 more like it", "R104 and 20 more like it"],
+        ),
+    ],
+)
+def test_ten_findings_of_a_code_are_shown_and_the_rest_is_counted(counts, lengths, last):
+    lines = finding_lines([finding for code, count in counts.items() for finding in of_code(code, count)])
+    assert len(lines) == lengths
+    assert lines[len(lines) - len(last) :] == last
+
+
+@given(st.lists(st.sampled_from([Code.C101, Code.S103, Code.R101, Code.R104]), max_size=60))
+def test_every_finding_is_shown_or_counted(codes):
+    lines = finding_lines([Finding(code=code, message="x") for code in codes])
+    for code in set(codes):
+        mine = [line for line in lines if line.startswith(code.name)]
+        counted = sum(int(line.split()[2]) for line in mine if line.endswith("more like it"))
+        assert sum(not line.endswith("more like it") for line in mine) + counted == codes.count(code)
+
+
+# -- the message of a failing test ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "failing, text",
+    [
+        pytest.param(
+            verdict(
+                Outcome.FAILED,
+                MORE_CALLS,
+                SLOWER,
+                comparisons=(
+                    compared(
+                        State.WORSE,
+                        metric="operator_calls",
+                        subject="MatMul",
+                        reference=4,
+                        current=5,
+                        finding=MORE_CALLS,
+                    ),
+                    compared(State.WORSE, metric="step_time", reference=100.0, current=350.0, finding=SLOWER),
+                    *[
+                        compared(
+                            State.SAME,
+                            metric="operator_time",
+                            subject=name,
+                            judged=False,
+                            reference=float(before),
+                            current=float(now),
+                        )
+                        for name, before, now in [("Add", 9, 10), ("MatMul", 50, 290), ("Relu", 5, 4), ("Gelu", 1, 8)]
+                    ],
+                ),
+                environment_changes=("torch: 2.12.0 → 2.13.0", "python: 3.10.1 → 3.11.7"),
+                recording=Path("/data/recording"),
+            ),
+            """\
+perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)
+  R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
+  workload: test_a.py::test_a
+  2 compared: 2 worse, 0 new, 0 gone, 0 not comparable; 4 shown, not judged
+  grew most: MatMul +240 us/step, Gelu +7 us/step, Add +1 us/step
+  environment, baseline → now: torch: 2.12.0 → 2.13.0; python: 3.10.1 → 3.11.7
+  recording: /data/recording
+  if this change is meant, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'""",
+            id="failed",
+        ),
+        pytest.param(
+            verdict(Outcome.INVALID, LEAKED, recording=Path("/data/recording")),
+            """\
+perfguard INVALID: C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4
+  workload: test_a.py::test_a
+  recording: /data/recording
+  the capture is not whole, so nothing was compared and no baseline was touched; look at: perfguard check /data/recording""",
+            id="invalid",
+        ),
+        pytest.param(
+            verdict(Outcome.INCONCLUSIVE, NO_BASELINE),
+            """\
+perfguard INCONCLUSIVE: B101 no baseline to compare with: there is none
+  workload: test_a.py::test_a
+  nothing was compared; record a baseline with: pytest --perfguard --perfguard-update test_a.py""",
+            id="no baseline",
+        ),
+        pytest.param(
+            verdict(Outcome.INCONCLUSIVE),
+            """\
+perfguard INCONCLUSIVE: nothing was compared
+  workload: test_a.py::test_a
+  nothing was compared; record a baseline with: pytest --perfguard --perfguard-update test_a.py""",
+            id="nothing",
+        ),
+    ],
+)
+def test_the_message_of_a_failing_test(failing, text):
+    assert failure_message(failing, refresh_command=COMMAND) == text
+
+
+def test_operator_times_are_named_only_where_a_time_got_worse():
+    comparisons = (
+        compared(State.WORSE, metric="operator_calls", subject="MatMul", finding=MORE_CALLS),
+        compared(State.SAME, metric="operator_time", subject="MatMul", judged=False, reference=50.0, current=290.0),
+    )
+    message = failure_message(verdict(Outcome.FAILED, MORE_CALLS, comparisons=comparisons), refresh_command=COMMAND)
+    assert "most time in" not in message
+
+
+def test_a_path_the_advice_names_can_be_copied_into_a_shell():
+    import shlex
+
+    failing = verdict(Outcome.INVALID, LEAKED, recording=Path("/data/two words/$(touch x)"))
+    advice = failure_message(failing, refresh_command=COMMAND).splitlines()[-1].partition("look at: ")[2]
+    assert shlex.split(advice) == ["perfguard", "check", "/data/two words/$(touch x)"]
+
+
+HOSTILE = ["\x1b[31mred", "two\nPASSED lines", "turned \u202e round", "carriage\rreturn", "\udcff"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_escaped_wherever_they_stand(name):
+    finding = Finding(code=Code.S103, place=name, message=name)
+    worse = Finding(code=Code.R102, place=name, message=name)
+    hostile = verdict(
+        Outcome.FAILED,
+        finding,
+        worse,
+        Finding(code=Code.C102, place=name, message=name, severity=Severity.WARNING),
+        workload=name,
+        comparisons=(
+            compared(State.WORSE, metric="step_time", reference=1.0, current=9.0, finding=worse),
+            compared(State.SAME, metric="operator_time", subject=name, judged=False, reference=1.0, current=9.0),
+        ),
+        environment_changes=(name,),
+        recording=Path(name),
+        measurements=(Measurement(metric="operator_calls", subject=name, value=1),),
+        notes=(name,),
+        changes=(name,),
+    )
+    from dataclasses import replace
+
+    texts = [
+        failure_message(hostile, refresh_command=COMMAND),
+        failure_message(replace(hostile, outcome=Outcome.INVALID), refresh_command=COMMAND),
+        summary(RunReport(verdicts=(hostile,), unused=(name,))),
+        summary(RunReport(verdicts=(replace(hostile, refresh=Refresh.REFUSED),), unused=(name,))),
+        measurement_rows(hostile.measurements),
+        *explanation(hostile),
+    ]
+    for text in texts:
+        assert not [c for c in text if not c.isprintable() and c != "\n"]
+        assert "PASSED lines" not in [line.strip() for line in text.splitlines()]
+        assert not any(line.lstrip().startswith("PASSED lines") for line in text.splitlines())
+
+
+def test_a_name_of_ten_thousand_characters_leaves_the_table_readable():
+    long = verdict(workload="x" * 10_000 + "::test_end")
+    table = summary(RunReport(verdicts=(long,)))
+    assert max(map(len, table.splitlines())) < 200
+    assert "::test_end" in table
+
+
+# -- the coverage line ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "coverage, line",
+    [
+        (
+            Coverage(compared=412, worse=9, new=3, gone=1),
+            "412 compared: 9 worse, 3 new, 1 gone, 0 not comparable",
+        ),
+        (Coverage(), "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"),
+        (
+            Coverage(compared=5, better=2, not_comparable=7),
+            "5 compared: 0 worse, 0 new, 0 gone, 7 not comparable; 2 better",
+        ),
+        (
+            Coverage(compared=91, shown_only=91),
+            "91 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 91 shown, not judged",
+        ),
+        (
+            Coverage(compared=1, better=1, shown_only=1),
+            "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 1 better; 1 shown, not judged",
+        ),
+    ],
+)
+def test_the_coverage_line(coverage, line):
+    assert coverage_line(coverage) == line
+
+
+@given(st.lists(st.tuples(st.sampled_from(State), st.booleans()), max_size=30))
+def test_nothing_is_left_out_of_the_coverage(found):
+    coverage = Coverage.of([compared(state, judged=judged) for state, judged in found])
+    assert coverage.compared + coverage.not_comparable + coverage.shown_only == len(found)
+    assert coverage.worse + coverage.new + coverage.gone + coverage.better <= coverage.compared
+
+
+# -- the summary of a run ------------------------------------------------------------------------------------------------
+
+TIMES = (
+    Measurement(metric="profiler_overhead", subject="", value=1.5),
+    Measurement(metric="step_time", subject="", value=2000.0, samples=(2000.0, 2500.0, 4000.0)),
+)
+
+
+def test_the_summary_of_a_run_that_judged():
+    worse = verdict(
+        Outcome.FAILED,
+        SLOWER,
+        workload="test_b.py::test_b",
+        comparisons=(
+            compared(State.WORSE, metric="step_time", reference=1000.0, current=2000.0),
+            compared(State.NEW),
+            compared(State.GONE),
+            compared(State.SAME),
+            compared(State.NOT_COMPARABLE, judged=False),
+        ),
+        measurements=TIMES,
+    )
+    broken = verdict(Outcome.INVALID, LEAKED, workload="test_c.py::test_c")
+    report = RunReport(verdicts=(worse, broken), not_run=("test_d.py::test_d",))
+    assert REPORTERS["terminal"](report) == (
+        "outcome    workload           baseline ms    step ms    median ms    profiled    compared    changed\n"
+        "---------  -----------------  -------------  ---------  -----------  ----------  ----------  ---------\n"
+        "FAILED     test_b.py::test_b  1.00           2.00       2.50         1.50 x      4           3\n"
+        "INVALID    test_c.py::test_c  -              -          -            -           0           0\n"
+        "\n"
+        "4 compared: 1 worse, 1 new, 1 gone, 1 not comparable\n"
+        "1 not run (skipped or failed before measuring)"
+    )
+
+
+def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
+    report = RunReport(
+        verdicts=(verdict(Outcome.PASSED, STALE, OTHER_MACHINE, comparisons=(compared(State.BETTER),)),),
+        unused=("test_old.py::test_old",),
+    )
+    assert summary(report).splitlines()[3:] == [
+        "",
+        "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+        "",
+        "B104 a baseline whose test no longer exists: test_old.py::test_old",
+        "remove them with: perfguard baseline prune",
+        "times are of another machine than the baselines': shown, not judged",
+        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 1 better",
+    ]
+
+
+@pytest.mark.parametrize("count, last", [(10, "test_a.py::test_a: R106"), (11, "and 1 more warnings")])
+def test_ten_warnings_are_shown_and_the_rest_is_counted(count, last):
+    lines = summary(RunReport(verdicts=(verdict(Outcome.PASSED, *[STALE] * count),))).splitlines()
+    assert lines[-3].startswith(last)
+
+
+def refreshed(state: Refresh, name: str, *changes: str, findings: tuple[Finding, ...] = ()) -> Verdict:
+    outcome = Outcome.INVALID if state is Refresh.REFUSED else Outcome.PASSED
+    return verdict(outcome, *findings, workload=name, refresh=state, changes=changes)
+
+
+def test_the_summary_of_a_refresh():
+    report = RunReport(
+        verdicts=(
+            refreshed(Refresh.CREATED, "a"),
+            refreshed(Refresh.UPDATED, "b", "operator_calls[MatMul] 4 → 5 calls/step", "steps 3 → (gone) steps"),
+            refreshed(Refresh.KEPT, "c"),
+            refreshed(Refresh.REFUSED, "d", findings=(LEAKED,)),
+        ),
+        unused=("e",),
+    )
+    assert summary(report).splitlines()[7:] == [
+        "created: a",
+        "updated: b",
+        "  operator_calls[MatMul] 4 → 5 calls/step",
+        "  steps 3 → (gone) steps",
+        "kept: c",
+        "refused: d",
+        "  C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4",
+        "unused: e",
+        "",
+        "baselines: 1 created, 1 updated, 1 kept, 1 refused, 1 unused",
+    ]
+    assert [line.split()[:2] for line in summary(report).splitlines()[2:6]] == [
+        ["created", "a"],
+        ["updated", "b"],
+        ["kept", "c"],
+        ["refused", "d"],
+    ]
+
+
+@pytest.mark.parametrize("count, last", [(10, "  change 9"), (11, "  and 1 more"), (40, "  and 30 more")])
+def test_ten_changes_of_a_baseline_are_shown_and_the_rest_is_counted(count, last):
+    lines = summary(
+        RunReport(verdicts=(refreshed(Refresh.UPDATED, "a", *[f"change {i}" for i in range(count)]),))
+    ).splitlines()
+    assert lines[-3] == last
+
+
+def test_a_run_that_refreshed_some_and_judged_others_says_both():
+    lines = summary(
+        RunReport(verdicts=(refreshed(Refresh.CREATED, "a"), verdict(comparisons=(compared(State.SAME),))))
+    ).splitlines()
+    assert lines[-2:] == [
+        "baselines: 1 created, 0 updated, 0 kept, 0 unused",
+        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+    ]
+
+
+def test_a_run_without_verdicts_still_names_unused_baselines():
+    assert summary(RunReport(verdicts=(), unused=("a",))).splitlines() == [
+        "B104 a baseline whose test no longer exists: a",
+        "remove them with: perfguard baseline prune",
+    ]
+
+
+# -- measurements --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "measurement, row",
+    [
+        (Measurement(metric="steps", subject="", value=3), ["steps", "3", "steps"]),
+        (Measurement(metric="operator_set", subject="", value=["a", "b"]), ["operator_set", "2", "names", "names"]),
+        (
+            Measurement(metric="operator_shapes", subject="MatMul", value={"[2, 2]": 1.0}),
+            ["operator_shapes[MatMul]", "1", "shapes", "calls/step", "by", "shape"],
+        ),
+        (
+            Measurement(metric="step_time", subject="", value=10.25, samples=(10.25, 20.5, 90.0)),
+            ["step_time", "10.2", "20.5", "us"],
+        ),
+        (Measurement(metric="operator_calls", subject="1e5", value=0.5), ["operator_calls[1e5]", "0.5", "calls/step"]),
+        (Measurement(metric="of_the_future", subject="x", value=1), ["of_the_future[x]", "1"]),
+    ],
+)
+def test_a_measurement_is_a_row(measurement, row):
+    assert measurement_rows([measurement]).splitlines()[2].split() == row
+
+
+def test_the_explanation_names_layouts_and_notes():
+    assert list(explanation(verdict(layouts=("a", "b"), notes=("a note",)))) == ["layouts: a, b", "a note"]
+    assert list(explanation(verdict())) == ["layouts: none recognised"]

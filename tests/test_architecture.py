@@ -1,0 +1,235 @@
+"""What the house promises of itself: who imports whom, what loads with what, and that every code is raised."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfguard.findings import Code
+
+TOP = Path(__file__).resolve().parent.parent
+PACKAGE = TOP / "perfguard"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FRAMEWORKS = {"mindspore", "torch", "torch_npu"}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(TOP).with_suffix("").parts).removesuffix(".__init__")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(nodes) -> set[str]:
+    """Return the modules that import statements among these nodes name."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def at_load(module: ast.Module) -> set[str]:
+    """Return what a module imports when it is loaded: outside functions, and not for type checkers."""
+    found: set[str] = set()
+    pending: list[ast.stmt] = list(module.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= imports([node])
+        elif isinstance(node, ast.If):
+            for_types = "TYPE_CHECKING" in ast.unparse(node.test)
+            pending += node.orelse if for_types else [*node.body, *node.orelse]
+        elif isinstance(node, (ast.Try, ast.With, ast.ClassDef)):
+            pending += node.body
+            pending += [s for handler in getattr(node, "handlers", []) for s in handler.body]
+    return found
+
+
+def roots(names: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
+
+
+def loaded_by(*modules: str) -> set[str]:
+    """Return the top-level packages that are loaded in a fresh interpreter after importing modules."""
+    code = f"import sys, {', '.join(modules)}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=TOP
+    )
+    return set(found.stdout.split())
+
+
+# -- what loads with what ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["perfguard", "perfguard.plugin", "perfguard.plugin.collision", "perfguard.cli"])
+def test_what_is_always_loaded_loads_nothing_heavy(module):
+    heavy = {"polars", "numpy", "pandas", "jsonschema", "msgspec", "tabulate", "filelock"} | FRAMEWORKS
+    assert loaded_by(module) & heavy == set()
+
+
+@pytest.mark.slow
+def test_no_module_loads_a_framework():
+    assert loaded_by(*[name_of(path) for path in MODULES if path.name != "__main__.py"]) & FRAMEWORKS == set()
+
+
+@pytest.mark.slow
+def test_everything_but_the_plugin_works_without_pytest():
+    modules = [name_of(path) for path in MODULES if "plugin" not in path.parts and path.name != "__main__.py"]
+    assert "pytest" not in loaded_by(*modules)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_the_help_loads_nothing_heavy(arguments):
+    code = "import sys, perfguard.cli\ntry:\n perfguard.cli.main()\nfinally:\n print(*sys.modules, file=sys.stderr)"
+    found = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert roots(set(found.stderr.split())) & ({"polars", "numpy", "pytest", "jsonschema"} | FRAMEWORKS) == set()
+
+
+# -- who imports whom ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_pytest_is_imported_by_the_plugin_only(path):
+    found = roots(imports(ast.walk(tree(path))))
+    assert not found & {"pytest", "_pytest", "pytest_benchmark"} or "plugin" in path.parts
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_framework_is_imported_in_functions_of_capture_only(path):
+    module = tree(path)
+    assert roots(at_load(module)) & FRAMEWORKS == set()
+    assert "capture" in path.parts or roots(imports(ast.walk(module))) & FRAMEWORKS == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_pandas_is_never_imported(path):
+    assert "pandas" not in roots(imports(ast.walk(tree(path))))
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "collision.py"])
+def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
+    found = roots(at_load(tree(PACKAGE / "plugin" / name)))
+    assert found <= {"pytest"} | set(sys.stdlib_module_names)
+
+
+#: The floors of the house, the top one first; names of one floor must not know each other.
+FLOORS = [
+    ["plugin", "cli"],
+    ["gate"],
+    ["reports", "stores", "capture"],
+    ["settings"],
+    ["judge"],
+    ["measure"],
+    ["contract"],
+    ["recording"],
+    ["findings", "window", "documents"],
+    ["errors"],
+]
+FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room(name_of(p)) in FLOOR_OF], ids=name_of)
+def test_a_floor_knows_only_the_floors_below(path):
+    mine = room(name_of(path))
+    for name in imports(ast.walk(tree(path))):
+        other = room(name) if name.startswith("perfguard.") else ""
+        if other and other != mine:
+            assert FLOOR_OF[mine] < FLOOR_OF[other], f"{name_of(path)} imports {name}"
+
+
+def test_every_module_has_a_floor():
+    assert {room(name_of(path)) for path in MODULES} - {"", "__main__"} == set(FLOOR_OF)
+
+
+# -- habits --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_prints(path):
+    calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    names = {ast.unparse(call.func) for call in calls}
+    assert names & {"print", "sys.stdout.write", "sys.stderr.write"} == set()
+    assert "click.echo" not in names or "cli" in path.parts
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_opens_with_a_sentence_that_says_what_it_is(path):
+    docstring = ast.get_docstring(tree(path)) or ""
+    assert docstring.partition("\n\n")[0].rstrip().endswith((".", ":", "?")) or docstring.splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_error_is_swallowed_whole(path):
+    for handler in (node for node in ast.walk(tree(path)) if isinstance(node, ast.ExceptHandler)):
+        kind = ast.unparse(handler.type) if handler.type else "BaseException"
+        if kind in ("Exception", "BaseException"):
+            told = {node.id for node in ast.walk(handler) if isinstance(node, ast.Name)}
+            raised = any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+            assert raised or handler.name in told, f"{name_of(path)}:{handler.lineno}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_module_is_called_after_nothing(path):
+    assert not {"utils", "helpers", "manager", "base", "common", "misc"} & set(
+        path.relative_to(TOP).with_suffix("").parts
+    )
+
+
+def test_the_type_marker_ships_beside_the_public_names():
+    import perfguard
+
+    assert (PACKAGE / "py.typed").is_file()
+    assert all(getattr(perfguard, name) is not None for name in perfguard.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        perfguard.nothing
+
+
+# -- codes ---------------------------------------------------------------------------------------------------------------
+
+
+def raised_codes() -> set[str]:
+    """Return the codes the package names: as `Code.X`, by the layouts, or in the text of a message."""
+    names = {code.name for code in Code}
+    found = set()
+    for path in MODULES:
+        if path == PACKAGE / "findings.py":
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "Code":
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= {word for word in node.value.replace(":", " ").split() if word in names}
+    for path in (TOP / "schemas" / "layouts").glob("*.json"):
+        found |= {code for code in names if f'"{code}"' in path.read_text(encoding="utf-8")}
+    return found
+
+
+@pytest.mark.parametrize("code", Code, ids=lambda code: code.name)
+def test_every_code_is_raised_somewhere(code):
+    assert code.name in raised_codes()
+
+
+@pytest.mark.parametrize("code", Code, ids=lambda code: code.name)
+def test_a_code_is_a_family_and_a_number_with_a_headline(code):
+    assert code.family in "ASICBR"
+    assert code.name[1:].isdigit()
+    assert len(code.name) == 4
+    assert code.value == code.value.strip()
+    assert code.value[0].islower() or not code.value[0].isalpha()
+    assert not code.value.endswith(".")

@@ -1,0 +1,255 @@
+"""The schemas and layouts: each is well-formed, used, and says what it describes and from where it is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from perfguard.capture.replay import replay
+from perfguard.contract import inspect
+from perfguard.contract.executions import EXECUTIONS
+from perfguard.contract.invariants import INVARIANTS, _load
+from perfguard.contract.layout import layouts
+from perfguard.contract.readers import READERS
+from perfguard.contract.readers.trace import event_schema
+from perfguard.documents import schema, schema_names, schemas_directory, violations
+from perfguard.findings import Code, Severity
+
+TOP = Path(__file__).resolve().parent.parent
+SCHEMAS = sorted((TOP / "schemas").rglob("*.schema.json"))
+ARTIFACTS = sorted((TOP / "schemas" / "artifacts").glob("*.schema.json"))
+LAYOUTS = sorted((TOP / "schemas" / "layouts").glob("*.json"))
+RECORDINGS = sorted((TOP / "tests" / "data" / "recordings").iterdir())
+
+#: Names of perfguard's own schemas and the files of the repository that keep them.
+DOCUMENTS = [
+    *[("recording", path / "recording.json") for path in RECORDINGS],
+    *[("steps", path / "steps.json") for path in RECORDINGS],
+    *[("baseline", path) for path in sorted((TOP / "baselines").glob("*.json"))],
+    *[("layout", path) for path in LAYOUTS],
+]
+
+
+def name_of(path: Path) -> str:
+    return path.name.removesuffix(".schema.json")
+
+
+def load(path: Path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def parts(node: object):
+    """Yield every subschema, and every other object, of a schema."""
+    if isinstance(node, dict):
+        yield node
+        for value in node.values():
+            yield from parts(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from parts(value)
+
+
+def columns_of(name: str) -> dict[str, dict]:
+    found = schema(name)
+    is_table = "items" in found or "traceEvents" in found.get("properties", {})
+    return dict(event_schema(found)["properties"]) if is_table else {}
+
+
+COLUMNS = [(name_of(path), column) for path in ARTIFACTS for column in columns_of(name_of(path))]
+
+
+def test_every_file_in_schemas_is_a_schema_or_a_layout():
+    assert sorted((TOP / "schemas").rglob("*.json")) == sorted([*SCHEMAS, *LAYOUTS])
+    assert schemas_directory() == TOP / "schemas"
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_a_schema_keeps_the_meta_schema(path):
+    Draft202012Validator.check_schema(load(path))
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_a_schema_names_itself_its_version_and_its_source(path):
+    found = load(path)
+    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert found["$id"].endswith("/" + path.relative_to(TOP).as_posix())
+    assert found["title"]
+    assert re.search(r"MindSpore|torch|perfguard's own; format \d+ since", found["$comment"])
+
+
+def test_the_names_of_schemas_differ():
+    assert len(schema_names()) == len(set(schema_names())) == len(SCHEMAS)
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_every_reference_leads_somewhere(path):
+    found = load(path)
+    for part in parts(found):
+        if isinstance(target := part.get("$ref"), str):
+            place = found
+            for key in target.removeprefix("#/").split("/"):
+                place = place[key]
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_what_is_required_is_described(path):
+    for part in parts(load(path)):
+        if isinstance(part.get("required"), list) and isinstance(part.get("properties"), dict) and "if" not in part:
+            open_part = part.get("additionalProperties") is not False
+            assert open_part or set(part["required"]) <= set(part["properties"])
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_no_key_is_written_twice(path):
+    def pairs(found):
+        names = [name for name, _ in found]
+        assert len(names) == len(set(names))
+        return dict(found)
+
+    json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+
+
+# -- columns -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, column", COLUMNS)
+def test_a_column_has_a_type_and_a_meaning(name, column):
+    part = columns_of(name)[column]
+    assert {"type", "const", "enum"} & part.keys()
+    assert part.get("description", "").strip()
+
+
+#: Numbers that name something and measure nothing.
+IDENTIFIERS = {"pid", "tid", "thread", "id", "graph_id"}
+
+
+@pytest.mark.parametrize("name, column", COLUMNS)
+def test_a_measured_number_has_a_unit(name, column):
+    part = columns_of(name)[column]
+    types = part.get("type", ())
+    numeric = {types} if isinstance(types, str) else set(types)
+    if numeric & {"number", "integer"} and column not in IDENTIFIERS:
+        assert part["x-unit"]
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_units_are_known_ones(path):
+    units = {part["x-unit"] for part in parts(load(path)) if "x-unit" in part}
+    assert units <= {"1", "ns", "us", "ms", "s", "byte", "fraction", "percent"}
+
+
+@pytest.mark.parametrize("name, column", COLUMNS)
+def test_a_unit_in_a_columns_name_is_its_unit(name, column):
+    named = {"(ns)": "ns", "(us)": "us", "(ms)": "ms", "(Byte)": "byte"}
+    for ending, unit in named.items():
+        if column.endswith(ending):
+            assert columns_of(name)[column]["x-unit"] == unit
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_bounds_are_in_order_and_patterns_can_be_compiled(path):
+    for part in parts(load(path)):
+        if isinstance(part.get("minimum"), (int, float)) and isinstance(part.get("maximum"), (int, float)):
+            assert part["minimum"] < part["maximum"]
+        if isinstance(part.get("pattern"), str):
+            re.compile(part["pattern"])
+
+
+# -- layouts -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_layout_file_is_loaded_under_its_own_name():
+    assert [layout.id for layout in layouts()] == [path.stem for path in LAYOUTS]
+
+
+@pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.stem)
+def test_a_layout_keeps_its_schema_and_names_its_source(path):
+    document = load(path)
+    assert violations(document, "layout") == []
+    assert re.search(r"MindSpore|torch", document["source"])
+    re.compile(document["recognise"]["name"])
+
+
+SLOTS = [(layout.id, slot) for layout in layouts() for slot in layout.slots]
+
+
+@pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
+def test_a_slot_names_a_format_a_schema_and_a_code_that_exist(slot):
+    assert slot.format in READERS
+    assert slot.schema is None or slot.schema in {name_of(path) for path in ARTIFACTS}
+    assert Code[slot.missing].family == "A"
+    assert slot.required in ("always", "optional", "memory", "shapes")
+
+
+@pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
+def test_only_formats_without_structure_go_without_a_schema(slot):
+    assert slot.schema is not None or slot.format in ("log", "json")
+
+
+@pytest.mark.parametrize("layout", layouts(), ids=lambda layout: layout.id)
+def test_the_slots_of_a_layout_differ_in_name_and_path(layout):
+    assert len({slot.name for slot in layout.slots}) == len(layout.slots)
+    assert len({slot.path for slot in layout.slots}) == len(layout.slots)
+
+
+@pytest.mark.parametrize("path", ARTIFACTS, ids=name_of)
+def test_an_artifacts_schema_is_used_by_a_slot(path):
+    assert name_of(path) in {slot.schema for _, slot in SLOTS}
+
+
+@pytest.mark.parametrize("format_", READERS)
+def test_a_format_is_used_by_a_slot(format_):
+    assert format_ in {slot.format for _, slot in SLOTS}
+
+
+def test_every_layout_has_its_executions_and_every_invariant_speaks_of_known_slots():
+    _load()
+    known = {layout.id: {slot.name for slot in layout.slots} for layout in layouts()}
+    assert set(EXECUTIONS) == set(known)
+    for one in INVARIANTS.values():
+        for layout in one.layouts:
+            assert set(one.needs) <= known[layout]
+
+
+# -- real files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, path", DOCUMENTS, ids=[f"{name} {path.parent.name}/{path.name[:40]}" for name, path in DOCUMENTS]
+)
+def test_a_document_of_the_repository_keeps_its_schema(name, path):
+    assert violations(load(path), name) == []
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
+def test_what_a_real_profiler_wrote_keeps_its_schemas(path):
+    contract = inspect(replay(path))
+    assert [finding for finding in contract.findings if finding.severity is Severity.ERROR] == []
+    found = {artifact.slot.name for cycle in contract.cycles for artifact in cycle.artifacts.values()}
+    required = {
+        slot.name for one in layouts() if one.id in contract.layouts for slot in one.slots if slot.required == "always"
+    }
+    assert required <= found
+
+
+@pytest.mark.parametrize("path", sorted(p for r in RECORDINGS for p in r.rglob("*.json") if "trace" in p.name), ids=str)
+def test_a_real_trace_keeps_its_whole_schema_in_jsonschemas_own_words(path):
+    name = "trace_view_cpu" if path.name == "trace_view.json" else "torch_trace"
+    assert violations(load(path), name) == []
+
+
+@pytest.mark.parametrize("name, path", DOCUMENTS[:1] + [d for d in DOCUMENTS if d[0] in ("steps", "baseline")][:2])
+@pytest.mark.parametrize("change", ["extra", "missing", "newer"])
+def test_a_document_that_was_changed_breaks_its_schema(name, path, change):
+    document = load(path)
+    if change == "extra":
+        document["unheard_of"] = 1
+    elif change == "missing":
+        del document[next(key for key in document if key != "format")]
+    else:
+        document["format"] = 2
+    assert violations(document, name) != []
