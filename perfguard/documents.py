@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from perfguard.errors import StoreError
+from perfguard.errors import DamagedError, StoreError
 
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
@@ -62,12 +63,15 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
     `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
     is not JSON, is of a newer format, or breaks the schema.
     """
+    if os.path.lexists(path) and not os.path.isfile(path):
+        # Opening a pipe would wait for a writer who never comes.
+        raise StoreError(f"{path} is not a regular file. {remedy}")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} is damaged: {error}. {remedy}") from error
+        raise DamagedError(f"{path} is damaged: {error}. {remedy}") from error
     if isinstance(document, dict) and isinstance(found := document.get("format"), int) and found > FORMAT:
         raise StoreError(
             f"{path} has format {found}, and this perfguard reads up to {FORMAT}: it was written by a newer one. "
@@ -75,7 +79,7 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
         )
     if broken := violations(document, schema_name):
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        raise StoreError(f"{path} is damaged: {broken[0]}{more}. {remedy}")
+        raise DamagedError(f"{path} is damaged: {broken[0]}{more}. {remedy}")
     assert isinstance(document, dict)
     return document
 
@@ -88,10 +92,10 @@ def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
     if lines_of is None:
         return _dumps(document, indent=2) + "\n"
     items = [_dumps(item) for item in document[lines_of]]
-    marker = "\0items\0"
-    text = dumps({**document, lines_of: marker})
     body = "[\n    " + ",\n    ".join(items) + "\n  ]" if items else "[]"
-    return text.replace(json.dumps(marker), body)
+    others = {key: dumps({key: value})[2:-3] for key, value in document.items()}
+    others[lines_of] = f"  {_dumps(lines_of)}: {body}"
+    return "{\n" + ",\n".join(others[key] for key in sorted(others)) + "\n}\n"
 
 
 def _dumps(value: object, *, indent: int | None = None) -> str:
@@ -109,6 +113,12 @@ def _dumps(value: object, *, indent: int | None = None) -> str:
     return text
 
 
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is beyond every number")
+    return number
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
@@ -118,11 +128,11 @@ def write_atomically(path: Path, text: str) -> None:
 
     Raises `StoreError`; what was at `path` before is then untouched.
     """
-    path = path.resolve()  # a link stays a link, and what it points to is written
-    if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is not a regular file; name another one.")
     temporary: str | None = None
     try:
+        path = Path(os.path.realpath(path))  # a link stays a link, and what it points to is written
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise StoreError(f"{path} is not a regular file; name another one.")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -132,8 +142,9 @@ def write_atomically(path: Path, text: str) -> None:
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
+        found = f"{error.filename} is no directory" if isinstance(error, FileExistsError) else error.strerror
         raise StoreError(
-            f"{path} cannot be written: {error.strerror}; what was there before is kept. "
+            f"{path} cannot be written: {found}; what was there before is kept. "
             "Free the disk or mend the permissions, then run the same command again."
         ) from error
     finally:

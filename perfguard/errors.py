@@ -18,3 +18,7 @@ class CaptureError(PerfguardError):
 
 class StoreError(PerfguardError):
     """A file perfguard keeps (baseline, recording, report) cannot be read or written."""
+
+
+class DamagedError(StoreError):
+    """The file was read, and is not what it should be."""

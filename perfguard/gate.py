@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from perfguard.contract import inspect
-from perfguard.errors import StoreError
+from perfguard.errors import DamagedError, UsageError
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
 from perfguard.measure import measure
 from perfguard.recording import Recording
@@ -81,7 +81,7 @@ def judge_with_store(
     with store.locked():
         try:
             old = store.load(workload)
-        except StoreError:
+        except DamagedError:
             # A refresh is how a damaged baseline is mended, but only the one that may rewrite what is there.
             if update is not Update.ALL:
                 raise
@@ -91,6 +91,11 @@ def judge_with_store(
             return verdict
         if verdict.outcome is Outcome.INVALID:
             return replace(verdict, refresh=Refresh.REFUSED)
+        if verdict.fingerprint is None:
+            raise UsageError(
+                f"{verdict.recording} was not recorded by perfguard, so nobody knows its window and machine, and it cannot "
+                "become a baseline; compare two such directories with: perfguard compare BASE CURRENT"
+            )
         new = Baseline(
             workload=workload,
             fingerprint=verdict.fingerprint,
@@ -110,7 +115,10 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
     """Judge `current` against what `base` measured. INVALID when either is."""
     if base.outcome is Outcome.INVALID:
         broken = tuple(f for f in base.findings if f.invalidates)
-        return replace(current, outcome=Outcome.INVALID, findings=broken + current.findings)
+        alone = tuple(f for f in current.findings if f.code.family not in "BR")
+        return replace(
+            current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
+        )
     baseline = Baseline(
         workload=base.workload,
         fingerprint=base.fingerprint,

@@ -6,6 +6,7 @@ A foreign directory has only what the profiler wrote; it is a recording without 
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -18,7 +19,7 @@ RECORDING_FILE = "recording.json"
 STEPS_FILE = "steps.json"
 PROFILER_DIRECTORY = "profiler"
 
-_REMEDY = "Record it again, or delete this file to judge the directory by what it holds."
+_REMEDY = f"Record it again, or delete {RECORDING_FILE} to judge the directory by what it holds."
 
 
 class Ending(Enum):
@@ -54,7 +55,8 @@ class Fingerprint:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Fingerprint:
         """Invert `as_dict`."""
-        return cls(**{**plain, "window": StepWindow(**plain["window"])})
+        window = {key: int(value) for key, value in plain["window"].items()}
+        return cls(**{**plain, "window": StepWindow(**window)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +165,15 @@ def write_recording(recording: Recording) -> None:
         "conditions": recording.conditions,
     }
     steps = {"format": FORMAT, "steps": [{**asdict(step), "phase": step.phase.value} for step in recording.steps]}
-    write_atomically(recording.directory / RECORDING_FILE, dumps(facts))
+    # The facts come last: they are what makes a directory a recording, and they promise that the steps are there.
     write_atomically(recording.directory / STEPS_FILE, dumps(steps, lines_of="steps"))
+    write_atomically(recording.directory / RECORDING_FILE, dumps(facts))
 
 
 def read_recording(directory: Path) -> Recording:
     """Read a recording, or take a foreign directory as it is. Raises `StoreError` for damaged facts."""
     facts_path = directory / RECORDING_FILE
-    if not facts_path.is_file():
+    if not os.path.lexists(facts_path):
         return Recording(directory=directory)
     facts = read_document(facts_path, "recording", remedy=_REMEDY)
     steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]

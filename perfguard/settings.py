@@ -52,7 +52,9 @@ def read_settings(root: Path) -> Settings:
     path = root / "pyproject.toml"
     if not path.is_file():
         return Settings(root=root)
-    table = _read_toml(path).get("tool", {}).get("perfguard", {})
+    table = _own_table(path)
+    if table is None:
+        return Settings(root=root)
     known = ("baselines", "window", "timed_steps", "threads", "backend", "time", "unused", "tolerance", "ignore")
     refuse_unknown(table, known, where=f"{_TABLE} of {path}")
     values: dict[str, Any] = {}
@@ -80,7 +82,7 @@ def find_root(start: Path) -> Path:
     """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`, else `start`."""
     for directory in (start, *start.parents):
         path = directory / "pyproject.toml"
-        if path.is_file() and "perfguard" in _read_toml(path).get("tool", {}):
+        if path.is_file() and _own_table(path) is not None:
             return directory
     return start
 
@@ -93,8 +95,8 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
         if not isinstance(window, StepWindow):
             raise UsageError(f"window={window!r} in @pytest.mark.perfguard is no perfguard.StepWindow(...).")
         values["window"] = window
-    if (backend := arguments.get("backend")) is not None:
-        values["backend"] = backend
+    if arguments.get("backend") is not None:
+        values["backend"] = _typed(arguments, "backend", str, "@pytest.mark.perfguard")
     for key in ("timed_steps", "threads"):
         if arguments.get(key) is not None:
             values[key] = positive(arguments[key], key)
@@ -103,12 +105,17 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
             raise UsageError("tolerance= in @pytest.mark.perfguard takes a dict such as {'step_time': 0.25}.")
         values["marker_tolerance"] = rules(tolerance, where="@pytest.mark.perfguard(tolerance=...)")
     if (ignore := arguments.get("ignore")) is not None:
+        if isinstance(ignore, str) or not isinstance(ignore, Iterable):
+            raise UsageError(f"ignore={ignore!r} in @pytest.mark.perfguard takes a list of codes such as ['C102'].")
         values["ignore"] = (*settings.ignore, *codes(ignore))
     return replace(settings, **values)
 
 
 def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
     """Turn `{"step_time": 0.25, "operator_time[MatMul*]": {"relative": 0.25, "absolute": 50}}` into rules."""
+    for pattern in table:
+        if not isinstance(pattern, str):
+            raise UsageError(f"{pattern!r} in {where} is no metric; write its name, such as 'step_time'.")
     return tuple(
         Rule(pattern=pattern, tolerance=_tolerance(value, f"{where} {pattern}")) for pattern, value in table.items()
     )
@@ -119,6 +126,8 @@ def _tolerance(value: Any, where: str) -> Tolerance | None:
         return None
     if isinstance(value, Mapping):
         refuse_unknown(value, _TOLERANCE_KEYS, where=where)
+        if not {"relative", "absolute"} & value.keys():
+            raise UsageError(f"{where} = {value!r} sets no limit to fail beyond; add relative or absolute to it.")
         return Tolerance(
             relative=_fraction(value.get("relative", 0.0), where),
             absolute=_fraction(value.get("absolute", 0.0), where),
@@ -189,6 +198,17 @@ def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str
     if value not in choices:
         raise UsageError(f"{key} = {value!r} in {_TABLE} is none of {', '.join(choices)}.")
     return str(value)
+
+
+def _own_table(path: Path) -> dict[str, Any] | None:
+    """Return `[tool.perfguard]` of a pyproject.toml, None where there is none. Raises `UsageError`."""
+    tool = _read_toml(path).get("tool", {})
+    if not isinstance(tool, dict) or "perfguard" not in tool:
+        return None
+    table = tool["perfguard"]
+    if not isinstance(table, dict):
+        raise UsageError(f"perfguard = {table!r} in [tool] of {path} is no table; write {_TABLE} and keys below it.")
+    return table
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

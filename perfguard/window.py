@@ -49,7 +49,7 @@ class StepWindow:
 
         Source: MindSpore `Callback.cur_step_num`; MindFormers `profile_start_step`, `profile_stop_step`.
         """
-        if start_step < 1 or stop_step < start_step:
+        if not _are_integers(start_step, stop_step) or start_step < 1 or stop_step < start_step:
             raise UsageError(
                 f"start_step={start_step}, stop_step={stop_step} is not a window: steps count from 1 and the stop "
                 "step is included, so 1 <= start_step <= stop_step."
@@ -62,7 +62,7 @@ class StepWindow:
 
         Source: mindspeed_mm/tools/profiler.py, `active = end_step - start_step, skip_first = start_step`.
         """
-        if start_step < 0 or end_step <= start_step:
+        if not _are_integers(start_step, end_step) or start_step < 0 or end_step <= start_step:
             raise UsageError(
                 f"start_step={start_step}, end_step={end_step} is not a window: steps count from 0 and the end "
                 "step is left out, so 0 <= start_step < end_step."
@@ -97,3 +97,7 @@ class StepWindow:
     def as_dict(self) -> dict[str, int]:
         """Plain form, as recordings and baselines keep it."""
         return asdict(self)
+
+
+def _are_integers(*values: object) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfguard.contract.table import as_float64, as_int64
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -51,14 +53,14 @@ def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
     frame = (
         timestamps.frame.select(
             name=pl.col("full_op_name"),
-            start_ns=pl.col("start").cast(pl.Int64),
-            duration_ns=(pl.col("duration").cast(pl.Float64) * 1e6).round().cast(pl.Int64),
+            start_ns=as_int64(timestamps.frame["start"]),
+            duration_ns=(as_float64(timestamps.frame["duration"]) * 1e6).round().cast(pl.Int64),
         )
         .join(types, on="name", how="left", maintain_order="left")
         .with_columns(pl.col("operator").fill_null(pl.col("name")), self_ns=pl.col("duration_ns"))
         .sort("start_ns", maintain_order=True)
     )
-    edges = tuple((step.start_ns, step.end_ns) for step in cycle.asked.steps)
+    edges = tuple(sorted((step.start_ns, step.end_ns) for step in cycle.asked.steps))
     steps = cycle.asked.active if edges else infer_steps(_counts(frame["name"]))
     return Executions(frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
@@ -73,7 +75,7 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
     if trace is None:
         return None
     frame = trace.frame
-    for column in ("cat", "dur", "ts", "args"):
+    for column in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "args"):
         if column not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(column))
     complete = frame.filter(pl.col("ph") == '"X"')
@@ -85,7 +87,7 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
     )
     marks = (
         complete.filter(
-            (pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]+$")
+            (pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]{1,18}$")
         )
         .with_columns(number=pl.col("name").str.slice(13).cast(pl.Int64))
         .sort("start_ns")
@@ -97,7 +99,8 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
     work = work.with_columns(
         operator=pl.col("name"),
         self_ns=pl.Series(
-            self_times(work["tid"].to_list(), work["start_ns"].to_list(), work["duration_ns"].to_list()), dtype=pl.Int64
+            self_times(work.select("pid", "tid").rows(), work["start_ns"].to_list(), work["duration_ns"].to_list()),
+            dtype=pl.Int64,
         ),
     )
     shapes = pl.Series("shapes", _torch_shapes(work["args"].to_list()), dtype=pl.String)
@@ -136,8 +139,8 @@ def infer_steps(counts: Counter[str]) -> int | None:
     """
     if not counts:
         return None
-    candidates = range(2, max(counts.values()) + 1)
-    support = {n: sum(count % n == 0 for count in counts.values()) for n in candidates if n in counts.values()}
+    candidates = {count for count in counts.values() if count > 1}
+    support = {n: sum(count % n == 0 for count in counts.values()) for n in candidates}
     if not support:
         return None
     best = max(support, key=lambda n: (support[n], n))
@@ -206,7 +209,11 @@ def _torch_shapes(arguments: list[str | None]) -> list[str | None]:
     decoder = msgspec.json.Decoder(Inputs)
     shapes: list[str | None] = []
     for text in arguments:
-        inputs = decoder.decode(text) if text else Inputs()
+        try:
+            inputs = decoder.decode(text) if text else Inputs()
+        except (msgspec.DecodeError, RecursionError):
+            # The arguments are whole JSON, but not inputs as torch writes them: nothing was recorded that can be compared.
+            inputs = Inputs()
         if inputs.dims is None:
             shapes.append(None)
             continue

@@ -11,13 +11,15 @@ from typing import Any
 
 from perfguard.contract.executions import EXECUTIONS, Executions
 from perfguard.contract.layout import FoundCycle, FoundFile, Layout, Slot, find_cycles, layouts
-from perfguard.contract.readers import READERS, Content
+from perfguard.contract.readers import NO_DOCUMENT, READERS, Content
 from perfguard.contract.schema import WORDED_ROWS, RowSchema, unnamed_columns
 from perfguard.contract.table import Cells, Table, Unreadable
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import Recording, Step
 from perfguard.window import Phase
+
+_LONGEST_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Re
 
 def _layout_findings(found: FoundCycle, recording: Recording, notes: list[str]) -> Iterator[Finding]:
     filled = {file.slot.name for file in found.files}
+    rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
     for slot in found.layout.slots:
         if slot.name in filled or slot.required == "optional":
             continue
@@ -148,13 +151,14 @@ def _layout_findings(found: FoundCycle, recording: Recording, notes: list[str]) 
             asked = recording.conditions.get(slot.required)
             if asked is None:
                 notes.append(
-                    f"{found.place.name}: cannot tell whether {slot.required} was on: {slot.path} not required"
+                    f"{found.place.name}: cannot tell whether {slot.required} was on: "
+                    f"{slot.path.replace('{rank}', rank)} not required"
                 )
             if not asked:
                 continue
         yield Finding(
             code=Code[slot.missing],
-            place=_relative(found.place / slot.path, recording.directory),
+            place=_relative(found.place / slot.path.replace("{rank}", rank), recording.directory),
             message=f"layout {found.layout.id} requires it",
         )
     for stranger in found.strangers:
@@ -169,8 +173,13 @@ def _layout_findings(found: FoundCycle, recording: Recording, notes: list[str]) 
 def _read_artifacts(found: FoundCycle, root: Path) -> tuple[dict[str, Artifact], list[Finding]]:
     artifacts: dict[str, Artifact] = {}
     findings: list[Finding] = []
+    ranks = [file.rank for file in found.files if file.rank is not None]
     for file in found.files:
         place = _relative(file.path, root)
+        if file.rank is not None and file.rank != ranks[0]:
+            message = f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
+            findings.append(Finding(code=Code.S101, place=place, message=message))
+            continue
         if file.slot.name in artifacts and "{rank}" in file.slot.path:
             findings.append(
                 Finding(
@@ -190,33 +199,36 @@ def _read_artifacts(found: FoundCycle, root: Path) -> tuple[dict[str, Artifact],
 def _read(file: FoundFile, place: str) -> tuple[Content | None, list[Finding]]:
     rules = schema(file.slot.schema) if file.slot.schema else {}
     try:
-        content = READERS[file.slot.format](file.path, rules)
+        return _read_and_check(file, rules, place)
     except Unreadable as error:
         return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    except RecursionError:
+        return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
+
+
+def _read_and_check(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:
+    content = READERS[file.slot.format](file.path, rules)
     findings = list(_document_findings(content, rules, place)) if rules else []
     if rules and content.table is not None:
         broken_header = list(_header_findings(content.table, _row_schema(rules), place))
         findings += broken_header + list(_row_findings(content.table, rules, place))
-        if broken_header:
-            # Columns are missing or strange: nothing that joins them by name can be said.
-            return None, findings
-        if any(finding.code is Code.S103 for finding in findings):
-            return None, findings
-    return content, findings
+    # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
+    return (None if findings else content), findings
 
 
 def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    if content.document is None or (content.table is not None and rules.get("type") == "array"):
-        return
     from jsonschema import Draft202012Validator
 
     document = content.document
-    if content.table is not None:
-        document = {**document, "traceEvents": []}
+    if content.table is not None and content.table.cells is Cells.JSON:
+        # The rows are checked as columns; here the document around them, or that there is none.
+        document = {**document, "traceEvents": []} if content.table.path != "$" else []
+    if document is NO_DOCUMENT:
+        return
     for error in sorted(Draft202012Validator(dict(rules)).iter_errors(document), key=lambda e: e.json_path)[
         :WORDED_ROWS
     ]:
-        yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=error.message)
+        yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=_short(error.message))
 
 
 def _row_schema(rules: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -253,9 +265,15 @@ def _row_findings(table: Table, rules: Mapping[str, Any], place: str) -> Iterato
     compiled = RowSchema(row, rules)
     invalid = compiled.invalid_rows(table)
     for error in compiled.errors(table, invalid[:WORDED_ROWS]):
-        yield Finding(code=Code.S103, place=f"{place}{table.place(error.row)} {error.path}", message=error.message)
+        where = f"{place}{table.place(error.row)} {error.path}"
+        yield Finding(code=Code.S103, place=where, message=_short(error.message))
     if len(invalid) > WORDED_ROWS:
         yield Finding(code=Code.S103, place=place, message=f"and {len(invalid) - WORDED_ROWS} more rows like these")
+
+
+def _short(message: str) -> str:
+    """Cut jsonschema's message where it carries a whole cell of a megabyte."""
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}… ({len(message)} characters)"
 
 
 def _relative(path: Path, root: Path) -> str:

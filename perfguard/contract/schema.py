@@ -382,9 +382,11 @@ def _within(value: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
     import polars as pl
 
     mask = value.is_not_null()
-    exact = value.abs().cast(pl.Float64) < _EXACT_FLOAT
+    # Whole numbers compare exactly; floats only where one float is one number.
+    whole = value.dtype == pl.Int64
+    exact = (value.abs().cast(pl.Float64) < _EXACT_FLOAT) | whole
     for keyword, bound in ((k, schema[k]) for k in _BOUNDS if k in schema):
-        if abs(bound) >= _EXACT_FLOAT:
+        if abs(bound) >= _EXACT_FLOAT and not (whole and isinstance(bound, int) and abs(bound) < 2**63):
             return value.is_null() & value.is_not_null()
         at_bound = (value == bound) & exact & (not keyword.startswith("exclusive"))
         mask = mask & (((value > bound) if "inimum" in keyword else (value < bound)) | at_bound)

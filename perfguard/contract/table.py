@@ -70,6 +70,27 @@ def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
     return text
 
 
+def as_int64(column: pl.Series) -> pl.Series:
+    """Turn the text cells of a column that has passed an integer schema into Int64; `3.0` and `1e3` are integers too."""
+    return _as_numbers(column, integer=True)
+
+
+def as_float64(column: pl.Series) -> pl.Series:
+    """Turn the text cells of a column that has passed a number schema into Float64."""
+    return _as_numbers(column, integer=False)
+
+
+def _as_numbers(column: pl.Series, *, integer: bool) -> pl.Series:
+    import polars as pl
+
+    found = column.str.strip_chars(" \t").cast(pl.Int64 if integer else pl.Float64, strict=False)
+    odd = found.is_null().arg_true()
+    if len(odd):
+        values = [number_of(column[index] or "") for index in odd]
+        found = found.scatter(odd, [None if v is None else int(v) if integer else float(v) for v in values])
+    return found
+
+
 def number_of(text: str) -> int | float | None:
     """Return the number a text cell holds, or None: `1e3`, `-2.5`, `17\\t`; not `007`, `inf`, `nan` or `1_000`."""
     if not _NUMBER.match(text):

@@ -86,7 +86,9 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[B
     before = {m.key: m for m in old.measurements}
     after = {m.key: m for m in new.measurements}
     # With time off there is nothing new to say about time: what is stored stays.
-    timed_known = any(METRICS[name].kind is Kind.TIMED and METRICS[name].gated for name, _ in after if name in METRICS)
+    timed_known = policy.judge_time and any(
+        METRICS[name].kind is Kind.TIMED and METRICS[name].gated for name, _ in after if name in METRICS
+    )
     kept: list[Measurement] = []
     changes: list[tuple[tuple[str, str], str]] = []
     causes = False
@@ -106,7 +108,14 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[B
         causes = causes or metric is None or policy.tolerance(metric, key[1]) is not None
     if not causes:
         return old, Refresh.KEPT, ()
-    stored = replace(new, measurements=tuple(kept))
+    environment = new.environment
+    if other_machine and not timed_known:
+        # The times that stay were measured there, so that is the machine they are compared on.
+        there = old.environment
+        environment = replace(
+            environment, cpu_model=there.cpu_model, cpu_count=there.cpu_count, device_name=there.device_name
+        )
+    stored = replace(new, measurements=tuple(kept), environment=environment)
     # What is only ranked is left out: a list of forty operator times hides the one call that matters.
     told = (
         change
@@ -133,7 +142,8 @@ def _moved(was: Measurement, now: Measurement, policy: Policy, other_machine: bo
 def _change(key: tuple[str, str], was: Measurement | None, now: Measurement | None) -> str:
     from perfguard.judge.compare import show
 
-    unit = METRICS[key[0]].unit if key[0] in METRICS else ""
+    value = now.value if now else was.value if was else None
+    unit = METRICS[key[0]].unit if key[0] in METRICS and not isinstance(value, list) else ""
     old = show(was.value) if was else "(none)"
     new = show(now.value) if now else "(gone)"
     return f"{label(*key)} {old} → {new} {unit}".rstrip()

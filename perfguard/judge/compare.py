@@ -110,14 +110,14 @@ def _one_sided(
         finding = Finding(
             code=Code.R103,
             place=name,
-            message=f"{name} was {show(before.value)} {metric.unit}, and is not measured any more",
+            message=f"{name} was {_with_unit(before.value, metric)}, and is not measured any more",
             weight=_WEIGHT_OPERATORS,
         )
         return _comparison(key, State.GONE, judged, before, now, finding)
     finding = Finding(
         code=Code.R104,
         place=name,
-        message=f"{name} is {show(now.value)} {metric.unit}, and the baseline has none",
+        message=f"{name} is {_with_unit(now.value, metric)}, and the baseline has none",
         # A whole metric the baseline never had is news of perfguard, not of the model.
         severity=Severity.ERROR if metric_known else Severity.WARNING,
         weight=_WEIGHT_OPERATORS,
@@ -182,7 +182,7 @@ def _structures(
 
 
 def _weight(metric: Metric, exact: bool) -> float:
-    if metric.name.startswith("operator_"):
+    if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
         return _WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2
     return _WEIGHT_EXACT if exact else 0.0
 
@@ -247,6 +247,10 @@ def show(value: Value) -> str:
     if isinstance(value, int) or value == int(value):
         return str(int(value))
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def _with_unit(value: Value, metric: Metric) -> str:
+    return show(value) if isinstance(value, list) else f"{show(value)} {metric.unit}"
 
 
 def _relative(reference: float, current: float) -> float:

@@ -12,7 +12,7 @@ from perfguard.errors import UsageError
 from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric
 
-_PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?$", re.DOTALL)
+_PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,10 @@ class Rule:
         """Whether the rule speaks of this measurement."""
         found = _PATTERN.match(self.pattern)
         assert found is not None
-        return found["metric"] == metric and (found["subject"] is None or fnmatchcase(subject, found["subject"]))
+        if found["metric"] != metric or found["subject"] is None:
+            return found["metric"] == metric
+        # Only * and ? are wild: brackets are part of operators' names.
+        return fnmatchcase(subject, found["subject"].replace("[", "[[]"))
 
     @property
     def precision(self) -> tuple[bool, bool, int]:

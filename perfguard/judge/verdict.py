@@ -140,13 +140,14 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         comparisons=comparisons,
         environment_changes=environment_changes,
     )
-    if not any(one.judged for one in comparisons):
+    both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
+    if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     return verdict
 
 
 def _machine(environment: Environment) -> str:
-    return f"{environment.device_name}, {environment.cpu_count} cores"
+    return f"{environment.cpu_model}, {environment.cpu_count} cores, {environment.device_name}"
 
 
 def _inconclusive(verdict: Verdict, code: Code, message: str) -> Verdict:

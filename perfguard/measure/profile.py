@@ -162,7 +162,8 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     found: list[MemoryStep] = []
     for (device,), part in rows.group_by("device", maintain_order=True):
         levels = part.sort("order").with_columns(level=pl.col("size").cum_sum())
-        found += _memory_by_step(levels.select("time", "level"), executions.edges_ns, str(device))
+        levels = levels.select("time", "level", before=pl.col("level") - pl.col("size"))
+        found += _memory_by_step(levels, executions.edges_ns, str(device))
     return found
 
 
@@ -179,13 +180,14 @@ def _memory_by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], d
     )
     found = []
     for _, part in rows.with_columns(steps).drop_nulls("step").group_by("step", maintain_order=True):
+        # A pool record says the level after an event only, so what its first event of a step did is not known.
         level = part["level"]
-        growth = level.diff().drop_nulls()
-        growth = growth.filter(growth > 0)
+        before = part["before"] if "before" in part.columns else level.shift(1, fill_value=level[0])
+        growth = (level - before).filter(level > before)
         found.append(
             MemoryStep(
                 device=device,
-                rise_bytes=_as_int(level.max()) - _as_int(level.min()),
+                rise_bytes=max(*level, *before) - min(*level, *before),
                 allocations=len(growth),
                 allocated_bytes=_as_int(growth.sum()),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
-from perfguard.errors import StoreError
+from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
 
 #: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
@@ -28,7 +29,14 @@ class BaselineDirectory:
     def load(self, workload: str) -> Baseline | None:
         """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
         path = self.path(workload)
-        return _read(path) if path.is_file() else None
+        if not _exists(path):
+            return None
+        found = _read(path)
+        if found.workload != workload:
+            raise StoreError(
+                f"{path} holds the baseline of {found.workload}, not of {workload}; it was renamed or copied by hand. {_REMEDY}"
+            )
+        return found
 
     def save(self, baseline: Baseline) -> None:
         """Write the baseline atomically. Raises `StoreError`."""
@@ -40,11 +48,21 @@ class BaselineDirectory:
         try:
             self.path(workload).unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{self.path(workload)} cannot be removed: {error.strerror}.") from error
+            raise StoreError(
+                f"{self.path(workload)} cannot be removed: {error.strerror}. "
+                "Mend the permissions, then run: perfguard baseline prune"
+            ) from error
 
     def workloads(self) -> list[str]:
         """Return the workloads of all files, sorted. Raises `StoreError` for a damaged file."""
-        return sorted(_read(path).workload for path in self.directory.glob("*.json"))
+        try:
+            names = sorted(os.listdir(self.directory))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Mend its permissions.") from error
+        paths = [self.directory / name for name in names if name.endswith(".json") and not name.startswith(".")]
+        return sorted(_read(path).workload for path in paths)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -87,6 +105,24 @@ def file_name(workload: str) -> str:
     return f"{safe or 'workload'}-{hashlib.sha256(workload.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
+_REMEDY = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file; a directory that cannot be searched is an error, not an absence."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}. Mend the permissions of its directory.") from error
+    return True
+
+
 def _read(path: Path) -> Baseline:
-    remedy = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
-    return Baseline.from_dict(read_document(path, "baseline", remedy=remedy))
+    baseline = Baseline.from_dict(read_document(path, "baseline", remedy=_REMEDY))
+    keys = [measurement.label for measurement in baseline.measurements]
+    if len(set(keys)) != len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DamagedError(f"{path} is damaged: {twice} is there twice, as after a merge. {_REMEDY}")
+    return baseline

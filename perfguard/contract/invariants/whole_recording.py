@@ -22,7 +22,9 @@ _ENDINGS = {Ending.STEP_RAISED: Code.C105, Ending.LOADER_ENDED: Code.C106, Endin
 def the_capture_ended_well(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
     """A capture that was cut short holds less than was asked for, whatever the profiler managed to write."""
     if recording.ending in _ENDINGS:
-        yield Finding(code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=recording.reason)
+        yield Finding(
+            code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=recording.reason or "nobody wrote down why"
+        )
 
 
 @recording_invariant
@@ -44,7 +46,10 @@ def every_step_was_timed(recording: Recording, cycles: tuple[Cycle, ...]) -> Ite
     """Every step asked for, timed or profiled, has an entry with a duration."""
     if recording.window is None or recording.ending is not Ending.COMPLETE:
         return
-    wanted = Counter(phase for phase, _ in recording.window.phases(recording.timed_steps or 0))
+    wanted = {
+        Phase.TIMED: recording.timed_steps or 0,
+        Phase.ACTIVE: recording.window.active * recording.window.repeat,
+    }
     for phase in (Phase.TIMED, Phase.ACTIVE):
         steps = recording.steps_of(phase)
         timed = sum(step.wall_ns > 0 for step in steps)

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 MAX_BYTES = 2 * 1024**3
 
 
+#: What a format without a document has; JSON's null is a document.
+NO_DOCUMENT = object()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """What a file holds: rows (`table`), a JSON document around or instead of them, or only lines nobody parses."""
 
     table: Table | None = None
-    document: Any = None
+    document: Any = NO_DOCUMENT
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -4,57 +4,77 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.readers import Content, decode_text, read_bytes
 from perfguard.contract.table import Cells, Table, Unreadable
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a CSV file with a header; every cell stays text, an empty cell is the empty text.
 
-    Raises `Unreadable` for an empty file, broken UTF-8, a repeated column, or a row whose number of cells is not the
-    header's (the place names its line).
+    Raises `Unreadable` for an empty file, broken UTF-8, a file cut off in its last line, a repeated column, or a row whose
+    number of cells is not the header's (the place names its line).
     """
-    import polars as pl
-
-    raw = read_bytes(path)
-    text = decode_text(raw)
-    header = next(csv.reader(io.StringIO(text, newline="")), [])
-    if not header:
+    text = decode_text(read_bytes(path))
+    if not text:
         raise Unreadable("it is empty: not even a header line")
+    if not text.endswith(("\n", "\r")):
+        # Every writer of these formats ends its last line, so this one was cut, perhaps in the middle of a number.
+        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    header, _ = next(_rows(text), ([], 0))
+    if not header:
+        raise Unreadable("it has no header line", ":1")
     if repeated := sorted({name for name in header if header.count(name) > 1}):
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
+    # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
+    plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
+    frame, lines = (_frame_of_plain(text, header), None) if plain else _frame_of_any(text, header)
+    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines))
+
+
+def _frame_of_plain(text: str, header: list[str]) -> pl.DataFrame:
+    import polars as pl
+
     try:
         frame = pl.read_csv(io.BytesIO(text.encode()), infer_schema=False)
     except pl.exceptions.PolarsError:
-        _raise_for_ragged_rows(text, header)
-        raise
+        # A row is too long: the other way words it, and reads whatever only polars refused.
+        return _frame_of_any(text, header)[0]
     # polars pads a short row with nulls; only a row without its last cell can be one, so only those are looked at.
-    last = frame[frame.columns[-1]]
-    if last.null_count():
-        _raise_for_ragged_rows(text, header)
-    lines = _line_numbers(text) if '"' in text else None
-    return Content(table=Table(frame=frame.fill_null(""), cells=Cells.TEXT, lines=lines))
+    if frame[frame.columns[-1]].null_count():
+        return _frame_of_any(text, header)[0]
+    return frame.fill_null("")
 
 
-def _raise_for_ragged_rows(text: str, header: list[str]) -> None:
+def _frame_of_any(text: str, header: list[str]) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Read with the csv module, which knows the line of every row."""
+    import polars as pl
+
+    rows, lines = [], []
+    before = 0
+    for row, end in _rows(text):
+        if before and len(row) != len(header):
+            raise Unreadable(
+                f"the row has {len(row)} cells, the header {len(header)}: {','.join(row)[:120]!r}", f":{before + 1}"
+            )
+        if before:
+            rows.append(row)
+            lines.append(before + 1)
+        before = end
+    return pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row"), tuple(lines)
+
+
+def _rows(text: str) -> Iterator[tuple[list[str], int]]:
+    """Yield every row with the number of its last line. Raises `Unreadable` for what is not CSV."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
-            if len(row) != len(header):
-                raise Unreadable(
-                    f"the row has {len(row)} cells, the header {len(header)}: {','.join(row)[:120]!r}",
-                    f":{reader.line_num}",
-                )
+            yield row, reader.line_num
     except csv.Error as error:
         raise Unreadable(f"it is not CSV: {error}", f":{reader.line_num}") from error
-
-
-def _line_numbers(text: str) -> tuple[int, ...]:
-    """Return the first line of every data row; quoted cells may hold line breaks."""
-    reader = csv.reader(io.StringIO(text, newline=""))
-    ends = [reader.line_num for _ in reader]
-    return tuple(end + 1 for end in ends[:-1])

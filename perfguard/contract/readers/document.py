@@ -17,7 +17,7 @@ def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
     raw = read_bytes(path)
     try:
         return Content(document=msgspec.json.decode(raw))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"it is not JSON: {error}") from error
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A trace repeats itself, so gzip shrinks it 13 to 20 times; far beyond that it is a bomb, not a trace.
 MAX_GZIP_RATIO = 200
 
-_PLAIN_MICROSECONDS = r"^\"?(-?)([0-9]{1,15}|[0-9]{16})(?:\.([0-9]{1,3}))?\"?$"
+_PLAIN_MICROSECONDS = r"^\"?(-?)([0-9]{1,15}|[1-8][0-9]{15})(?:\.([0-9]{1,3}))?\"?$"
 
 
 def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -85,6 +85,8 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
     except msgspec.ValidationError:
         # Some event has a key the schema does not name, or is no object: keep every key, let the schema say it.
         return _table_of_any_keys(events, path)
+    if not decoded:
+        return Table(frame=pl.DataFrame(schema=dict.fromkeys(known, pl.String)), cells=Cells.JSON, path=path)
     columns = {
         key: pl.Series(key, [_text(getattr(one, f"key{i}")) for one in decoded], dtype=pl.String)
         for i, key in enumerate(known)

@@ -1,0 +1,54 @@
+"""Fixtures of the contract's tests: copies of the small recordings, the real corpus, and a limit for what may hang."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
+#: Far beyond what any test here needs; only a hang reaches it.
+SECONDS_UNTIL_A_HANG = 10
+
+
+class Hung(BaseException):
+    """A test hangs. No Exception, so that nothing under test can take it for one of its own (TimeoutError is an OSError)."""
+
+
+@pytest.fixture
+def copy_recording(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that copies one of the small recordings and returns its directory."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(RECORDINGS / name, tmp_path / name))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Return the directory of recorded corpus entries, or skip where the corpus is not at hand."""
+    named = os.environ.get("PERFGUARD_CORPUS")
+    place = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    if not (place / "recorded").is_dir():
+        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
+    return place / "recorded"
+
+
+@pytest.fixture
+def must_not_hang() -> Iterator[None]:
+    """Raise `Hung` inside a test that hangs."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Hung(f"still running after {SECONDS_UNTIL_A_HANG} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS_UNTIL_A_HANG)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,76 @@
+"""The contract against real recordings: the faulty one is INVALID, its clean siblings are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfguard.contract import Contract, inspect
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+
+RACED = "mindspore-2.10-cpu-graph-window3-raced"
+NOT_ANALYSED = "mindspore-2.10-cpu-collect-only-not-analysed"
+LEAKED = [
+    "Default/ApplyMomentum-op0",
+    "Default/ApplyMomentum-op1",
+    "Default/AssignAdd-op0",
+    "Gradients/Default/Grad_MatMul/MatMul-op0",
+]
+
+
+def inspected(directory: Path) -> Contract:
+    return inspect(read_recording(directory))
+
+
+def errors(contract: Contract) -> list[str]:
+    return [finding.code.name for finding in contract.findings if finding.severity is Severity.ERROR]
+
+
+def clean(corpus: Path) -> list[Path]:
+    names = [*corpus.glob("mindspore-2.10-cpu-*"), *corpus.glob("torch-*")]
+    return sorted(path for path in names if path.name not in (RACED, NOT_ANALYSED))
+
+
+def test_the_raced_recording_is_invalid_and_exactly_the_leaked_operators_are_named(corpus):
+    contract = inspected(corpus / RACED)
+    assert not contract.is_whole
+    assert errors(contract) == ["C101"]
+    (finding,) = contract.findings
+    _, _, named = finding.message.rpartition(": ")
+    assert named.split(", ") == [f"{name} (4 x)" for name in LEAKED]
+
+
+def test_what_was_collected_but_never_analysed_is_said_so(corpus):
+    contract = inspected(corpus / NOT_ANALYSED)
+    assert errors(contract) == ["A104"]
+    assert not contract.is_whole
+
+
+def test_every_clean_sibling_is_whole(corpus):
+    siblings = clean(corpus)
+    assert len(siblings) >= 10, [path.name for path in siblings]
+    found = {path.name: inspected(path) for path in siblings}
+    assert {name: errors(contract) for name, contract in found.items() if errors(contract)} == {}
+    assert all(contract.is_whole for contract in found.values())
+
+
+def test_every_clean_sibling_has_the_layout_of_its_framework(corpus):
+    expected = {"mindspore": ("ms-2.5+cpu",), "torch": ("pt-torch",)}
+    found = {path.name: inspected(path).layouts for path in clean(corpus)}
+    assert found == {name: expected[name.split("-")[0]] for name in found}
+
+
+def test_ranks_and_cycles_of_the_corpus_are_told_apart(corpus):
+    expected = {
+        "mindspore-2.10-cpu-schedule-repeat2": [(0, 0, 3), (0, 1, 3)],
+        "mindspore-2.10-cpu-dynamic": [(0, 0, 3), (0, 1, 2)],
+        "mindspore-2.10-cpu-msrun-2ranks": [(0, 0, 4), (1, 0, 4)],
+        "mindspore-2.10-cpu-msrun-2ranks-shared-dir": [(0, 0, 4), (1, 0, 4)],
+        "torch-2.13-cpu-torchrun-2ranks": [(0, 0, 2), (0, 1, 2), (1, 0, 2), (1, 1, 2)],
+        "torch-2.13-cpu-torchrun-2ranks-gz": [(0, 0, 2), (0, 1, 2), (1, 0, 2), (1, 1, 2)],
+    }
+    found = {
+        name: [(c.rank, c.index, c.executions and c.executions.steps) for c in inspected(corpus / name).cycles]
+        for name in expected
+    }
+    assert found == expected

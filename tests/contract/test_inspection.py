@@ -1,0 +1,349 @@
+"""Inspection: the clean recordings are clean, findings name their place, ranks and cycles are told apart."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.contract import Contract, inspect
+from perfguard.contract.schema import WORDED_ROWS
+from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.recording import Recording, read_recording
+
+CLEAN = {
+    "mindspore-graph": (("ms-2.5+cpu",), [(0, 0, 3, 27)]),
+    "mindspore-pynative": (("ms-2.5+cpu",), [(0, 0, 3, 33)]),
+    "torch-mlp": (("pt-torch",), [(0, 0, 3, 396)]),
+    "torch-repeat2": (("pt-torch",), [(0, 0, 2, 138), (0, 1, 2, 138)]),
+}
+
+
+def inspected(directory: Path) -> Contract:
+    return inspect(read_recording(directory))
+
+
+def one(directory: Path, pattern: str) -> Path:
+    (found,) = directory.rglob(pattern)
+    return found
+
+
+def replace(pattern: str, old: str, new: str) -> Callable[[Path], None]:
+    def corrupt(directory: Path) -> None:
+        path = one(directory, pattern)
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    return corrupt
+
+
+# -- clean recordings ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_recording_has_no_finding_above_a_note(copy_recording, name):
+    contract = inspected(copy_recording(name))
+    assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
+    assert contract.is_whole
+    assert contract.notes == ()
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_recording_taken_as_a_foreign_directory_is_clean_too(copy_recording, name):
+    contract = inspect(Recording(directory=copy_recording(name)))
+    assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
+
+
+@pytest.mark.parametrize(("name", "expected"), CLEAN.items())
+def test_layouts_ranks_cycles_and_steps_are_found(copy_recording, name, expected):
+    contract = inspected(copy_recording(name))
+    cycles = [
+        (cycle.rank, cycle.index, cycle.executions.steps, cycle.executions.frame.height)
+        for cycle in contract.cycles
+        if cycle.executions is not None
+    ]
+    assert (contract.layouts, cycles) == expected
+
+
+def test_every_file_of_a_clean_recording_has_a_slot_and_could_be_read(copy_recording):
+    (cycle,) = inspected(copy_recording("mindspore-graph")).cycles
+    assert sorted(cycle.artifacts) == [
+        "cpu_framework",
+        "cpu_ms_memory_record",
+        "cpu_op_detail_info",
+        "cpu_op_execute_timestamp",
+        "cpu_op_type_info",
+        "log",
+        "trace_view",
+    ]
+
+
+# -- places ----------------------------------------------------------------------------------------------------------
+
+MS = "profiler/vm_6289_20261121115248307_ascend_ms"
+PT = "profiler/vm_6289.1795261965060177130.pt.trace.json"
+
+
+@pytest.mark.parametrize(
+    ("recording", "corrupt", "place", "message"),
+    [
+        pytest.param(
+            "mindspore-graph",
+            replace("cpu_op_type_info_0.csv", "0.0549051", "1.5"),
+            f"{MS}/FRAMEWORK/cpu_op_type_info_0.csv:3 $.percent",
+            "1.5 is greater than the maximum of 1.00001",
+            id="a cell of a table",
+        ),
+        pytest.param(
+            "mindspore-graph",
+            replace("cpu_op_type_info_0.csv", "percent", "share"),
+            f"{MS}/FRAMEWORK/cpu_op_type_info_0.csv:1",
+            "column 'percent' is missing",
+            id="a column",
+        ),
+        pytest.param(
+            "mindspore-graph",
+            replace("cpu_op_execute_timestamp_0.txt", "0.005558,0", "-1,0"),
+            f"{MS}/FRAMEWORK/cpu_op_execute_timestamp_0.txt:2 $.duration",
+            "-1 is less than the minimum of 0",
+            id="an execution on a line of many",
+        ),
+        pytest.param(
+            "mindspore-graph",
+            replace("trace_view.json", '"dur": "21.462"', '"dur": 21.462'),
+            f"{MS}/ASCEND_PROFILER_OUTPUT/trace_view.json $[5] $.dur",
+            "21.462 is not of type 'string'",
+            id="an event of a bare array",
+        ),
+        pytest.param(
+            "torch-mlp",
+            replace("*.pt.trace.json", '"ph": "M"', '"ph": "Q"'),
+            f"{PT} $.traceEvents[0] $.ph",
+            "'Q' is not one of ['X', 'M', 'i', 's', 'f', 'C', 'b', 'e', 't']",
+            id="an event of an object",
+        ),
+        pytest.param(
+            "torch-mlp",
+            replace("*.pt.trace.json", '"schemaVersion": 1', '"schemaVersion": 2'),
+            f"{PT} $.schemaVersion",
+            "1 was expected",
+            id="the object around the events",
+        ),
+        pytest.param(
+            "torch-mlp",
+            replace("*.pt.trace.json", '"Ev Idx": 2\n', '"Ev Idx": -2\n'),
+            f"{PT} $.traceEvents[9] $.args['Ev Idx']",
+            "-2 is less than the minimum of 0",
+            id="an argument of an event",
+        ),
+    ],
+)
+def test_a_broken_value_is_named_by_file_line_and_path(copy_recording, recording, corrupt, place, message):
+    directory = copy_recording(recording)
+    corrupt(directory)
+    finding = inspected(directory).findings[0]
+    assert (finding.place, finding.message) == (place, message)
+
+
+def test_a_missing_file_is_named_as_it_would_be_called(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    one(directory, "cpu_op_type_info_0.csv").unlink()
+    (finding,) = inspected(directory).findings
+    assert finding.code is Code.A102
+    assert finding.place.startswith(f"{MS}/FRAMEWORK/cpu_op_type_info_")
+    assert not re.search("[{}]", finding.place), finding.place
+
+
+def test_only_the_first_broken_rows_are_worded_and_the_rest_counted(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    memory = one(directory, "cpu_ms_memory_record_0.txt")
+    header = memory.read_text(encoding="utf-8").splitlines()[0]
+    memory.write_text(header + "\n" + "1,-512,0,0\n" * (WORDED_ROWS + 23), encoding="utf-8")
+    findings = inspected(directory).findings
+    assert {finding.code for finding in findings} == {Code.S103}
+    assert len(findings) == WORDED_ROWS + 1
+    assert findings[-1].message == "and 23 more rows like these"
+
+
+def test_thousands_of_disagreements_are_not_thousands_of_findings(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    stamps = one(directory, "cpu_op_execute_timestamp_0.txt")
+    text = stamps.read_text(encoding="utf-8")
+    strange = "".join(f"strange{i};HostCpuOps;1795261968310120869,0.1,0 \n" for i in range(5000))
+    stamps.write_text(text + strange, encoding="utf-8")
+    found = [finding for finding in inspected(directory).findings if finding.code is Code.I102]
+    assert 1 <= len(found) <= WORDED_ROWS + 1
+
+
+def test_a_message_never_carries_a_whole_broken_cell(copy_recording):
+    directory = copy_recording("torch-mlp")
+    replace("*.pt.trace.json", '"ph": "M"', f'"ph": "{"Q" * 1_000_000}"')(directory)
+    assert max(len(finding.message) for finding in inspected(directory).findings) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [("profiler_info_0.json", "null"), ("profiler_info_0.json", "[]"), ("profiler_info_0.json", "{}")],
+)
+def test_an_optional_file_that_is_there_must_keep_its_schema(copy_recording, name, raw):
+    directory = copy_recording("mindspore-graph")
+    (directory / MS / name).write_text(raw, encoding="utf-8")
+    (finding,) = inspected(directory).findings
+    assert (finding.code, finding.place.split(" ")[0]) == (Code.S103, f"{MS}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("recording", "pattern", "change"),
+    [
+        ("mindspore-graph", "trace_view.json", lambda plain: {"traceEvents": plain}),
+        ("torch-mlp", "*.pt.trace.json", lambda plain: plain["traceEvents"]),
+    ],
+    ids=["an object for an array", "an array for an object"],
+)
+def test_a_trace_of_the_other_shape_breaks_its_schema(copy_recording, recording, pattern, change):
+    directory = copy_recording(recording)
+    path = one(directory, pattern)
+    path.write_text(json.dumps(change(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    assert {finding.code for finding in inspected(directory).findings} == {Code.S103}
+
+
+# -- what was asked for ----------------------------------------------------------------------------------------------
+
+
+def test_a_foreign_directory_was_asked_for_nothing(copy_recording):
+    for cycle in inspect(Recording(directory=copy_recording("mindspore-graph"))).cycles:
+        assert (cycle.asked.active, cycle.asked.steps) == (None, ())
+
+
+def test_each_cycle_was_asked_for_the_steps_of_its_own(copy_recording):
+    cycles = inspected(copy_recording("torch-repeat2")).cycles
+    assert [(cycle.asked.active, [step.cycle for step in cycle.asked.steps]) for cycle in cycles] == [
+        (2, [0, 0]),
+        (2, [1, 1]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "codes", "notes"),
+    [({"memory": True}, ["A102"], 0), ({"memory": False}, [], 0), ({}, [], 1)],
+    ids=["asked for", "not asked for", "nobody knows"],
+)
+def test_the_memory_record_is_required_where_it_was_asked_for(copy_recording, conditions, codes, notes):
+    directory = copy_recording("mindspore-graph")
+    one(directory, "cpu_ms_memory_record_0.txt").unlink()
+    facts = json.loads((directory / "recording.json").read_text(encoding="utf-8"))
+    (directory / "recording.json").write_text(json.dumps({**facts, "conditions": conditions}), encoding="utf-8")
+    contract = inspected(directory)
+    assert [finding.code.name for finding in contract.findings] == codes
+    assert len(contract.notes) == notes
+    assert all("cannot tell whether memory was on" in note for note in contract.notes)
+
+
+# -- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_rank_is_read_from_the_names_of_files(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    for path in sorted((directory / MS / "FRAMEWORK").iterdir()):
+        path.rename(path.with_name(path.name.replace("_0.", "_12.")))
+    contract = inspected(directory)
+    assert [cycle.rank for cycle in contract.cycles] == [12]
+    assert contract.is_whole
+
+
+def test_the_rank_is_read_from_a_trace(copy_recording):
+    directory = copy_recording("torch-mlp")
+    distributed = '"distributedInfo": {"rank": 3, "world_size": 4, "backend": "gloo"}, "schemaVersion"'
+    replace("*.pt.trace.json", '"schemaVersion"', distributed)(directory)
+    contract = inspected(directory)
+    assert [cycle.rank for cycle in contract.cycles] == [3]
+    assert contract.is_whole
+
+
+def test_the_rank_of_a_silent_trace_is_that_of_the_recording(copy_recording):
+    directory = copy_recording("torch-mlp")
+    replace("recording.json", '"rank": 0', '"rank": 5')(directory)
+    assert [cycle.rank for cycle in inspected(directory).cycles] == [5]
+
+
+def test_cycles_are_counted_for_each_rank(tmp_path, copy_recording):
+    source = copy_recording("torch-mlp") / PT
+    text = source.read_text(encoding="utf-8")
+    for name, rank in (("a", 1), ("b", 0), ("c", 1)):
+        head = f'"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "schemaVersion"'
+        path = tmp_path / "judged" / f"{name}.pt.trace.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace('"schemaVersion"', head, 1), encoding="utf-8")
+    cycles = inspect(Recording(directory=tmp_path / "judged")).cycles
+    assert [(cycle.place.name[0], cycle.rank, cycle.index) for cycle in cycles] == [
+        ("a", 1, 0),
+        ("b", 0, 0),
+        ("c", 1, 1),
+    ]
+
+
+def test_a_renamed_cycle_is_still_found(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    shutil.move(directory / MS, directory / "profiler" / "renamed")
+    contract = inspected(directory)
+    assert (contract.layouts, contract.findings) == (("ms-2.5+cpu",), ())
+
+
+# -- findings --------------------------------------------------------------------------------------------------------
+
+
+def finding(code: str, severity: str = "error", **more: object) -> Finding:
+    return Finding(code=Code[code], message="m", severity=Severity(severity), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", Code)
+def test_a_code_is_a_family_and_a_number_with_a_headline(code):
+    assert re.fullmatch(r"[ASICBR][1-9][0-9]{2}", code.name)
+    assert code.family == code.name[0]
+    assert re.fullmatch(r"[a-z].*[^.]", code.value), "a headline, not a sentence"
+
+
+@pytest.mark.parametrize("code", Code)
+@pytest.mark.parametrize("severity", Severity)
+def test_only_errors_of_the_contract_invalidate(code, severity):
+    expected = severity is Severity.ERROR and code.name[0] in "ASIC"
+    assert finding(code.name, severity.value).invalidates is expected
+
+
+@pytest.mark.parametrize(
+    ("given_findings", "order"),
+    [
+        pytest.param([("A103", "note"), ("R101", "error"), ("C102", "warning")], [1, 2, 0], id="severity first"),
+        pytest.param(
+            [("R101",), ("B101",), ("I101",), ("S101",), ("A101",), ("C101",)], [5, 4, 3, 2, 1, 0], id="family"
+        ),
+        pytest.param([("R102",), ("R101",)], [1, 0], id="then the code"),
+    ],
+)
+def test_findings_are_ordered_worst_first(given_findings, order):
+    findings = [finding(*one_of_them) for one_of_them in given_findings]
+    assert list(worst_first(findings)) == [findings[i] for i in order]
+
+
+def test_the_heavier_of_two_alike_comes_first():
+    light, heavy, other = (
+        finding("R101", weight=1.1),
+        finding("R101", weight=9.0),
+        finding("R101", weight=1.1, place="b"),
+    )
+    assert worst_first((other, light, heavy)) == (heavy, light, other)
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(Code.__members__)), st.sampled_from([s.value for s in Severity]))))
+def test_ordering_keeps_every_finding(codes):
+    findings = [finding(*code) for code in codes]
+    ordered = worst_first(findings)
+    assert sorted(map(repr, ordered)) == sorted(map(repr, findings))
+    assert worst_first(ordered) == ordered

@@ -1,0 +1,376 @@
+"""Comparing: what becomes of every measurement, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.findings import Severity
+from perfguard.judge import Policy, Rule, State, Tolerance, compare
+from perfguard.judge.compare import Comparison, show
+from perfguard.measure import METRICS, Kind, Measurement
+from tests.facts import ELSEWHERE, HERE, baseline, measured
+
+TIMED = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED)
+EXACT = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.EXACT)
+VALUES = {"operator_set": ["a", "b"], "operator_shapes": {"[2]": 1}}
+OTHERS = {"operator_set": ["a", "c"], "operator_shapes": {"[3]": 1}}
+
+
+def compared(before: list[Measurement], now: list[Measurement], *, environment=HERE, **policy) -> list[Comparison]:
+    return list(compare(now, baseline(*before), environment=environment, policy=Policy(**policy)))
+
+
+def one(metric: str, before, now, *, environment=HERE, **policy) -> Comparison:
+    (found,) = compared(
+        [] if before is None else [measured(metric, before)],
+        [] if now is None else [measured(metric, now)],
+        environment=environment,
+        **policy,
+    )
+    return found
+
+
+def rule(pattern: str, tolerance: Tolerance | None) -> dict:
+    return {"settings": (Rule(pattern=pattern, tolerance=tolerance),)}
+
+
+def told(comparisons: list[Comparison]) -> list[tuple[str, str]]:
+    return [(c.finding.code.name, c.label) for c in comparisons if c.finding is not None]
+
+
+# -- one measurement -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "now", "state", "judged", "code", "severity"),
+    [
+        ("steps", 5, 5, State.SAME, True, None, None),
+        ("steps", 5, 4, State.WORSE, True, "R102", Severity.ERROR),
+        ("steps", 5, 6, State.WORSE, True, "R102", Severity.ERROR),
+        ("operator_calls", 2, 2, State.SAME, True, None, None),
+        ("operator_calls", 2, 2.0, State.SAME, True, None, None),
+        ("operator_calls", 2, 3, State.WORSE, True, "R102", Severity.ERROR),
+        ("operator_calls", 2, 1.8, State.WORSE, True, "R102", Severity.ERROR),
+        ("peak_memory_bytes", 1024, 1025, State.WORSE, True, "R102", Severity.ERROR),
+        ("peak_memory_bytes", 1024, 1023, State.BETTER, True, "R106", Severity.WARNING),
+        ("memory_allocations", 0, 1, State.WORSE, True, "R102", Severity.ERROR),
+        ("memory_allocated_bytes", 10, 5, State.BETTER, True, "R106", Severity.WARNING),
+        ("operator_set", ["a"], ["a"], State.SAME, True, None, None),
+        ("operator_set", ["a"], ["b"], State.WORSE, True, "R102", Severity.ERROR),
+        ("operator_shapes", {"[2]": 1}, {"[2]": 1}, State.SAME, True, None, None),
+        ("operator_shapes", {"[2]": 1}, {"[2]": 2}, State.WORSE, True, "R102", Severity.ERROR),
+        ("step_time", 100.0, 130.0, State.SAME, True, None, None),
+        ("step_time", 100.0, 131.0, State.SAME, True, "R105", Severity.WARNING),
+        ("step_time", 100.0, 200.0, State.SAME, True, "R105", Severity.WARNING),
+        ("step_time", 100.0, 201.0, State.WORSE, True, "R101", Severity.ERROR),
+        ("step_time", 100.0, 50.0, State.SAME, True, None, None),
+        ("step_time", 100.0, 49.0, State.BETTER, True, "R106", Severity.WARNING),
+        ("step_cpu_time", 100.0, 201.0, State.WORSE, True, "R101", Severity.ERROR),
+        ("operator_time", 100.0, 1000.0, State.WORSE, False, None, None),
+        ("operator_time", 100.0, 1.0, State.BETTER, False, None, None),
+        ("operator_share", 0.1, 0.1, State.SAME, False, None, None),
+        ("profiler_overhead", 1.0, 9.0, State.WORSE, False, None, None),
+        ("steps", 5, None, State.GONE, True, "R103", Severity.ERROR),
+        ("step_time", 5.0, None, State.GONE, True, "R103", Severity.ERROR),
+        ("operator_time", 5.0, None, State.GONE, False, None, None),
+        # A whole metric the baseline never had is news of perfguard, not of the model.
+        ("steps", None, 5, State.NEW, True, "R104", Severity.WARNING),
+        ("operator_time", None, 5.0, State.NEW, False, None, None),
+        ("metric_of_tomorrow", 5, 6, State.NOT_COMPARABLE, False, None, None),
+        ("metric_of_tomorrow", 5, None, State.NOT_COMPARABLE, False, None, None),
+    ],
+)
+def test_what_becomes_of_a_measurement(metric, before, now, state, judged, code, severity):
+    found = one(metric, before, now)
+    assert (found.state, found.judged, found.reference, found.current) == (state, judged, before, now)
+    assert (found.finding and found.finding.code.name) == code
+    assert (found.finding and found.finding.severity) == severity
+
+
+def test_a_new_subject_of_a_known_metric_fails():
+    found = compared(
+        [measured("operator_calls", 1, "Add")],
+        [measured("operator_calls", 1, "Add"), measured("operator_calls", 1, "Mul")],
+    )
+    assert [(c.subject, c.state) for c in found] == [("Add", State.SAME), ("Mul", State.NEW)]
+    assert found[1].finding is not None
+    assert found[1].finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_every_metric_is_the_same_as_itself(name):
+    value = VALUES.get(name, 3)
+    found = one(name, value, value)
+    assert found.state is State.SAME
+    assert found.finding is None
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_every_exact_metric_fails_at_the_least_growth(name):
+    found = one(name, VALUES.get(name, 1_000_000), OTHERS.get(name, 1_000_001))
+    assert found.state is State.WORSE
+    assert found.finding is not None
+    assert found.finding.code.name == "R102"
+    assert found.finding.severity is Severity.ERROR
+
+
+# -- what cannot be compared -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TIMED)
+@pytest.mark.parametrize(("environment", "judge_time"), [(ELSEWHERE, True), (HERE, False), (ELSEWHERE, False)])
+@pytest.mark.parametrize(("before", "now"), [(1.0, 99.0), (1.0, 1.0), (1.0, None), (None, 1.0)])
+def test_times_are_not_comparable_elsewhere_or_when_off(name, environment, judge_time, before, now):
+    for policy in ({}, rule(name, Tolerance())):
+        found = one(name, before, now, environment=environment, judge_time=judge_time, **policy)
+        assert (found.state, found.judged, found.finding) == (State.NOT_COMPARABLE, False, None)
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("environment", "judge_time"), [(ELSEWHERE, True), (HERE, False), (ELSEWHERE, False)])
+def test_exact_metrics_are_judged_everywhere(name, environment, judge_time):
+    found = one(name, VALUES.get(name, 5), OTHERS.get(name, 6), environment=environment, judge_time=judge_time)
+    assert (found.state, found.judged) == (State.WORSE, True)
+    assert found.finding is not None
+
+
+@pytest.mark.parametrize("field", ["cpu_model", "cpu_count", "device_name"])
+def test_another_processor_is_another_machine(field):
+    other = replace(HERE, **{field: getattr(ELSEWHERE, field)})
+    assert one("step_time", 1.0, 99.0, environment=other).state is State.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize("changes", [{"python": "3.12.1"}, {"packages": {"torch": "3.0"}}, {"platform": "other"}])
+def test_another_release_is_the_same_machine(changes):
+    assert one("step_time", 1.0, 99.0, environment=replace(HERE, **changes)).state is State.WORSE
+
+
+# -- what the user set -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metric", "tolerance", "before", "now", "state", "code"),
+    [
+        ("operator_calls", Tolerance(relative=0.5), 2, 3, State.SAME, None),
+        ("operator_calls", Tolerance(relative=0.5), 2, 4, State.WORSE, "R101"),
+        ("operator_calls", Tolerance(absolute=1), 2, 1, State.SAME, None),
+        ("operator_calls", Tolerance(absolute=1), 2, 0, State.WORSE, "R101"),
+        ("peak_memory_bytes", Tolerance(absolute=512), 1024, 1536, State.SAME, None),
+        ("peak_memory_bytes", Tolerance(absolute=512), 1024, 1537, State.WORSE, "R101"),
+        ("peak_memory_bytes", Tolerance(absolute=512), 1024, 511, State.BETTER, "R106"),
+        ("operator_time", Tolerance(relative=0.1), 100.0, 111.0, State.WORSE, "R101"),
+        ("operator_time", Tolerance(relative=0.5, warn_relative=0.1), 100.0, 111.0, State.SAME, "R105"),
+        ("step_time", Tolerance(relative=9.0), 100.0, 900.0, State.SAME, None),
+        ("step_time", Tolerance(), 100.0, 100.5, State.WORSE, "R102"),
+    ],
+)
+def test_a_tolerance_of_the_user_holds(metric, tolerance, before, now, state, code):
+    found = one(metric, before, now, **rule(metric, tolerance))
+    assert (found.state, found.judged) == (state, True)
+    assert (found.finding and found.finding.code.name) == code
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+@pytest.mark.parametrize("sides", ["both", "gone", "new"])
+def test_off_is_shown_and_never_judged(name, sides):
+    before = None if sides == "new" else VALUES.get(name, 5)
+    now = None if sides == "gone" else OTHERS.get(name, 50)
+    found = one(name, before, now, **rule(name, None))
+    assert (found.judged, found.finding) == (False, None)
+    assert found.state is {"both": State.WORSE, "gone": State.GONE, "new": State.NEW}[sides]
+
+
+# -- an operator is told once ----------------------------------------------------------------------------------------
+
+
+def census(**calls: int) -> list[Measurement]:
+    return [
+        *(measured("operator_calls", count, name) for name, count in calls.items()),
+        *(measured("operator_shapes", {"[2]": count}, name) for name, count in calls.items()),
+        *(measured("operator_time", 9.0, name) for name in calls),
+        measured("operator_set", sorted(calls)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ({"Add": 1}, {"Add": 1}, []),
+        ({"Add": 1}, {"Add": 1, "Mul": 2}, [("R104", "operator_calls[Mul]")]),
+        ({"Add": 1, "Mul": 2}, {"Add": 1}, [("R103", "operator_calls[Mul]")]),
+        ({"Add": 1}, {"Mul": 1}, [("R103", "operator_calls[Add]"), ("R104", "operator_calls[Mul]")]),
+        ({"Add": 1}, {"Add": 2}, [("R102", "operator_calls[Add]"), ("R102", "operator_shapes[Add]")]),
+    ],
+)
+def test_a_new_or_gone_operator_is_told_once(before, now, expected):
+    assert told(compared(census(**before), census(**now))) == expected
+
+
+def test_what_is_told_once_is_counted_everywhere():
+    found = compared(census(Add=1), census(Add=1, Mul=2))
+    assert {c.label: c.state for c in found if c.judged and c.state is not State.SAME} == {
+        "operator_calls[Mul]": State.NEW,
+        "operator_shapes[Mul]": State.NEW,
+        "operator_set": State.WORSE,
+    }
+
+
+def test_the_set_speaks_where_the_calls_are_off():
+    found = compared(census(Add=1), census(Add=1, Mul=2), **rule("operator_calls", None))
+    assert told(found) == [("R102", "operator_set"), ("R104", "operator_shapes[Mul]")]
+
+
+def test_the_set_speaks_of_what_the_calls_do_not_show():
+    before = [measured("operator_set", ["Add", "Mul"]), measured("operator_calls", 1, "Add")]
+    now = [measured("operator_set", ["Add"]), measured("operator_calls", 2, "Add")]
+    assert told(compared(before, now)) == [("R102", "operator_calls[Add]"), ("R102", "operator_set")]
+
+
+def test_ranks_are_told_apart():
+    before = [measured("operator_set", ["Add"], f"rank{rank}:") for rank in (0, 1)]
+    before += [measured("operator_calls", 1, f"rank{rank}:Add") for rank in (0, 1)]
+    now = [
+        measured("operator_set", ["Add"], "rank0:"),
+        measured("operator_set", ["Add", "Mul"], "rank1:"),
+        measured("operator_calls", 1, "rank0:Add"),
+        measured("operator_calls", 1, "rank1:Add"),
+        measured("operator_calls", 1, "rank1:Mul"),
+    ]
+    assert told(compared(before, now)) == [("R104", "operator_calls[rank1:Mul]")]
+    # The other rank's operator says nothing of this rank's set.
+    now[0] = measured("operator_set", ["Add", "Mul"], "rank0:")
+    assert ("R102", "operator_set[rank0:]") in told(compared(before, now))
+
+
+# -- what is said ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "now", "policy", "expected"),
+    [
+        (
+            "operator_calls",
+            8,
+            9,
+            {},
+            "operator_calls 8 → 9 calls/step, +1 (exact: no change is allowed)",
+        ),
+        ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: no change is allowed)"),
+        (
+            "peak_memory_bytes",
+            1000,
+            2000,
+            {},
+            "peak_memory_bytes 1000 → 2000 bytes, +100.0 % (exact: no change is allowed)",
+        ),
+        ("step_time", 8200.0, 18200.7, {}, "step_time 8200 → 18200.7 us, +122.0 % (allowed +100.0 %)"),
+        (
+            "operator_time",
+            8200.0,
+            11340.7,
+            rule("operator_time", Tolerance(relative=0.25)),
+            "operator_time 8200 → 11340.7 us/step, +38.3 % (allowed +25.0 %)",
+        ),
+        (
+            "operator_time",
+            10.0,
+            100.0,
+            rule("operator_time", Tolerance(relative=0.25, absolute=50)),
+            "operator_time 10 → 100 us/step, +900.0 % (allowed +50 us/step)",
+        ),
+        (
+            "step_time",
+            1000.0,
+            1500.0,
+            {},
+            "step_time 1000 → 1500 us, +50.0 % (warned beyond +30.0 %, fails beyond +100.0 %)",
+        ),
+        ("step_time", 1000.0, 400.0, {}, "step_time 1000 → 400 us, -60.0 %: better than the baseline knows"),
+        ("operator_set", ["a", "b"], ["a", "c"], {}, "operator_set changed: − b; + c"),
+        ("operator_shapes", {"[2]": 1, "[3]": 1}, {"[2]": 2}, {}, "operator_shapes changed: [2] 1 → 2; [3] 1 → 0"),
+        ("steps", 5, None, {}, "steps was 5 steps, and is not measured any more"),
+        ("steps", None, 5, {}, "steps is 5 steps, and the baseline has none"),
+        ("operator_set", ["a", "b"], None, {}, "operator_set was 2 names, and is not measured any more"),
+    ],
+)
+def test_a_message_names_the_thing_and_the_two_numbers(metric, before, now, policy, expected):
+    found = one(metric, before, now, **policy)
+    assert found.finding is not None
+    assert found.finding.message == expected
+
+
+def test_a_message_shows_four_differences_and_counts_the_rest():
+    found = one("operator_set", [], list("abcdef"))
+    assert found.finding is not None
+    assert found.finding.message == "operator_set changed: + a; + b; + c; + d and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "0"),
+        (5, "5"),
+        (5.0, "5"),
+        (2.5, "2.5"),
+        (1234.56, "1234.6"),
+        (0.000266, "0.000266"),
+        (-3.5, "-3.5"),
+        (["a", "b"], "2 names"),
+        ({"[2]": 1, "[3]": 2.5}, "[2] x 1, [3] x 2.5"),
+    ],
+)
+def test_values_are_written_for_people(value, expected):
+    assert show(value) == expected
+
+
+@given(
+    before=st.one_of(st.integers(0, 10**15), st.floats(0, 1e15)),
+    now=st.one_of(st.integers(0, 10**15), st.floats(0, 1e15)),
+)
+def test_any_two_numbers_are_compared_in_one_line(before, now):
+    for metric in ("steps", "peak_memory_bytes", "step_time"):
+        found = one(metric, before, now)
+        if found.finding is not None:
+            assert found.finding.place == metric
+            assert found.finding.message.startswith(f"{metric} {show(before)} → {show(now)} ")
+            assert "\n" not in found.finding.message
+
+
+# -- order -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_operator_weighs_more_than_a_changed_number_and_that_more_than_time():
+    found = compared(
+        [*census(Add=1), measured("peak_memory_bytes", 100, "cpu"), measured("step_time", 1.0)],
+        [*census(Add=1, Mul=1), measured("peak_memory_bytes", 101, "cpu"), measured("step_time", 50.0)],
+    )
+    weights = {c.metric: c.finding.weight for c in found if c.finding is not None}
+    assert weights["operator_calls"] > weights["peak_memory_bytes"] > weights["step_time"] > 0
+
+
+def test_a_slow_operator_weighs_less_than_what_is_exact():
+    found = compared(
+        [measured("operator_time", 100.0, "MatMul"), measured("peak_memory_bytes", 100, "cpu")],
+        [measured("operator_time", 150.0, "MatMul"), measured("peak_memory_bytes", 101, "cpu")],
+        **rule("operator_time", Tolerance(relative=0.1)),
+    )
+    weights = {c.metric: c.finding.weight for c in found if c.finding is not None}
+    assert weights["peak_memory_bytes"] > weights["operator_time"] > 0
+
+
+def test_the_worse_of_two_times_weighs_more():
+    found = compared(
+        [measured("step_time", 100.0), measured("step_cpu_time", 100.0)],
+        [measured("step_time", 300.0), measured("step_cpu_time", 400.0)],
+    )
+    weights = {c.metric: c.finding.weight for c in found if c.finding is not None}
+    assert weights["step_cpu_time"] > weights["step_time"]
+
+
+def test_comparisons_come_in_the_order_of_metric_and_subject():
+    found = compared(census(b=1, a=1), census(c=1, a=1))
+    assert [(c.metric, c.subject) for c in found] == sorted((c.metric, c.subject) for c in found)

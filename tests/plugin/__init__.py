@@ -1,0 +1,1 @@
+"""The plugin, tested from outside: whole pytest runs in processes of their own."""

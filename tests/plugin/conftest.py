@@ -1,0 +1,173 @@
+"""Projects to run pytest in: each run is a process of its own, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
+
+#: Time is judged by nobody here: a busy machine must not decide these tests.
+SETTINGS = """
+[tool.pytest.ini_options]
+addopts = "-p no:randomly -p no:cacheprovider"
+
+[tool.perfguard.tolerance]
+step_time = "off"
+step_cpu_time = "off"
+profiler_overhead = "off"
+"""
+
+#: The head of a test file whose steps run under torch's real profiler: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps.
+TORCH_HEAD = """
+import os
+import perfguard as pg
+import pytest
+import torch
+
+pytestmark = pytest.mark.perfguard(
+    backend="torch", timed_steps=3, window=pg.StepWindow(skip_first=1, warmup=1, active=2)
+)
+x = torch.ones(4, 4)
+
+def matmul(batch=None):
+    torch.mm(x, x)
+
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one pytest process came to."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Outcome counts of the last line, such as {"passed": 2, "failed": 1}; empty when no test was reached."""
+        if " in " not in "".join(self.out.splitlines()[-1:]):
+            return {}
+        return pytest.RunResult.parse_summary_nouns(self.out.splitlines())
+
+    def line(self, part: str) -> str:
+        """Return the one line that has `part`; repetitions of the same line count once."""
+        found = {line.strip().removeprefix("E ").strip() for line in self.text.splitlines() if part in line}
+        assert len(found) == 1, f"{part!r} is in {len(found)} lines of\n{self.text}"
+        return found.pop()
+
+
+class Project:
+    """A directory with tests in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.write("pyproject.toml", SETTINGS)
+
+    def write(self, name: str, source: str) -> Path:
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    def settings(self, text: str) -> None:
+        """Append to pyproject.toml's `[tool.perfguard]`."""
+        self.write("pyproject.toml", f"{SETTINGS}\n[tool.perfguard]\n{text}\n")
+
+    def replays(self, name: str = "test_a.py", **tests: str) -> None:
+        """Write a test file in which every test judges a recording that lies on disk: `test_one="torch-mlp"`."""
+        lines = [
+            f"def {test}(perfguard):\n    perfguard.replay({str(RECORDINGS / recording)!r})\n"
+            for test, recording in tests.items()
+        ]
+        self.write(name, "\n".join(lines))
+
+    def environment(self, **env: str) -> dict[str, str]:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+        return {**clean, "COLUMNS": "1000", **env}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "pytest", *arguments]
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None, preexec: Callable[[], None] | None = None) -> Run:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.directory,
+            env=self.environment(**(env or {})),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            preexec_fn=preexec,
+        )
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.directory,
+            env=self.environment(**(env or {})),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def copy(self, directory: Path) -> Project:
+        """Return the same project in another place."""
+        shutil.copytree(self.directory, directory)
+        copied = Project.__new__(Project)
+        copied.directory = directory
+        return copied
+
+    @property
+    def baselines(self) -> dict[str, bytes]:
+        """Every baseline file, by name."""
+        return {path.name: path.read_bytes() for path in sorted((self.directory / "baselines").glob("*.json"))}
+
+    @property
+    def workloads(self) -> list[str]:
+        """The workloads that have a baseline."""
+        return sorted(json.loads(content)["workload"] for content in self.baselines.values())
+
+    def report(self, name: str = "report.json") -> dict[str, Any]:
+        return json.loads((self.directory / name).read_text(encoding="utf-8"))
+
+    def findings(self, name: str = "report.json") -> dict[str, tuple[str, list[str]]]:
+        """Outcome and codes of the errors in a report file, by workload."""
+        return {
+            one["workload"]: (one["outcome"], [f["code"] for f in one["findings"] if f["severity"] == "error"])
+            for one in self.report(name)["workloads"]
+        }
+
+    def junit(self, name: str = "junit.xml") -> ET.Element:
+        suite = ET.parse(self.directory / name).getroot().find("testsuite")
+        assert suite is not None
+        return suite
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """An empty project."""
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def module_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
+    """Make a project that the tests of one module share; they only look at what its runs left."""
+    return lambda name: Project(tmp_path_factory.mktemp(name) / "project")

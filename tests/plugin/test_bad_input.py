@@ -1,0 +1,388 @@
+"""Bad input: each is one clear sentence that names the next command, and nothing that was there before is lost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+import pytest
+
+from tests.plugin.conftest import RECORDINGS, Project
+
+pytestmark = pytest.mark.slow
+
+REPLAY = f"perfguard.replay({str(RECORDINGS / 'torch-mlp')!r})"
+BASELINE = "baselines/test_a--test_one.json"
+
+
+@pytest.fixture(scope="module")
+def recorded_once(module_project) -> Project:
+    project: Project = module_project("recorded")
+    project.replays(test_one="torch-mlp", test_two="mindspore-graph")
+    assert project.run("--perfguard-update").status == 0
+    return project
+
+
+@pytest.fixture
+def recorded(recorded_once, tmp_path) -> Project:
+    """Two tests with baselines, that a test may damage."""
+    return recorded_once.copy(tmp_path / "project")
+
+
+# -- refused before any test runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--perfguard-report=x.json",
+        "--perfguard-time=off",
+        "--perfguard-time=on",
+        "--perfguard-reason=why",
+        "--perfguard-recordings=x",
+        "--perfguard-baselines=x",
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(recorded, option):
+    run = recorded.run(option)
+    flag = option.partition("=")[0]
+    assert (run.status, run.counts) == (4, {})
+    assert run.line(flag) == (f"ERROR: {flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
+    assert not (recorded.directory / "x.json").exists()
+
+
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        ("baseline = 'x'", "has no key 'baseline'; did you mean 'baselines'?"),
+        ("window = { activ = 3 }", "has no key 'activ'; did you mean 'active'?"),
+        ("window = { active = 0 }", "StepWindow(active=0) is not a window: active must be an integer of at least 1."),
+        ("timed_steps = 0", "timed_steps = 0 is no count"),
+        ("unused = 'ignore'", "unused = 'ignore' in [tool.perfguard] is none of fail, warn."),
+        ("time = 'never'", 'time = \'never\' is neither "on" nor "off".'),
+        ("ignore = ['R999']", "There is no finding code 'R999' to ignore"),
+        ("tool = = 3", "is not TOML"),
+        ("[tool.perfguard.tolerance]\nstep_tme = 0.25", "did you mean 'step_time'?"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_refused_before_any_test_runs(project, settings, sentence):
+    table = settings if settings.startswith("[") else f"[tool.perfguard]\n{settings}"
+    project.write("pyproject.toml", f"{table}\n")
+    project.replays(test_one="torch-mlp")
+    run = project.run("--perfguard", "-c", "/dev/null", "--rootdir=.")
+    assert (run.status, run.counts) == (4, {}), run.text
+    assert run.line(sentence).startswith("ERROR: perfguard: ")
+
+
+def test_both_updates_contradict_each_other(recorded):
+    run = recorded.run("--perfguard-update", "--perfguard-update-new-only")
+    assert run.status == 4
+    assert "contradict each other; give one of them." in run.line("--perfguard-update-new-only")
+
+
+@pytest.mark.parametrize(
+    "arguments, option",
+    [
+        (("--perfguard-update", "--perfguard-baselines=file/baselines"), "--perfguard-baselines DIR"),
+        (("--perfguard", "--perfguard-report=file/report.json"), "--perfguard-report FILE"),
+        (("--perfguard", "--perfguard-report=baselines"), "--perfguard-report FILE"),
+        (("--perfguard", "--perfguard-recordings=file/recordings"), "--perfguard-recordings DIR"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_test_runs(recorded, arguments, option):
+    recorded.write("file", "not a directory")
+    before = recorded.baselines
+    run = recorded.run(*arguments)
+    assert (run.status, run.counts) == (4, {}), run.text
+    assert run.line("cannot be written").endswith(option + ".")
+    assert recorded.baselines == before
+
+
+# -- wrong in one test: that test fails, its neighbours do not -----------------------------------------------------------
+
+WRONG = f"""
+import perfguard as pg
+import pytest
+
+@pytest.mark.perfguard(backend="tensorflow")
+def test_unknown_backend(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(backend=["torch"])
+def test_backend_is_no_name(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(backend="replay")
+def test_replay_runs_no_step(perfguard):
+    perfguard(print)
+
+def test_no_backend_named(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(windw=3)
+def test_unknown_keyword(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(pg.StepWindow())
+def test_positional(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(window=5)
+def test_no_window(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(tolerance={{"step_time": -1}})
+def test_tolerance(perfguard):
+    perfguard(print)
+
+@pytest.mark.perfguard(ignore="R102")
+def test_ignore_is_no_list(perfguard):
+    {REPLAY}
+
+def test_missing_directory(perfguard):
+    perfguard.replay("no/such/directory")
+
+def test_empty_directory(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+def test_same_name_twice(perfguard):
+    perfguard.replay({str(RECORDINGS / "torch-mlp")!r}, name="one")
+    perfguard.replay({str(RECORDINGS / "torch-mlp")!r}, name="one")
+
+def test_neighbour(perfguard):
+    {REPLAY}
+"""
+
+
+@pytest.fixture(scope="module")
+def wrong(module_project):
+    project: Project = module_project("wrong")
+    project.write("test_w.py", WRONG)
+    return project.run("--perfguard-update", "-rA"), project
+
+
+@pytest.mark.parametrize(
+    "test, sentence",
+    [
+        (
+            "test_unknown_backend",
+            "There is no backend 'tensorflow' to run a step with; known are mindspore, torch, replay.",
+        ),
+        ("test_backend_is_no_name", "backend=['torch'] in @pytest.mark.perfguard"),
+        (
+            "test_replay_runs_no_step",
+            "There is no backend 'replay' to run a step with; replay runs no step: use perfguard.replay(directory).",
+        ),
+        (
+            "test_no_backend_named",
+            "mindspore and torch are installed, so perfguard cannot tell which profiler to use; say "
+            '@pytest.mark.perfguard(backend="torch") or backend = "torch" in [tool.perfguard].',
+        ),
+        ("test_unknown_keyword", "@pytest.mark.perfguard(...) has no key 'windw'; did you mean 'window'?"),
+        (
+            "test_positional",
+            "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5).",
+        ),
+        ("test_no_window", "window=5 in @pytest.mark.perfguard is no perfguard.StepWindow(...)."),
+        ("test_tolerance", "@pytest.mark.perfguard(tolerance=...) step_time = -1 is no tolerance: write a fraction"),
+        ("test_ignore_is_no_list", "ignore='R102' in @pytest.mark.perfguard"),
+        ("test_missing_directory", "no/such/directory is not a directory; name one that a profiler wrote"),
+        ("test_same_name_twice", "perfguard was called twice with name='one' in test_w.py::test_same_name_twice;"),
+    ],
+)
+def test_a_wrong_call_fails_its_own_test_with_one_sentence(wrong, test, sentence):
+    run, _ = wrong
+    assert f"FAILED test_w.py::{test} - Failed: perfguard: {sentence}" in run.out
+
+
+def test_a_directory_without_a_recording_is_invalid(wrong):
+    run, _ = wrong
+    line = run.line("FAILED test_w.py::test_empty_directory")
+    assert "perfguard INVALID: A101 no profiler output of a known layout" in line
+
+
+def test_the_neighbour_of_wrong_calls_is_unharmed(wrong):
+    run, project = wrong
+    assert "PASSED test_w.py::test_neighbour" in run.out
+    assert project.workloads == ["test_w.py::test_neighbour", "test_w.py::test_same_name_twice#one"]
+
+
+BLOCKED = """
+import importlib.metadata
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "FRAMEWORK":
+            raise ModuleNotFoundError("No module named 'FRAMEWORK'", name="FRAMEWORK")
+
+sys.meta_path.insert(0, Blocked())
+"""
+HIDDEN = """
+version = importlib.metadata.version
+
+def version_of_others(name):
+    if name == "FRAMEWORK":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+
+importlib.metadata.version = version_of_others
+"""
+
+
+@pytest.mark.parametrize("framework", ["torch", "mindspore"])
+@pytest.mark.parametrize("conftest", [BLOCKED + HIDDEN, BLOCKED], ids=["not installed", "cannot be imported"])
+def test_a_missing_framework_is_one_sentence_with_the_pip_command(project, framework, conftest):
+    project.write("conftest.py", conftest.replace("FRAMEWORK", framework))
+    project.write(
+        "test_f.py",
+        "import pytest\n\n"
+        f"@pytest.mark.perfguard(backend={framework!r})\n"
+        "def test_framework(perfguard):\n"
+        "    perfguard(print)\n\n"
+        f"def test_neighbour(perfguard):\n    {REPLAY}\n",
+    )
+    run = project.run("--perfguard", "--perfguard-update")
+    assert (run.status, run.counts) == (1, {"failed": 1, "passed": 1}), run.text
+    line = run.line("FAILED test_f.py::test_framework")
+    assert f"perfguard: The {framework} backend needs {framework}, and it" in line.replace("MindSpore", "mindspore")
+    assert f"Run: pip install 'perfguard[{framework}]'" in line
+
+
+# -- baselines ----------------------------------------------------------------------------------------------------------
+
+RESTORE = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
+DAMAGED = {
+    "empty": (b"", "is damaged", RESTORE),
+    "cut": (b"{", "is damaged", RESTORE),
+    "deep": (b"[" * 100_000, "is damaged", RESTORE),
+    "bytes": (b"\xff\xfe", "is damaged", RESTORE),
+    "list": (b"[]", "is damaged", RESTORE),
+    "bare": (b'{"format": 1}', "is damaged", RESTORE),
+    "newer": (b'{"format": 99}', "has format 99, and this perfguard reads up to 1", "pip install --upgrade perfguard"),
+}
+
+
+@pytest.fixture(scope="module")
+def damaged(module_project):
+    """One test with a good baseline, and one with each kind of damaged baseline."""
+    project: Project = module_project("damaged")
+    project.replays(**{f"test_{name}": "mindspore-graph" for name in ("good", *DAMAGED)})
+    assert project.run("--perfguard-update").status == 0
+    for name, (content, _, _) in DAMAGED.items():
+        (project.directory / "baselines" / f"test_a--test_{name}.json").write_bytes(content)
+    return project.run("--perfguard", "--perfguard-report=report.json"), project
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_baseline_fails_its_own_test_with_one_sentence_and_stays(damaged, name):
+    run, project = damaged
+    content, sentence, command = DAMAGED[name]
+    file = f"baselines/test_a--test_{name}.json"
+    line = run.line(f"FAILED test_a.py::test_{name} ")
+    assert line.startswith(f"FAILED test_a.py::test_{name} - Failed: perfguard: ")
+    assert f"{file} {sentence}" in line
+    assert line.endswith(command)
+    assert (project.directory / file).read_bytes() == content
+
+
+def test_a_damaged_baseline_takes_no_other_test_with_it(damaged):
+    run, _ = damaged
+    assert (run.status, run.counts) == (1, {"failed": len(DAMAGED), "passed": 1})
+    assert "Traceback" not in run.text
+    assert "INTERNALERROR" not in run.text
+
+
+def test_a_damaged_baseline_does_not_lose_the_report(damaged):
+    _, project = damaged
+    assert project.findings()["test_a.py::test_good"] == ("PASSED", [])
+
+
+def test_an_update_mends_a_damaged_baseline_and_new_only_leaves_it(recorded):
+    (recorded.directory / BASELINE).write_text("{")
+    run = recorded.run("--perfguard-update-new-only")
+    assert (run.status, run.counts["failed"]) == (1, 1)
+    assert (recorded.directory / BASELINE).read_text() == "{"
+    run = recorded.run("--perfguard-update")
+    assert (run.status, run.counts) == (0, {"passed": 2})
+    assert json.loads((recorded.directory / BASELINE).read_text())["workload"] == "test_a.py::test_one"
+
+
+def test_an_update_does_not_overwrite_a_baseline_of_a_newer_perfguard(recorded):
+    (recorded.directory / BASELINE).write_text('{"format": 99}')
+    run = recorded.run("--perfguard-update")
+    assert (recorded.directory / BASELINE).read_text() == '{"format": 99}'
+    assert (run.status, run.counts) == (1, {"failed": 1, "passed": 1})
+    assert "pip install --upgrade perfguard" in run.line("FAILED test_a.py::test_one")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on a file's size to stand for a full disk")
+def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
+    before = recorded.baselines
+    recorded.replays(test_one="torch-repeat2", test_two="mindspore-graph")
+    run = recorded.run(
+        "--perfguard-update",
+        preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (run.status, run.counts) == (1, {"failed": 1, "passed": 1}), run.text
+    line = run.line("FAILED test_a.py::test_one")
+    assert "cannot be written: File too large; what was there before is kept." in line
+    assert "run the same command again" in line
+    assert recorded.baselines == before
+    assert not list((recorded.directory / "baselines").glob(".*.tmp"))
+
+
+# -- ids ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_test_collected_twice_is_refused_with_one_sentence(recorded):
+    before = recorded.baselines
+    run = recorded.run("--perfguard", "--keep-duplicates", "test_a.py", "test_a.py", "-k", "one")
+    assert (run.status, run.counts["failed"], run.counts["passed"]) == (1, 1, 1)
+    assert "two tests have the id test_a.py::test_one, so they would share one baseline" in run.line(
+        "FAILED test_a.py::test_one"
+    )
+    assert recorded.baselines == before
+
+
+IDS = [
+    "a/b",
+    "..",
+    "../../../etc/passwd",
+    "[x]",
+    "a]b[",
+    "grün-模型-🚀",
+    "x" * 300,
+    "CASE",
+    "case",
+    " ",
+    "a b",
+    "#",
+    "a::b",
+    "\u202egpj",
+    "con",
+    "%s%n",
+    "\n",
+]
+
+
+def test_odd_ids_have_a_baseline_each_inside_the_directory(project):
+    project.write(
+        "test_i.py",
+        f"import pytest\n\n@pytest.mark.parametrize('value', {IDS!r}, ids=lambda v: v)\n"
+        f"def test_i(perfguard, value):\n    {REPLAY}\n",
+    )
+    outside = set(project.directory.parent.rglob("*.json"))
+    created = project.run("--perfguard-update", "--perfguard-recordings=recordings")
+    assert (created.status, created.counts) == (0, {"passed": len(IDS)}), created.text
+    assert len(project.baselines) == len(set(project.workloads)) == len(IDS)
+    assert all(len(name.encode()) <= 255 for name in project.baselines)
+    files = set(project.directory.parent.rglob("*.json")) - outside
+    assert {p.parent for p in files} == {project.directory / "baselines"}
+    run = project.run("--perfguard", "--perfguard-report=report.json")
+    assert (run.status, run.counts) == (0, {"passed": len(IDS)})
+    assert set(project.findings()) == set(project.workloads)
+    assert project.report()["summary"]["unused"] == []

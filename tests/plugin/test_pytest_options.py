@@ -1,0 +1,335 @@
+"""The gate beside pytest's own options and other plugins: each combination has one stated behaviour."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.plugin.conftest import RECORDINGS, TORCH_HEAD, Project
+
+pytestmark = pytest.mark.slow
+
+THREE = {"test_one": "torch-mlp", "test_two": "mindspore-graph", "test_three": "torch-repeat2"}
+
+
+@pytest.fixture(scope="module")
+def recorded(module_project) -> Project:
+    """Two files, four tests that judge recordings on disk, and their baselines."""
+    project: Project = module_project("recorded")
+    project.replays("test_a.py", **THREE)
+    project.replays("test_b.py", test_four="mindspore-pynative")
+    created = project.run("--perfguard-update")
+    assert created.status == 0, created.text
+    assert len(project.baselines) == 4
+    return project
+
+
+@pytest.fixture
+def fresh(recorded, tmp_path) -> Project:
+    """A copy of `recorded` that a test may change."""
+    return recorded.copy(tmp_path / "project")
+
+
+def without(project: Project, *tests: str) -> None:
+    """Take tests out of test_a.py."""
+    project.replays("test_a.py", **{name: where for name, where in THREE.items() if name not in tests})
+
+
+# -- options that change how strict pytest is ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--strict-markers", "--strict-config", "-W", "error", "-x"),
+        ("--benchmark-disable",),
+        ("-p", "no:benchmark", "-W", "error"),
+        ("-p", "no:xdist", "-p", "no:rerunfailures"),
+        ("-o", "addopts=-p no:randomly", "--ff"),
+        ("--import-mode=importlib", "-s"),
+        ("--tb=short", "-qq"),
+    ],
+    ids=" ".join,
+)
+def test_recordings_are_judged_the_same_under(recorded, arguments):
+    run = recorded.run("--perfguard", *arguments)
+    assert run.status == 0, run.text
+    assert ": 0 worse, 0 new, 0 gone, 0 not comparable" in run.out
+    assert len([line for line in run.out.splitlines() if line.startswith("PASSED  ")]) == 4
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_random_order_changes_nothing(recorded, seed):
+    run = recorded.run("-o", "addopts=", "--perfguard", f"--randomly-seed={seed}", "-p", "no:cacheprovider")
+    assert (run.status, run.counts) == (0, {"passed": 4})
+    assert f"--randomly-seed={seed}" in run.out
+
+
+def test_the_marker_is_known_to_strict_markers_without_the_gate_too(project):
+    project.write("test_m.py", "import pytest\n@pytest.mark.perfguard(backend='torch')\ndef test_m(): pass\n")
+    run = project.run("--strict-markers", "--strict-config", "-W", "error")
+    assert (run.status, run.counts) == (0, {"passed": 1})
+
+
+def test_no_perfguard_removes_it_wholly(recorded):
+    run = recorded.run("-p", "no:perfguard", "test_b.py")
+    assert (run.status, run.counts) == (1, {"errors": 1})
+    assert "fixture 'perfguard' not found" in run.out
+    unknown = recorded.run("-p", "no:perfguard", "--perfguard")
+    assert unknown.status == 4
+    assert "unrecognized arguments: --perfguard" in unknown.err
+    assert "perfguard" not in recorded.run("-p", "no:perfguard", "--help").out
+
+
+def test_without_autoload_the_plugin_can_be_named(recorded):
+    run = recorded.run(
+        "-o", "addopts=", "-p", "perfguard.plugin", "--perfguard", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    )
+    assert (run.status, run.counts) == (0, {"passed": 4})
+
+
+def test_exitfirst_stops_after_the_first_verdict_and_says_what_did_not_run(fresh):
+    for path in (fresh.directory / "baselines").glob("*.json"):
+        path.unlink()
+    run = fresh.run("--perfguard", "-x")
+    assert (run.status, run.counts["failed"]) == (1, 1)
+    assert "3 not run" in run.out
+
+
+def test_last_failed_runs_the_test_whose_verdict_was_red(fresh):
+    (gone,) = (fresh.directory / "baselines").glob("*test_two*")
+    gone.unlink()
+    cache = ("-o", "addopts=-p no:randomly")
+    assert fresh.run("--perfguard", *cache).status == 1
+    run = fresh.run("--perfguard", "--lf", *cache, "--perfguard-report=report.json")
+    assert (run.status, run.counts["failed"]) == (1, 1)
+    assert list(fresh.findings()) == ["test_a.py::test_two"]
+    assert fresh.report()["summary"]["unused"] == []
+
+
+# -- pytest-benchmark ------------------------------------------------------------------------------------------------------
+
+MIXED = (
+    TORCH_HEAD
+    + """
+def test_guarded(perfguard):
+    perfguard(matmul)
+
+def test_guarded_with_benchmark(perfguard, benchmark):
+    benchmark(sum, [1, 2])
+    perfguard(matmul)
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_sizes(perfguard, size):
+    perfguard(matmul)
+
+def test_plain():
+    pass
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def mixed(module_project) -> Project:
+    project: Project = module_project("mixed")
+    project.write("test_mixed.py", MIXED)
+    run = project.run("--perfguard-update", "--benchmark-json=bench.json", "-W", "error", "--strict-markers")
+    assert run.status == 0, run.text
+    return project
+
+
+def test_the_timed_steps_are_in_the_benchmark_json_and_table(mixed):
+    document = json.loads((mixed.directory / "bench.json").read_text())
+    rounds = {one["name"]: one["stats"]["rounds"] for one in document["benchmarks"]}
+    assert rounds.pop("test_guarded_with_benchmark") > 3
+    assert rounds == {"test_guarded": 3, "test_sizes[1]": 3, "test_sizes[2]": 3}
+
+
+def test_benchmark_only_runs_guarded_tests_and_no_others(fresh):
+    fresh.write("test_plain.py", "def test_plain():\n    pass\n")
+    run = fresh.run("--perfguard", "--benchmark-only", "-rs")
+    assert (run.status, run.counts) == (0, {"passed": 4, "skipped": 1})
+    assert "test_plain.py" in run.line("Skipping non-benchmark")
+    assert "unused" not in run.out
+
+
+def test_benchmark_skip_skips_guarded_tests_and_counts_them(recorded):
+    run = recorded.run("--perfguard", "--benchmark-skip", "--perfguard-report=skipped.json")
+    assert (run.status, run.counts) == (0, {"skipped": 4})
+    assert len(recorded.report("skipped.json")["summary"]["not_run"]) == 4
+    assert "4 not run" in run.out
+
+
+def test_benchmark_disable_still_measures_and_times(mixed):
+    run = mixed.run(
+        "--perfguard", "--benchmark-disable", "-k", "test_guarded", "--perfguard-report=disabled.json", "-W", "error"
+    )
+    assert (run.status, run.counts["passed"]) == (0, 2), run.text
+    for workload in mixed.report("disabled.json")["workloads"]:
+        (step_time,) = [m for m in workload["measurements"] if m["metric"] == "step_time"]
+        assert len(step_time["samples"]) == 3
+
+
+def test_benchmark_cprofile_does_not_break_the_window(mixed):
+    run = mixed.run("--perfguard", "--benchmark-cprofile=tottime", "-k", "test_guarded and not with")
+    assert (run.status, run.counts["passed"]) == (0, 1), run.text
+
+
+def test_reruns_judge_each_time_and_the_last_verdict_counts(project):
+    pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
+    project.replays(test_one="torch-mlp")
+    assert project.run("--perfguard-update").status == 0
+    good, bad = (str(RECORDINGS / name) for name in ("torch-mlp", "torch-repeat2"))
+    project.write(
+        "test_a.py",
+        "from pathlib import Path\n\n"
+        "def test_one(perfguard):\n"
+        "    seen = Path('seen')\n"
+        f"    where = {good!r} if seen.exists() else {bad!r}\n"
+        "    seen.touch()\n"
+        "    perfguard.replay(where)\n",
+    )
+    run = project.run("--perfguard", "--reruns=1", "--perfguard-report=report.json", "--junitxml=junit.xml")
+    assert (run.status, run.counts) == (0, {"passed": 1, "rerun": 1}), run.text
+    assert project.findings() == {"test_a.py::test_one": ("PASSED", [])}
+    outcomes = [p.get("value") for p in project.junit().iter("property") if p.get("name") == "perfguard.outcome"]
+    # One a try, in their order; pytest-rerunfailures reports each try.
+    assert outcomes == ["INCONCLUSIVE", "PASSED"]
+
+
+# -- baselines without a test ----------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_of_a_removed_test_fails_the_run_and_names_the_next_command(fresh):
+    without(fresh, "test_two")
+    run = fresh.run("--perfguard", "--perfguard-report=report.json")
+    assert (run.status, run.counts) == (1, {"passed": 3})
+    assert "B104 a baseline whose test no longer exists: test_a.py::test_two" in run.out
+    assert "remove them with: perfguard baseline prune" in run.out
+    assert fresh.report()["summary"]["unused"] == ["test_a.py::test_two"]
+
+
+def test_unused_warn_lists_it_and_stays_green(fresh):
+    without(fresh, "test_two")
+    fresh.settings('unused = "warn"')
+    run = fresh.run("--perfguard")
+    assert run.status == 0
+    assert "B104 a baseline whose test no longer exists: test_a.py::test_two" in run.out
+
+
+def test_an_update_lists_unused_baselines_and_deletes_none(fresh):
+    without(fresh, "test_two")
+    before = fresh.baselines
+    run = fresh.run("--perfguard-update")
+    assert run.status == 0
+    assert "unused: test_a.py::test_two" in run.out
+    assert "baselines: 0 created, 0 updated, 3 kept, 1 unused" in run.out
+    assert fresh.baselines == before
+
+
+def test_update_new_only_creates_what_is_missing_and_judges_the_rest(fresh):
+    before = fresh.baselines
+    fresh.replays(
+        "test_a.py",
+        test_one="torch-repeat2",
+        test_two=THREE["test_two"],
+        test_three=THREE["test_three"],
+        test_new="torch-mlp",
+    )
+    run = fresh.run("--perfguard", "--perfguard-update-new-only")
+    assert (run.status, run.counts["failed"], run.counts["passed"]) == (1, 1, 4)
+    after = fresh.baselines
+    assert {name: after[name] for name in before} == before
+    assert set(fresh.workloads) - {"test_a.py::test_new"} == {
+        "test_a.py::test_one",
+        "test_a.py::test_two",
+        "test_a.py::test_three",
+        "test_b.py::test_four",
+    }
+    assert "created: test_a.py::test_new" in run.out
+
+
+def test_a_removed_file_fails_the_run(fresh):
+    (fresh.directory / "test_b.py").unlink()
+    run = fresh.run("--perfguard")
+    assert run.status == 1
+    assert "test_b.py::test_four" in run.line("B104")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def test_four():\n    pass\n", id="the test no longer asks for perfguard"),
+        pytest.param(
+            f"def test_four(perfguard):\n    perfguard.replay({str(RECORDINGS / 'torch-mlp')!r}, name='other')\n",
+            id="its measurement has another name",
+        ),
+    ],
+)
+def test_a_test_that_passed_and_no_longer_measures_a_baseline_leaves_it_unused(fresh, source):
+    fresh.write("test_b.py", source)
+    fresh.run("--perfguard", "--perfguard-update-new-only")
+    run = fresh.run("--perfguard", "--perfguard-report=report.json")
+    assert fresh.report()["summary"]["unused"] == ["test_b.py::test_four"]
+    assert run.status == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-k", "three"),
+        ("-m", "not slow"),
+        ("test_a.py::test_one",),
+        ("test_a.py",),
+        ("--deselect", "test_b.py"),
+        ("--ignore", "test_b.py"),
+        ("-o", "addopts=-p no:randomly", "--lf"),
+        ("--collect-only",),
+    ],
+    ids=" ".join,
+)
+def test_tests_that_were_not_selected_are_not_unused(recorded, arguments):
+    run = recorded.run("--perfguard", "--perfguard-report=some.json", *arguments)
+    assert run.status == 0, run.text
+    assert recorded.report("some.json")["summary"]["unused"] == []
+    assert "unused" not in run.out
+    assert "B104" not in run.out
+
+
+SKIPPED = """
+import pytest
+
+@pytest.mark.skip(reason="not here")
+def test_four(perfguard):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "source, status, counts",
+    [
+        (SKIPPED, 0, {"passed": 3, "skipped": 1}),
+        ("import pytest\n\npytest.importorskip('no_such_framework')\n", 0, {"passed": 3, "skipped": 1}),
+        ("def test_four(:\n", 1, {"passed": 3, "errors": 1}),
+    ],
+    ids=["marked", "module-level importorskip", "a file that cannot be imported"],
+)
+def test_tests_that_were_skipped_are_not_unused(fresh, source, status, counts):
+    fresh.write("test_b.py", source)
+    run = fresh.run("--perfguard", "--continue-on-collection-errors", "--perfguard-report=report.json")
+    assert (run.status, run.counts) == (status, counts), run.text
+    assert fresh.report()["summary"]["unused"] == []
+
+
+def test_the_report_goes_where_it_was_asked_even_if_a_test_changes_directory(project, tmp_path):
+    project.write(
+        "test_cd.py",
+        "import os\n\n"
+        "def test_cd(perfguard):\n"
+        f"    os.chdir({str(tmp_path)!r})\n"
+        f"    perfguard.replay({str(RECORDINGS / 'torch-mlp')!r})\n",
+    )
+    run = project.run("--perfguard-update", "--perfguard-report=report.json")
+    assert run.status == 0
+    assert (project.directory / "report.json").is_file()

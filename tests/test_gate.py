@@ -1,0 +1,356 @@
+"""The gate: real recordings against real stores, from the first baseline to the regression."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfguard.errors import StoreError
+from perfguard.findings import Code, Finding
+from perfguard.gate import Update, compare, current_commit, examine, judge, judge_again, judge_with_store, open_store
+from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
+from perfguard.recording import Recording, read_recording
+from perfguard.stores import Store
+from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes
+
+NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
+BENT = {
+    "mindspore-graph": "MatMul",
+    "mindspore-pynative": "MatMul",
+    "torch-mlp": "aten::addmm",
+    "torch-repeat2": "aten::mm",
+}
+POLICY = Policy()
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return open_store(tmp_path / "baselines")
+
+
+def run(recording: Recording, store: Store, update: Update = Update.NOTHING, *, policy: Policy = POLICY, **more):
+    return judge_with_store(recording, store, workload=WORKLOAD, policy=policy, update=update, **more)
+
+
+def files(store: Store) -> dict[str, bytes]:
+    place = store.directory
+    return {path.name: path.read_bytes() for path in place.glob("*.json")} if place.is_dir() else {}
+
+
+def a_step_is_lost(tmp_path: Path) -> Recording:
+    """Return a recording whose steps.json has lost an active step."""
+    place = tmp_path / "lost"
+    shutil.copytree(RECORDINGS / "torch-mlp", place)
+    document = json.loads((place / "steps.json").read_text())
+    document["steps"] = [step for step in document["steps"] if step["index"] != 8]
+    (place / "steps.json").write_text(json.dumps(document))
+    return read_recording(place)
+
+
+def bend(baseline: Baseline, metric: str, subject: str, value) -> Baseline:
+    """Return a baseline in which one number is another."""
+    bent = tuple(replace(m, value=value) if m.key == (metric, subject) else m for m in baseline.measurements)
+    assert bent != baseline.measurements
+    return replace(baseline, measurements=bent)
+
+
+def stored(store: Store) -> Baseline:
+    found = store.load(WORKLOAD)
+    assert found is not None
+    return found
+
+
+# -- nothing is written ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_baseline_nothing_is_compared_and_nothing_written(store, name):
+    verdict = run(read_recording(RECORDINGS / name), store)
+    assert (verdict.outcome, codes(verdict), verdict.refresh) == (Outcome.INCONCLUSIVE, ["B101"], None)
+    assert not store.directory.exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_passes_against_its_own_baseline(store, name):
+    recording = read_recording(RECORDINGS / name)
+    run(recording, store, Update.ALL)
+    before = files(store)
+    verdict = run(recording, store)
+    assert (verdict.outcome, codes(verdict), verdict.refresh) == (Outcome.PASSED, [], None)
+    assert verdict.coverage.compared > 10
+    assert verdict.coverage.worse == verdict.coverage.new == verdict.coverage.gone == 0
+    assert files(store) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_call_more_fails_and_names_the_operator(store, name):
+    recording = read_recording(RECORDINGS / name)
+    run(recording, store, Update.ALL)
+    calls = {m.subject: m.value for m in stored(store).measurements if m.metric == "operator_calls"}[BENT[name]]
+    store.save(bend(stored(store), "operator_calls", BENT[name], calls - 1))
+    before = files(store)
+    verdict = run(recording, store)
+    assert (verdict.outcome, codes(verdict)) == (Outcome.FAILED, ["R102"])
+    assert verdict.findings[0].place == f"operator_calls[{BENT[name]}]"
+    assert f" {calls - 1} → {calls} calls/step, +1" in verdict.findings[0].message
+    assert files(store) == before
+
+
+def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
+    run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
+    verdict = run(a_step_is_lost(tmp_path), store)
+    assert verdict.outcome is Outcome.INVALID
+    assert "C107" in codes(verdict)
+    assert verdict.measurements == verdict.comparisons == ()
+
+
+@pytest.mark.parametrize("update", [Update.NOTHING, Update.NEW_ONLY])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2}'])
+def test_a_damaged_baseline_stops_the_run_and_is_kept(store, update, content):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    path = store.path(WORKLOAD)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=path.name):
+        run(recording, store, update)
+    assert path.read_bytes() == content
+
+
+# -- only what is new ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("update", [Update.NEW_ONLY, Update.ALL])
+def test_the_first_refresh_creates(store, update):
+    verdict = run(read_recording(RECORDINGS / "torch-mlp"), store, update, commit="abc", reason="first")
+    assert (verdict.outcome, verdict.refresh, verdict.changes) == (Outcome.PASSED, Refresh.CREATED, ())
+    assert (codes(verdict), verdict.comparisons) == ([], ())
+    assert (stored(store).commit, stored(store).reason, stored(store).workload) == ("abc", "first", WORKLOAD)
+    assert {m.key for m in stored(store).measurements} == {m.key for m in verdict.measurements}
+
+
+def test_new_only_judges_what_is_there_and_leaves_it(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    store.save(bend(stored(store), "operator_calls", "MatMul", 1))
+    before = files(store)
+    verdict = run(recording, store, Update.NEW_ONLY)
+    assert (verdict.outcome, codes(verdict), verdict.refresh) == (Outcome.FAILED, ["R102"], None)
+    assert files(store) == before
+
+
+@pytest.mark.parametrize("update", [Update.NEW_ONLY, Update.ALL])
+def test_an_invalid_capture_never_becomes_a_baseline(store, tmp_path, update):
+    verdict = run(a_step_is_lost(tmp_path), store, update)
+    assert (verdict.outcome, verdict.refresh) == (Outcome.INVALID, Refresh.REFUSED)
+    assert "C107" in codes(verdict)
+    assert files(store) == {}
+
+
+# -- everything ------------------------------------------------------------------------------------------------------
+
+
+def test_an_invalid_capture_never_replaces_a_baseline(store, tmp_path):
+    run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
+    before = files(store)
+    for update in (Update.NEW_ONLY, Update.ALL):
+        assert run(a_step_is_lost(tmp_path / update.value), store, update).outcome is Outcome.INVALID
+    assert files(store) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 1}'])
+def test_an_invalid_capture_never_mends_a_damaged_baseline(store, tmp_path, content):
+    store.directory.mkdir()
+    store.path(WORKLOAD).write_bytes(content)
+    assert run(a_step_is_lost(tmp_path), store, Update.ALL).refresh is Refresh.REFUSED
+    assert store.path(WORKLOAD).read_bytes() == content
+
+
+def test_a_refresh_mends_a_damaged_baseline(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    store.directory.mkdir()
+    store.path(WORKLOAD).write_bytes(b"{")
+    assert run(recording, store, Update.ALL).outcome is Outcome.PASSED
+    assert run(recording, store).outcome is Outcome.PASSED
+
+
+def test_a_refresh_never_overwrites_what_a_newer_perfguard_wrote(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    path = store.path(WORKLOAD)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "history": [1, 2, 3]}))
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="pip install --upgrade perfguard"):
+        run(recording, store, Update.ALL)
+    assert path.read_bytes() == before
+
+
+def test_a_second_refresh_keeps(store):
+    recording = read_recording(RECORDINGS / "torch-mlp")
+    run(recording, store, Update.ALL, commit="abc")
+    before = files(store)
+    verdict = run(recording, store, Update.ALL, commit="def")
+    assert (verdict.outcome, verdict.refresh, verdict.changes) == (Outcome.PASSED, Refresh.KEPT, ())
+    assert files(store) == before
+
+
+def test_a_refresh_writes_what_is_worse_and_says_so(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    good = stored(store)
+    store.save(bend(good, "operator_calls", "MatMul", 1))
+    verdict = run(recording, store, Update.ALL, reason="a second MatMul")
+    assert (verdict.outcome, verdict.refresh) == (Outcome.PASSED, Refresh.UPDATED)
+    assert verdict.changes == ("operator_calls[MatMul] 1 → 2 calls/step",)
+    assert codes(verdict) == []
+    assert stored(store) == replace(good, reason="a second MatMul")
+    assert run(recording, store).outcome is Outcome.PASSED
+
+
+def test_a_refresh_of_one_test_leaves_the_others(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    before = files(store)
+    judge_with_store(recording, store, workload="another", policy=POLICY, update=Update.ALL)
+    assert sorted(store.workloads()) == sorted(["another", WORKLOAD])
+    assert before.items() <= files(store).items()
+
+
+def test_a_refresh_that_cannot_write_loses_nothing(store, tmp_path):
+    place = tmp_path / "baselines"
+    place.write_text("a file")
+    with pytest.raises(StoreError, match="--perfguard-baselines DIR"):
+        run(read_recording(RECORDINGS / "mindspore-graph"), store, Update.ALL)
+    assert place.read_text() == "a file"
+
+
+# -- one recording ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_recording_is_measured_and_passes_by_itself(name):
+    verdict = examine(read_recording(RECORDINGS / name), workload="w", policy=POLICY)
+    assert (verdict.outcome, verdict.findings, verdict.workload) == (Outcome.PASSED, (), "w")
+    assert verdict.measurements
+
+
+def test_what_is_not_whole_is_not_measured_unless_it_is_ignored(tmp_path):
+    recording = a_step_is_lost(tmp_path)
+    invalid = examine(recording, workload="w", policy=POLICY)
+    assert (invalid.outcome, invalid.measurements) == (Outcome.INVALID, ())
+    ignoring = Policy(ignore=tuple(f.code.name for f in invalid.findings))
+    ignored = examine(recording, workload="w", policy=ignoring)
+    assert ignored.outcome is Outcome.PASSED
+    assert ignored.measurements
+    assert codes(ignored) == codes(invalid)
+
+
+def test_an_empty_directory_is_invalid(tmp_path):
+    verdict = judge(read_recording(tmp_path), None, workload="w", policy=POLICY)
+    assert (verdict.outcome, codes(verdict)) == (Outcome.INVALID, ["A101"])
+
+
+# -- two recordings --------------------------------------------------------------------------------------------------
+
+
+def verdict_of(name: str):
+    return examine(read_recording(RECORDINGS / name), workload=name, policy=POLICY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_is_the_same_as_itself(name):
+    found = compare(verdict_of(name), verdict_of(name), policy=POLICY)
+    assert (found.outcome, found.findings) == (Outcome.PASSED, ())
+
+
+@pytest.mark.parametrize(
+    ("base", "current"), [("torch-mlp", "torch-repeat2"), ("mindspore-graph", "mindspore-pynative")]
+)
+def test_recordings_of_another_window_or_mode_are_inconclusive(base, current):
+    found = compare(verdict_of(base), verdict_of(current), policy=POLICY)
+    assert (found.outcome, codes(found)) == (Outcome.INCONCLUSIVE, ["B102"])
+
+
+def test_on_another_machine_only_what_is_exact_is_compared():
+    base = replace(verdict_of("torch-mlp"), environment=ELSEWHERE)
+    found = compare(base, verdict_of("torch-mlp"), policy=POLICY)
+    assert (found.outcome, codes(found)) == (Outcome.PASSED, ["B103"])
+    assert found.coverage.not_comparable > 0
+
+
+def test_what_is_invalid_is_not_compared_on_either_side(tmp_path):
+    invalid = examine(a_step_is_lost(tmp_path), workload="w", policy=POLICY)
+    good = verdict_of("torch-mlp")
+    for base, current in ((invalid, good), (good, invalid), (invalid, invalid)):
+        found = compare(base, current, policy=POLICY)
+        assert found.outcome is Outcome.INVALID
+        assert set(codes(found)) == set(codes(invalid))
+        assert found.comparisons == ()
+
+
+def test_what_the_report_was_compared_with_is_forgotten(tmp_path):
+    good = verdict_of("torch-mlp")
+    old = Finding(code=Code.R101, message="told against another baseline")
+    reported = replace(good, outcome=Outcome.FAILED, findings=(old,), refresh=Refresh.KEPT, changes=("steps 1 → 2",))
+    again = compare(good, reported, policy=POLICY)
+    assert (again.outcome, again.findings, again.refresh, again.changes) == (Outcome.PASSED, (), None, ())
+    alone = judge_again(reported, None, policy=POLICY)
+    assert (alone.outcome, codes(alone)) == (Outcome.INCONCLUSIVE, ["B101"])
+    invalid = examine(a_step_is_lost(tmp_path), workload="w", policy=POLICY)
+    assert "R101" not in codes(compare(invalid, reported, policy=POLICY))
+
+
+def test_the_tolerances_of_now_decide():
+    base = verdict_of("torch-mlp")
+    slow = replace(
+        base,
+        measurements=tuple(
+            replace(m, value=m.value * 1.5) if m.metric == "step_time" else m for m in base.measurements
+        ),
+    )
+    strict = Policy(settings=(Rule(pattern="step_time", tolerance=Tolerance(relative=0.1)),))
+    assert codes(compare(base, slow, policy=POLICY)) == ["R105"]
+    assert codes(compare(base, slow, policy=strict)) == ["R101"]
+    assert compare(base, slow, policy=Policy(judge_time=False)).findings == ()
+
+
+# -- the commit ------------------------------------------------------------------------------------------------------
+
+
+def git(place: Path, *arguments: str) -> str:
+    identity = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }
+    settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    command = ["git", *arguments]
+    return subprocess.run(
+        command, cwd=place, check=True, capture_output=True, text=True, env={**os.environ, **identity, **settings}
+    ).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_is_named_and_marked_when_files_differ(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / "net.py").write_text("one")
+    assert current_commit(tmp_path) is None
+    git(tmp_path, "add", "net.py")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    git(tmp_path, "tag", "-a", "v1", "-m", "v1")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert current_commit(tmp_path) == commit
+    (tmp_path / "net.py").write_text("two")
+    assert current_commit(tmp_path) == f"{commit}+dirty"
+
+
+def test_outside_git_there_is_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert current_commit(tmp_path) is None
+    assert current_commit(tmp_path / "nowhere") is None
