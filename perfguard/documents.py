@@ -63,9 +63,9 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
     `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
     is not JSON, is of a newer format, or breaks the schema.
     """
-    if os.path.lexists(path) and not os.path.isfile(path):
+    if os.path.exists(path) and not os.path.isfile(path):
         # Opening a pipe would wait for a writer who never comes.
-        raise StoreError(f"{path} is not a regular file. {remedy}")
+        raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:

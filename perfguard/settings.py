@@ -12,6 +12,7 @@ from typing import Any
 from perfguard.errors import UsageError
 from perfguard.findings import Code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.measure.metrics import METRICS
 from perfguard.window import StepWindow
 
 _TABLE = "[tool.perfguard]"
@@ -116,24 +117,25 @@ def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
     for pattern in table:
         if not isinstance(pattern, str):
             raise UsageError(f"{pattern!r} in {where} is no metric; write its name, such as 'step_time'.")
-    return tuple(
-        Rule(pattern=pattern, tolerance=_tolerance(value, f"{where} {pattern}")) for pattern, value in table.items()
-    )
+    return tuple(Rule(pattern=pattern, tolerance=_tolerance(value, pattern, where)) for pattern, value in table.items())
 
 
-def _tolerance(value: Any, where: str) -> Tolerance | None:
+def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
     if value == "off":
         return None
-    if isinstance(value, Mapping):
-        refuse_unknown(value, _TOLERANCE_KEYS, where=where)
-        if not {"relative", "absolute"} & value.keys():
-            raise UsageError(f"{where} = {value!r} sets no limit to fail beyond; add relative or absolute to it.")
-        return Tolerance(
-            relative=_fraction(value.get("relative", 0.0), where),
-            absolute=_fraction(value.get("absolute", 0.0), where),
-            warn_relative=_fraction(value["warn"], where) if "warn" in value else None,
-        )
-    return Tolerance(relative=_fraction(value, where))
+    where = f"{where} {pattern}"
+    if not isinstance(value, Mapping):
+        return Tolerance(relative=_fraction(value, where))
+    refuse_unknown(value, _TOLERANCE_KEYS, where=where)
+    metric = METRICS.get(pattern.partition("[")[0])
+    if metric is not None and not {"relative", "absolute"} & value.keys():
+        # Whoever asks to be warned earlier did not ask to fail at once.
+        value = {"relative": metric.relative, "absolute": metric.absolute, **value}
+    return Tolerance(
+        relative=_fraction(value.get("relative", 0.0), where),
+        absolute=_fraction(value.get("absolute", 0.0), where),
+        warn_relative=_fraction(value["warn"], where) if "warn" in value else None,
+    )
 
 
 def _fraction(value: Any, where: str) -> float:
@@ -203,7 +205,9 @@ def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str
 def _own_table(path: Path) -> dict[str, Any] | None:
     """Return `[tool.perfguard]` of a pyproject.toml, None where there is none. Raises `UsageError`."""
     tool = _read_toml(path).get("tool", {})
-    if not isinstance(tool, dict) or "perfguard" not in tool:
+    if not isinstance(tool, dict):
+        raise UsageError(f"tool = {tool!r} of {path} is no table, so it cannot hold {_TABLE}; mend it.")
+    if "perfguard" not in tool:
         return None
     table = tool["perfguard"]
     if not isinstance(table, dict):

@@ -132,7 +132,7 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_a_directory_is_no_document(tmp_path):
-    with pytest.raises(StoreError, match=r"cannot be read: Is a directory\. Restore it"):
+    with pytest.raises(StoreError, match=r"cannot be read: it is not a regular file\. Restore it"):
         read_document(tmp_path, "steps", remedy=REMEDY)
 
 

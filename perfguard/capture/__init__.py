@@ -85,9 +85,13 @@ def backend(name: str | None) -> Backend:
     if name is None:
         installed = [known for known in BACKENDS if find_spec(known) is not None]
         if len(installed) != 1:
-            found = " and ".join(installed) if installed else "neither mindspore nor torch"
+            if not installed:
+                raise UsageError(
+                    "neither mindspore nor torch is installed, so there is no profiler to use. "
+                    "Run: pip install 'perfguard[torch]', or 'perfguard[mindspore]'"
+                )
             raise UsageError(
-                f"{found} is installed, so perfguard cannot tell which profiler to use; say "
+                f"{' and '.join(installed)} are installed, so perfguard cannot tell which profiler to use; say "
                 '@pytest.mark.perfguard(backend="torch") or backend = "torch" in [tool.perfguard].'
             )
         name = installed[0]

@@ -34,7 +34,13 @@ class MindSporeBackend:
             raise CaptureError(
                 f"MindSpore's wheels are built against numpy 1, and numpy {numpy} is installed. Run: pip install 'numpy<2'"
             )
-        import mindspore
+        try:
+            import mindspore
+        except ImportError as error:
+            raise CaptureError(
+                f"The mindspore backend needs MindSpore, and it cannot be imported ({error}). "
+                "Run: pip install 'perfguard[mindspore]'"
+            ) from error
 
         if not hasattr(mindspore, "runtime") or not hasattr(mindspore.profiler, "schedule"):
             raise CaptureError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
-from perfguard.errors import PerfguardError, UsageError
+from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.settings import Settings, with_marker
 from perfguard.window import Phase
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from perfguard.recording import Recording
 
 Batch = TypeVar("Batch")
+
+LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
 
 #: Where the hooks find the guard of a test.
 GUARD = pytest.StashKey["GateGuard"]()
@@ -115,11 +117,19 @@ class GateGuard:
 
     # -- what the hooks call ---------------------------------------------------------------------------------------
 
+    @property
+    def left_open(self) -> bool:
+        """Whether a window is open that nobody ended."""
+        return self._driver is not None
+
     def abandon(self, error: BaseException) -> None:
         """End what a failing test left open: the profiler stops, and the recording becomes an INVALID verdict."""
         driver, self._driver = self._driver, None
-        if driver is not None:
-            driver.abort(error)
+        if driver is None:
+            return
+        driver.abort(error)
+        if not isinstance(error, pytest.skip.Exception):
+            # A test that skips itself has not been judged; it is counted as not run.
             assert driver.recording is not None
             self._record(driver.recording, driver.workload)
 
@@ -148,6 +158,10 @@ class GateGuard:
             # No backend was named: the one that is installed. For "replay" this says what to call instead.
             self._backend = backend(REPLAY if self.settings.backend == REPLAY else None)
             self._backend.prepare(self.settings.threads)
+        if self._driver is not None:
+            # A loop before this one was left: its profiler must stop before another starts.
+            self.abandon(GeneratorExit(LOOP_LEFT))
+            raise CaptureError(f"{LOOP_LEFT}, in {self._item.nodeid}; loop to its end, perfguard ends it.")
         driver = Driver(
             self._backend,
             workload=workload,
@@ -180,10 +194,12 @@ class GateGuard:
         # The benchmark fixture serves one measurement a test, and may be the test's own.
         if len(self._names) > 1 or "benchmark" in getattr(self._item, "funcargs", {}):
             return plain_pace
-        benchmark = self._request.getfixturevalue("benchmark")
-        if benchmark.disabled:
-            # --benchmark-disable, or xdist: it would run one round. perfguard measures all the same.
+        session = getattr(self._item.config, "_benchmarksession", None)
+        if session is None or session.disabled or self._item.config.getoption("benchmark_cprofile", None):
+            # Disabled it runs one round, and with cProfile one more than asked; and a fixture that is asked for and not
+            # used is a warning. perfguard measures all the same.
             return plain_pace
+        benchmark = self._request.getfixturevalue("benchmark")
 
         def pedantic(function: Callable[[], None], rounds: int) -> None:
             benchmark.pedantic(function, rounds=rounds, iterations=1, warmup_rounds=0)
@@ -202,7 +218,12 @@ class GateGuard:
     def _record(self, recording: Recording, workload: str) -> Verdict:
         verdict = self.session.judge(recording, workload, self.settings)
         self.verdicts.append(verdict)
+        # Ctrl-C leaves no report of the test; what was recorded is told all the same.
+        self.session.verdicts[workload] = verdict
         prefix = "perfguard" + (f"[{workload.rpartition('#')[2]}]" if workload != self._item.nodeid else "")
+        # A rerun's verdict replaces the one before.
+        kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]
+        self._item.user_properties[:] = kept
         self._item.user_properties.append((f"{prefix}.outcome", verdict.outcome.value))
         for measurement in verdict.measurements:
             if measurement.metric in ("step_time", "step_cpu_time", "peak_memory_bytes", "profiler_overhead", "steps"):
@@ -295,4 +316,4 @@ class ProgressLine:
             reporter.rewrite("")
 
 
-__all__ = ["GUARD", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "Settings", "guard_for"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "Settings", "guard_for"]

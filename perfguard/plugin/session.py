@@ -15,7 +15,7 @@ from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.gate import Update, current_commit, judge_with_store, open_store
 from perfguard.judge import Outcome, Verdict
-from perfguard.plugin.fixture import GUARD, ProgressLine
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.settings import Settings, read_settings
 from perfguard.stores.directory import file_name
@@ -56,21 +56,33 @@ class GateSession:
         _refuse_parallel_timing(config, self.settings)
         self.store = open_store(self.settings.baselines_directory)
         self.progress = ProgressLine(config)
-        self.report_path = Path(option.perfguard_report) if option.perfguard_report else None
+        self.report_path = self._place(option.perfguard_report)
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
         if self.update is not Update.NOTHING:
             _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
         if self.report_path is not None:
             _require_writable(self.report_path.parent, "--perfguard-report FILE")
+            if self.report_path.is_dir():
+                raise UsageError(
+                    f"{self.report_path} cannot be written: it is a directory. Name a file with --perfguard-report FILE."
+                )
         self.verdicts: dict[str, Verdict] = {}
         self.problems: list[str] = []
+        self._report_written = False
         self.unused: tuple[str, ...] = ()
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
         self._measuring: set[str] = set()
         self._measured: set[str] = set()
-        self._recordings: Path | None = Path(option.perfguard_recordings) if option.perfguard_recordings else None
+        self._passed: set[str] = set()
+        self._recordings: Path | None = self._place(option.perfguard_recordings)
+        if self._recordings is not None:
+            _require_writable(self._recordings, "--perfguard-recordings DIR")
+
+    def _place(self, option: str | None) -> Path | None:
+        """Resolve now: a test may change the directory."""
+        return Path(self.config.invocation_params.dir) / option if option else None
 
     # -- what a guard asks of the session --------------------------------------------------------------------------
 
@@ -176,15 +188,13 @@ class GateSession:
                     "call perfguard(step), or loop over perfguard.steps(loader) to its end.",
                     pytrace=False,
                 )
-            if not guard.verdicts:
-                guard.abandon(GeneratorExit("the loop over perfguard.steps(...) was left before the window was over"))
-                if guard.verdicts:
-                    from perfguard.reports.terminal import failure_message
+            if guard.left_open:
+                from perfguard.reports.terminal import failure_message
 
-                    pytest.fail(
-                        failure_message(guard.verdicts[-1], refresh_command=self.refresh_command(item.nodeid)),
-                        pytrace=False,
-                    )
+                guard.abandon(GeneratorExit(LOOP_LEFT))
+                message = failure_message(guard.verdicts[-1], refresh_command=self.refresh_command(item.nodeid))
+                pytest.fail(message, pytrace=False)
+            if not guard.verdicts:
                 pytest.fail(
                     "perfguard: B105 a test asked for perfguard and measured nothing; "
                     "perfguard.steps(loader) was never looped over.",
@@ -207,6 +217,8 @@ class GateSession:
         """Collect verdicts; the last one of a rerun test counts."""
         from perfguard.reports.document import verdict_from_document
 
+        if report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
         for document in getattr(report, _REPORT_KEY, ()):
             verdict = verdict_from_document(document)
             self.verdicts[verdict.workload] = verdict
@@ -219,8 +231,12 @@ class GateSession:
             return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
+        except StoreError as error:
+            self.problems.append(str(error))
+        try:
             if self.report_path is not None:
                 write_atomically(self.report_path, REPORTERS["json"](self._report()))
+                self._report_written = True
         except StoreError as error:
             self.problems.append(str(error))
         red = self.unused and self.settings.unused == "fail" and self.update is not Update.ALL
@@ -231,14 +247,14 @@ class GateSession:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the summary."""
         report = self._report()
-        if not (report.verdicts or report.unused or self.problems):
+        if not (report.verdicts or report.unused or report.not_run or self.problems):
             return
         green = all(verdict.outcome is Outcome.PASSED for verdict in report.verdicts) and not self.problems
         terminalreporter.section("perfguard", green=green, red=not green)
         terminalreporter.write_line(REPORTERS["terminal"](report))
         for problem in self.problems:
             terminalreporter.write_line(f"perfguard: {problem}", red=True)
-        if self.report_path is not None and not self.problems:
+        if self._report_written:
             terminalreporter.write_line(f"report: {self.report_path}")
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -268,7 +284,11 @@ class GateSession:
         unused = []
         for workload in self.store.workloads():
             path = workload.partition("::")[0]
-            known = any(workload == nodeid or workload.startswith(f"{nodeid}#") for nodeid in self._collected)
+            owner = next((n for n in self._collected if workload == n or workload.startswith(f"{n}#")), None)
+            if owner in self._passed and workload not in self.verdicts:
+                unused.append(workload)
+                continue
+            known = owner is not None
             file_is_gone = not (self.config.rootpath / path).is_file()
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)

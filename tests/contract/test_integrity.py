@@ -672,7 +672,6 @@ def test_no_depth_of_nesting_raises(tmp_path, keys):
         pytest.param(write(FACTS, b"[" * 100_000), id="deep nesting"),
         pytest.param(in_json(FACTS, lambda facts: facts.update(ending="well")), id="an unknown ending"),
         pytest.param(in_json(FACTS, lambda facts: facts["fingerprint"]["window"].update(active=0)), id="no window"),
-        pytest.param(in_json(FACTS, lambda facts: facts["fingerprint"]["window"].update(active=3.0)), id="a float"),
         pytest.param(instead_of(STEPS, os.mkfifo), id="a FIFO in the place of the steps"),
         pytest.param(instead_of(STEPS, Path.mkdir), id="a directory in the place of the steps"),
     ],

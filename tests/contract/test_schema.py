@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+
 from perfguard.contract.schema import RowSchema
 from perfguard.contract.table import Cells, Table, cell_value, number_of
 

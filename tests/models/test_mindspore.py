@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import perfguard
 import pytest
+
+import perfguard
 
 pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
 

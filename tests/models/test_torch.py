@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import perfguard
 import pytest
+
+import perfguard
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 

@@ -170,7 +170,7 @@ def wrong(module_project):
             "test_unknown_backend",
             "There is no backend 'tensorflow' to run a step with; known are mindspore, torch, replay.",
         ),
-        ("test_backend_is_no_name", "backend=['torch'] in @pytest.mark.perfguard"),
+        ("test_backend_is_no_name", "backend = ['torch'] in @pytest.mark.perfguard"),
         (
             "test_replay_runs_no_step",
             "There is no backend 'replay' to run a step with; replay runs no step: use perfguard.replay(directory).",

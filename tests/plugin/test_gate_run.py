@@ -303,7 +303,7 @@ def broken(module_project) -> Broken:
     "test, code, text",
     [
         ("test_loader_ends_early", "C106", "the loader gave 5 batches, the window needs 7"),
-        ("test_loop_is_left", "C108", "the loop over perfguard.steps(...) was left before the window was over"),
+        ("test_loop_is_left", "C108", "the loop over perfguard.steps(...) was left before its window was over"),
         ("test_callable_raises", "C105", "ZeroDivisionError: in the window"),
         ("test_body_raises", "C105", "KeyError: 'in the body'"),
         ("test_loader_raises", "C105", "OSError: the disk of the loader"),
