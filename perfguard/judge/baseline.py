@@ -78,6 +78,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> tuple[B
         return new, Refresh.CREATED, ()
     assert old.fingerprint is not None
     assert new.fingerprint is not None
+    policy = replace(policy, backend=new.fingerprint.backend)
     if differing := new.fingerprint.differences(old.fingerprint):
         return new, Refresh.UPDATED, tuple(f"fingerprint {one}" for one in differing)
     assert old.environment is not None

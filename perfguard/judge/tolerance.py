@@ -103,6 +103,8 @@ class Policy:
     marker: tuple[Rule, ...] = ()
     settings: tuple[Rule, ...] = ()
     judge_time: bool = True
+    #: What the recording was made with; some metrics mean nothing on some backends.
+    backend: str = ""
     #: Codes, or beginnings of codes, the user asked not to judge; such findings are shown as notes.
     ignore: tuple[str, ...] = field(default=())
 
@@ -119,7 +121,9 @@ class Policy:
         rule = self.rule(metric.name, subject)
         if rule is not None:
             return rule.tolerance
-        if not metric.gated or (metric.kind is Kind.TIMED and not self.judge_time):
+        if not metric.gated or self.backend in metric.shown_on:
+            return None
+        if metric.kind is Kind.TIMED and not self.judge_time:
             return None
         return default_tolerance(metric)
 

@@ -118,6 +118,8 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         differing = verdict.fingerprint.differences(baseline.fingerprint)
         if differing:
             return _inconclusive(verdict, Code.B102, "; ".join(differing))
+    if verdict.fingerprint is not None:
+        policy = replace(policy, backend=verdict.fingerprint.backend)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
     findings = [*verdict.findings, *policy.considered([c.finding for c in comparisons if c.finding])]
     environment_changes: tuple[str, ...] = ()

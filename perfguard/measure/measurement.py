@@ -33,7 +33,8 @@ class Better(Enum):
 class Metric:
     """What can be asked. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
 
-    A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings.
+    A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
+    it on the backends of `shown_on`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Metric:
     absolute: float = 0.0
     warn_relative: float | None = None
     gated: bool = True
+    shown_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
