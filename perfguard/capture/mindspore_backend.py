@@ -104,8 +104,8 @@ class MindSporeBackend:
         """Start the profiler with the window as its schedule.
 
         PyNative operators run one after the other while it is on (`pynative_synchronize`): otherwise Python frees a tensor
-        before or after the runtime allocates the next one, as the threads happen to run, and 1 step in 4 (one core) to 20
-        (two cores) of a LeNet allocated otherwise. With it all of 160 steps were equal. The timed steps do without it.
+        before or after the runtime allocates the next one, as the threads happen to run, and 59 of 160 steps of a LeNet
+        differed; with it none (tests/benchmarks/memory_exactness.py). The timed steps do without it.
         """
         self._synchronous_before = bool(self._mindspore.get_context("pynative_synchronize"))
         self._set_synchronous(True)
