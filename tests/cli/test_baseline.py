@@ -316,7 +316,7 @@ def test_a_missing_report_is_named_with_the_command_that_writes_it(two, project)
 def test_a_directory_is_no_report(two, project):
     found = run("baseline", "diff", project)
     assert found.exit_code == 2
-    assert f"{project} cannot be read: Is a directory." in found.stderr
+    assert f"{project} cannot be read: it is not a regular file." in found.stderr
 
 
 def test_a_diff_writes_nothing(two, project):

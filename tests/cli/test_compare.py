@@ -370,7 +370,6 @@ def test_a_workload_without_what_the_schema_leaves_free_can_be_read(tmp_path, op
         (("measurements", 0, "value"), {"name": "text"}),
         (("measurements", 0, "value"), [{"no": "name"}]),
         (("measurements", 0, "samples"), [float("nan")]),
-        (("fingerprint", "window", "active"), 3.0),
     ],
 )
 def test_values_no_perfguard_writes_are_damage(tmp_path, path, value):
