@@ -36,6 +36,7 @@ class Code(Enum):
     C106 = "the loader ended before the window did"
     C107 = "a step was not timed"
     C108 = "the window was interrupted"
+    C109 = "the profiler failed"
     B101 = "no baseline to compare with"
     B102 = "the baseline belongs to another fingerprint"
     B103 = "the baseline was measured on another machine"
@@ -52,6 +53,11 @@ class Code(Enum):
     def family(self) -> str:
         """The letter before the number."""
         return self.name[0]
+
+    @property
+    def is_of_comparison(self) -> bool:
+        """Whether it comes from comparing with a baseline, and not from the recording itself."""
+        return self.family in "BR"
 
 
 #: Findings of these families say that a recording is not whole, so no number in it is to be trusted.

@@ -48,8 +48,12 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
 
 
 def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
-    """Judge what a report holds against a baseline, dropping whatever the report itself was compared with."""
-    alone = tuple(f for f in verdict.findings if f.code.family not in "BR")
+    """Judge what a report holds against a baseline, dropping whatever the report itself was compared with.
+
+    The rules of the test's own marker go before `policy`, as they did in the test.
+    """
+    policy = replace(policy, marker=verdict.rules, ignore=tuple({*policy.ignore, *verdict.ignore}))
+    alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
     invalid = any(finding.invalidates for finding in alone)
     fresh = replace(
         verdict,
@@ -63,41 +67,56 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
 
 
 def judge_with_store(
-    recording: Recording,
+    recording: Recording, store: Store, *, workload: str, policy: Policy, update: Update = Update.NOTHING
+) -> Verdict:
+    """Judge a recording against its stored baseline, or for a refresh by itself; nothing is written yet.
+
+    Where `is_refresh_due` says so of the verdict, `refresh` writes the baseline. An INVALID capture is never due.
+    """
+    if update is Update.ALL:
+        verdict = examine(recording, workload=workload, policy=policy)
+        return _due(verdict)
+    baseline = store.load(workload)
+    if update is Update.NEW_ONLY and baseline is None:
+        return _due(examine(recording, workload=workload, policy=policy))
+    return judge(recording, baseline, workload=workload, policy=policy)
+
+
+def _due(verdict: Verdict) -> Verdict:
+    if verdict.outcome is Outcome.PASSED and verdict.fingerprint is None:
+        raise UsageError(
+            f"{verdict.recording} was not recorded by perfguard, so nobody knows its window and machine, and it cannot "
+            "become a baseline; compare two such directories with: perfguard compare BASE CURRENT"
+        )
+    return replace(verdict, refresh=Refresh.REFUSED if verdict.outcome is Outcome.INVALID else Refresh.DUE)
+
+
+def refresh(
+    verdict: Verdict,
     store: Store,
     *,
-    workload: str,
     policy: Policy,
-    update: Update = Update.NOTHING,
+    update: Update,
     commit: str | None = None,
     reason: str | None = None,
 ) -> Verdict:
-    """Judge a recording against its stored baseline, and refresh that baseline where asked.
+    """Write the baseline a verdict is due for, and return the verdict with what was done.
 
-    A refresh replaces the verdict on numbers, never the one on validity: an INVALID capture is refused.
+    The store is locked while the old entry is read and the new one written, so that two runs at once lose nothing.
     """
-    if update is Update.NOTHING:
-        return judge(recording, store.load(workload), workload=workload, policy=policy)
     with store.locked():
         try:
-            old = store.load(workload)
+            old = store.load(verdict.workload)
         except DamagedError:
             # A refresh is how a damaged baseline is mended, but only the one that may rewrite what is there.
             if update is not Update.ALL:
                 raise
             old = None
-        verdict = judge(recording, old, workload=workload, policy=policy)
         if update is Update.NEW_ONLY and old is not None:
-            return verdict
-        if verdict.outcome is Outcome.INVALID:
-            return replace(verdict, refresh=Refresh.REFUSED)
-        if verdict.fingerprint is None:
-            raise UsageError(
-                f"{verdict.recording} was not recorded by perfguard, so nobody knows its window and machine, and it cannot "
-                "become a baseline; compare two such directories with: perfguard compare BASE CURRENT"
-            )
+            # Another run was quicker.
+            return replace(verdict, refresh=Refresh.KEPT)
         new = Baseline(
-            workload=workload,
+            workload=verdict.workload,
             fingerprint=verdict.fingerprint,
             environment=verdict.environment,
             measurements=verdict.measurements,
@@ -107,15 +126,14 @@ def judge_with_store(
         stored, done, changes = refreshed(old, new, policy=policy)
         if done is not Refresh.KEPT:
             store.save(stored)
-    told = tuple(f for f in verdict.findings if f.code.family not in "BR")
-    return replace(verdict, outcome=Outcome.PASSED, findings=told, comparisons=(), refresh=done, changes=changes)
+    return replace(verdict, refresh=done, changes=changes)
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
     """Judge `current` against what `base` measured. INVALID when either is."""
     if base.outcome is Outcome.INVALID:
         broken = tuple(f for f in base.findings if f.invalidates)
-        alone = tuple(f for f in current.findings if f.code.family not in "BR")
+        alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return replace(
             current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
         )

@@ -29,6 +29,7 @@ class Ending(Enum):
     STEP_RAISED = "step-raised"
     LOADER_ENDED = "loader-ended"
     INTERRUPTED = "interrupted"
+    PROFILER_FAILED = "profiler-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

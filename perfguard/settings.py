@@ -150,6 +150,8 @@ def codes(names: Iterable[Any]) -> tuple[str, ...]:
     """Check codes, or beginnings of codes; a typing error must not ignore nothing in silence."""
     found = tuple(names)
     for name in found:
+        if isinstance(name, str) and name.startswith("B"):
+            raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
         if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
             near = difflib.get_close_matches(str(name), [code.name for code in Code], n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(code.name for code in Code)}."

@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perfguard.judge import Baseline, Verdict
+from perfguard.gate import Update, judge_with_store, refresh
+from perfguard.judge import Baseline, Policy, Refresh, Verdict
 from perfguard.measure import Measurement
-from perfguard.recording import Environment, Fingerprint
+from perfguard.recording import Environment, Fingerprint, Recording
+from perfguard.stores import Store
 from perfguard.window import StepWindow
 
 RECORDINGS = Path(__file__).parent / "data" / "recordings"
@@ -73,3 +75,11 @@ def unwritable_directory(mode: int = 0o555) -> Iterator[Path]:
         finally:
             os.seteuid(user)
             place.chmod(0o755)
+
+
+def gated(
+    recording: Recording, store: Store, *, workload: str, policy: Policy, update: Update = Update.NOTHING, **more: Any
+) -> Verdict:
+    """Judge a recording and, as after a test that ended well, write the baseline that is due."""
+    verdict = judge_with_store(recording, store, workload=workload, policy=policy, update=update)
+    return refresh(verdict, store, policy=policy, update=update, **more) if verdict.refresh is Refresh.DUE else verdict

@@ -13,11 +13,11 @@ import pytest
 
 from perfguard.errors import StoreError
 from perfguard.findings import Code, Finding
-from perfguard.gate import Update, compare, current_commit, examine, judge, judge_again, judge_with_store, open_store
+from perfguard.gate import Update, compare, current_commit, examine, judge, judge_again, open_store
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
 from perfguard.recording import Recording, read_recording
 from perfguard.stores import Store
-from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes
+from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
 
 NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
 BENT = {
@@ -35,7 +35,7 @@ def store(tmp_path) -> Store:
 
 
 def run(recording: Recording, store: Store, update: Update = Update.NOTHING, *, policy: Policy = POLICY, **more):
-    return judge_with_store(recording, store, workload=WORKLOAD, policy=policy, update=update, **more)
+    return gated(recording, store, workload=WORKLOAD, policy=policy, update=update, **more)
 
 
 def files(store: Store) -> dict[str, bytes]:
@@ -216,7 +216,7 @@ def test_a_refresh_of_one_test_leaves_the_others(store):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     run(recording, store, Update.ALL)
     before = files(store)
-    judge_with_store(recording, store, workload="another", policy=POLICY, update=Update.ALL)
+    gated(recording, store, workload="another", policy=POLICY, update=Update.ALL)
     assert sorted(store.workloads()) == sorted(["another", WORKLOAD])
     assert before.items() <= files(store).items()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,7 +37,10 @@ def silent(phase: Phase, done: int, total: int) -> None:
 
 
 class Driver:
-    """Drives one workload through one capture. `recording` is there once the capture has ended, well or not."""
+    """Drives one workload through one capture. `recording` is there once the capture has ended, well or not.
+
+    `problem` is the sentence of a recording that could not even be written after a failure; else it is empty.
+    """
 
     def __init__(
         self,
@@ -54,10 +58,12 @@ class Driver:
         self.window = window
         self.timed_steps = timed_steps
         self.recording: Recording | None = None
+        self.problem = ""
         self._progress = progress
         self._total = window.skip_first + timed_steps + window.profiler_steps
         self._steps: list[Step] = []
         self._profiling = False
+        self._profiler_failed = False
         self._collect_garbage_after = False
         self._began: tuple[int, int, int] | None = None
         try:
@@ -86,10 +92,17 @@ class Driver:
         Ends the capture as LOADER_ENDED when the batches end before the window does. A body that raises cannot be seen
         from here; whoever holds the driver calls `abort`.
         """
-        source = iter(batches)
-        cycle_phases = list(self.window.phases(self.timed_steps))
+        try:
+            yield from self._walk(iter(batches))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.abort(error)
+            raise
+
+    def _walk(self, source: Iterator[Batch]) -> Iterator[Batch]:
         profiler_begins = self.window.skip_first + self.timed_steps
-        for number, (phase, cycle) in enumerate(cycle_phases):
+        for number, (phase, cycle) in enumerate(self.window.phases(self.timed_steps)):
             if number == profiler_begins:
                 self._start_profiler()
             self._begin()
@@ -103,13 +116,10 @@ class Driver:
                     f"({self.window.skip_first} settle + {self.timed_steps} timed + {self.window.profiler_steps} profiled)",
                 )
                 return
-            except BaseException as error:
-                self.abort(error)
-                raise
             yield batch
             self._end(phase, cycle)
             if self._profiling:
-                self.backend.advance()
+                self._advance()
         self._stop_profiler()
         self._finish(Ending.COMPLETE, "")
 
@@ -130,18 +140,27 @@ class Driver:
         self._start_profiler()
         for phase, cycle in self.window.profiler_phases():
             self._one(step, phase, cycle)
-            self.backend.advance()
+            self._advance()
         self._stop_profiler()
 
     def abort(self, error: BaseException) -> None:
-        """End a capture that went wrong: stop the profiler, keep what was written, mark the recording. Idempotent."""
-        if self.recording is not None:
+        """End a capture that went wrong: stop the profiler, keep what was written, mark the recording. Idempotent.
+
+        Raises nothing, since `error` is on its way; what went wrong here as well is in `problem`.
+        """
+        if self.recording is not None or self.problem:
             return
-        interrupted = isinstance(error, (KeyboardInterrupt, GeneratorExit))
-        ending = Ending.INTERRUPTED if interrupted else Ending.STEP_RAISED
+        ending = Ending.STEP_RAISED
+        if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+            ending = Ending.INTERRUPTED
+        elif self._profiler_failed:
+            ending = Ending.PROFILER_FAILED
         described = f"{type(error).__name__}: {error}".strip().split("\n")[0][:500]
         reason = f"step {len(self._steps) + 1} of {self._total}: {described}"
-        self._end_early(ending, reason)
+        try:
+            self._end_early(ending, reason)
+        except PerfguardError as second:
+            self.problem = str(second)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -174,20 +193,39 @@ class Driver:
         self._progress(phase, len(self._steps), self._total)
 
     def _start_profiler(self) -> None:
+        # A device tells of earlier failures here, before anything has been switched.
+        self.backend.synchronize()
+        self._profiling = True
         # Garbage of earlier tests, freed in mid-window, would make memory differ from run to run.
         gc.collect()
         self._collect_garbage_after = gc.isenabled()
         gc.disable()
-        self.backend.synchronize()
-        self._profiling = True
-        self.backend.start(self.directory / PROFILER_DIRECTORY, self.window)
+        with self._of_the_profiler("start"):
+            self.backend.start(self.directory / PROFILER_DIRECTORY, self.window)
+
+    def _advance(self) -> None:
+        with self._of_the_profiler("go on"):
+            self.backend.advance()
+
+    @contextmanager
+    def _of_the_profiler(self, doing: str) -> Iterator[None]:
+        """Tell a failure of the profiler from one of the step."""
+        try:
+            yield
+        except Exception as error:
+            self._profiler_failed = True
+            raise CaptureError(
+                f"the profiler failed to {doing} ({type(error).__name__}: {error}); look at what it left in {self.directory}, "
+                "free the disk or mend the profiler, then run the same command again."
+            ) from error
 
     def _stop_profiler(self) -> None:
         if not self._profiling:
             return
         self._profiling = False
         try:
-            self.backend.stop()
+            with self._of_the_profiler("stop and write"):
+                self.backend.stop()
         finally:
             if self._collect_garbage_after:
                 gc.enable()
@@ -195,10 +233,9 @@ class Driver:
     def _end_early(self, ending: Ending, reason: str) -> None:
         try:
             self._stop_profiler()
-        except PerfguardError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the profiler's own failure is told with the first one, not instead
-            reason += f"; stopping the profiler failed as well: {type(error).__name__}: {error}"
+        except CaptureError as error:
+            # Told with the first failure, not instead of it.
+            reason += f"; {error}"
         self._finish(ending, reason)
 
     def _finish(self, ending: Ending, reason: str) -> Recording:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli.commands import CommandGroup
-from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
+from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,11 +31,21 @@ def command() -> None:
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def refresh(reason: str | None, new_only: bool, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines; everything after the options goes to pytest."""
+    from perfguard.judge import Outcome
+    from perfguard.reports.document import read_report
+
     mode = "--perfguard-update-new-only" if new_only else "--perfguard-update"
     arguments = [sys.executable, "-m", "pytest", "--perfguard", mode]
     if reason:
         arguments.append(f"--perfguard-reason={reason}")
-    status = subprocess.run([*arguments, *pytest_args], check=False).returncode
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "report.json"
+        own = not any(one.startswith("--perfguard-report") for one in pytest_args)
+        options = [f"--perfguard-report={report}"] if own else []
+        status = subprocess.run([*arguments, *options, *pytest_args], check=False).returncode
+        outcomes = [verdict.outcome for verdict in read_report(report)] if report.is_file() else []
+    if status == 1 and Outcome.INVALID in outcomes:
+        sys.exit(EXIT_INVALID)
     # pytest: 0 passed, 1 tests failed, 2 interrupted, 3 internal error, 4 usage, 5 no tests.
     sys.exit({0: EXIT_PASSED, 1: EXIT_REGRESSION, 5: EXIT_NOTHING}.get(status, EXIT_USAGE))
 
@@ -108,7 +119,13 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if workloads:
         doomed = list(dict.fromkeys(_named(store, workload) for workload in workloads))
     else:
-        doomed = [name for name in store.workloads() if not (settings.root / name.partition("::")[0]).is_file()]
+        names = store.workloads()
+        doomed = [name for name in names if not (settings.root / name.partition("::")[0]).is_file()]
+        if doomed and doomed == names:
+            raise UsageError(
+                f"No test file of any baseline is below {settings.root}, so this is not the directory they are named from; "
+                "run this where pytest runs, or name the workloads to delete."
+            )
     for name in doomed:
         click.echo(f"unused: {printable(name)}")
     if not doomed:
@@ -117,8 +134,9 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if not yes and not click.confirm(f"Delete {len(doomed)} baseline(s)?"):
         click.echo("nothing was deleted")
         sys.exit(EXIT_USAGE)
-    for name in doomed:
-        store.delete(name)
+    with store.locked():
+        for name in doomed:
+            store.delete(name)
     click.echo(f"{len(doomed)} deleted")
 
 

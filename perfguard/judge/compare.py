@@ -244,7 +244,7 @@ def show(value: Value) -> str:
         return ", ".join(f"{name} x {show(count)}" for name, count in value.items())
     if isinstance(value, list):
         return f"{len(value)} names"
-    if isinstance(value, int) or value == int(value):
+    if isinstance(value, int) or value.is_integer():
         return str(int(value))
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 

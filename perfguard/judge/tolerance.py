@@ -11,8 +11,11 @@ from fnmatch import fnmatchcase
 from perfguard.errors import UsageError
 from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric
+from perfguard.measure.metrics import METRICS
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
+
+_RANK = re.compile(r"^rank\d+:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,6 @@ class Rule:
     tolerance: Tolerance | None
 
     def __post_init__(self) -> None:
-        # Imported here: a settings file is read before anything is measured.
-        from perfguard.measure.metrics import METRICS
-
         found = _PATTERN.match(self.pattern)
         if found is None:
             raise UsageError(
@@ -84,8 +84,9 @@ class Rule:
         assert found is not None
         if found["metric"] != metric or found["subject"] is None:
             return found["metric"] == metric
-        # Only * and ? are wild: brackets are part of operators' names.
-        return fnmatchcase(subject, found["subject"].replace("[", "[[]"))
+        # Only * and ? are wild: brackets are part of operators' names. A rule for an operator holds on every rank.
+        glob = found["subject"].replace("[", "[[]")
+        return fnmatchcase(subject, glob) or fnmatchcase(_RANK.sub("", subject), glob)
 
     @property
     def precision(self) -> tuple[bool, bool, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, Refresh
 from perfguard.judge.compare import Comparison, State, compare
-from perfguard.judge.tolerance import Policy
+from perfguard.judge.tolerance import Policy, Rule
 from perfguard.measure.measurement import Measurement
 from perfguard.recording import Environment, Fingerprint
 
@@ -74,7 +74,10 @@ class Verdict:
     #: How the environment differs from the baseline's, shown beside what got worse.
     environment_changes: tuple[str, ...] = ()
     refresh: Refresh | None = None
-    changes: tuple[str, ...] = field(default=())
+    changes: tuple[str, ...] = ()
+    #: The rules and ignored codes of the test's own marker, so that a report can be judged again as the test was.
+    rules: tuple[Rule, ...] = ()
+    ignore: tuple[str, ...] = ()
 
     @property
     def coverage(self) -> Coverage:
@@ -101,6 +104,8 @@ def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workl
         recording=recording.directory,
         layouts=contract.layouts,
         notes=contract.notes,
+        rules=policy.marker,
+        ignore=policy.ignore,
     )
 
 

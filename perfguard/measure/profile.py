@@ -11,6 +11,7 @@ import polars as pl
 
 from perfguard.contract.executions import step_of, unquoted
 from perfguard.contract.readers.trace import nanoseconds
+from perfguard.contract.table import as_int64
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
@@ -21,13 +22,14 @@ class MemoryStep:
     """Memory of one device over one step, or over the window where steps are not known.
 
     `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count
-    what was newly allocated, whether or not it was released again.
+    what was newly allocated, whether or not it was released again; `growth_bytes` is what the step left behind.
     """
 
     device: str
     rise_bytes: int
     allocations: int
     allocated_bytes: int
+    growth_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,17 +119,25 @@ SHAPES: dict[str, Callable[[Cycle], pl.DataFrame]] = {
 
 
 def _memory_of_pool(cycle: Cycle) -> list[MemoryStep]:
-    """Memory of MindSpore's host pool: a row an event, Total Allocated after it. The record of a later cycle repeats the
-    earlier ones, so only rows inside the cycle's own steps count.
+    """Memory of MindSpore's host pool: a row an event, Total Allocated after it.
+
+    The record of a later cycle or session repeats earlier ones, with gaps, so only rows of the cycle's own window count; what
+    the very first of them did to the level is not known.
     """
     content = cycle.content("cpu_ms_memory_record")
     executions = cycle.executions
     if content is None or executions is None:
         return []
-    rows = content.frame.select(
-        time=pl.col("Timestamp(ns)").cast(pl.Int64), level=pl.col("Total Allocated(Byte)").cast(pl.Int64)
+    rows = pl.DataFrame(
+        {
+            "time": as_int64(content.frame["Timestamp(ns)"]),
+            "level": as_int64(content.frame["Total Allocated(Byte)"]),
+        }
     )
-    return _memory_by_step(rows, executions.edges_ns, "cpu")
+    if edges := executions.edges_ns:
+        rows = rows.filter(pl.col("time").is_between(edges[0][0], edges[-1][1]))
+    rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
+    return _memory_by_step(rows, edges, "cpu")
 
 
 def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
@@ -139,10 +149,11 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     class Event(
         msgspec.Struct, rename={"size": "Bytes", "order": "Ev Idx", "kind": "Device Type", "number": "Device Id"}
     ):
-        size: int
-        order: int
-        kind: int
-        number: int = -1
+        # The schema has seen that they are whole; JSON's 1.0 is whole as well.
+        size: int | float
+        order: int | float
+        kind: int | float
+        number: int | float = -1
 
     content = cycle.content("trace")
     executions = cycle.executions
@@ -154,9 +165,9 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     rows = pl.DataFrame(
         {
             "time": nanoseconds(events["ts"]) if events.height else pl.Series([], dtype=pl.Int64),
-            "size": pl.Series([e.size for e in decoded], dtype=pl.Int64),
-            "order": pl.Series([e.order for e in decoded], dtype=pl.Int64),
-            "device": pl.Series([_device_name(e.kind, e.number) for e in decoded], dtype=pl.String),
+            "size": pl.Series([int(e.size) for e in decoded], dtype=pl.Int64),
+            "order": pl.Series([int(e.order) for e in decoded], dtype=pl.Int64),
+            "device": pl.Series([_device_name(int(e.kind), int(e.number)) for e in decoded], dtype=pl.String),
         }
     )
     found: list[MemoryStep] = []
@@ -175,28 +186,23 @@ def _device_name(kind: int, number: int) -> str:
 
 
 def _memory_by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: str) -> list[MemoryStep]:
-    steps = pl.Series(
-        "step", step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height, dtype=pl.Int64
-    )
+    """Cut `rows` (time, level after the event, level before it) into steps."""
+    steps = step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height
+    marked = rows.with_columns(step=pl.Series(steps, dtype=pl.Int64)).drop_nulls("step")
     found = []
-    for _, part in rows.with_columns(steps).drop_nulls("step").group_by("step", maintain_order=True):
-        # A pool record says the level after an event only, so what its first event of a step did is not known.
-        level = part["level"]
-        before = part["before"] if "before" in part.columns else level.shift(1, fill_value=level[0])
-        growth = (level - before).filter(level > before)
+    for _, part in marked.group_by("step", maintain_order=True):
+        level, before = part["level"].to_list(), part["before"].to_list()
+        growth = [after - earlier for after, earlier in zip(level, before, strict=True) if after > earlier]
         found.append(
             MemoryStep(
                 device=device,
                 rise_bytes=max(*level, *before) - min(*level, *before),
                 allocations=len(growth),
-                allocated_bytes=_as_int(growth.sum()),
+                allocated_bytes=sum(growth),
+                growth_bytes=level[-1] - before[0],
             )
         )
     return found
-
-
-def _as_int(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 MEMORY: dict[str, Callable[[Cycle], list[MemoryStep]]] = {

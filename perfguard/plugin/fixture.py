@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -12,7 +13,7 @@ import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
-from perfguard.settings import Settings, with_marker
+from perfguard.settings import with_marker
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
@@ -91,13 +92,22 @@ class GateGuard:
         """Run all phases around `step`, judge the recording, and fail the test unless the verdict is PASSED."""
         __tracebackhide__ = True
         with _told():
+            step = require_callable(step)
             driver = self._new_driver(name)
-            driver.run(require_callable(step), pace=self._pace())
+            try:
+                driver.run(step, pace=self._pace())
+            except BaseException as error:
+                self.abandon(error)
+                raise
             assert driver.recording is not None
             self._judge(driver.recording, driver.workload)
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
         """Yield batches through all phases, then judge; the last `next()` fails the test unless the verdict is PASSED."""
+        self.asked = True
+        return self._steps(batches, name)
+
+    def _steps(self, batches: Iterable[Batch], name: str | None) -> Iterator[Batch]:
         __tracebackhide__ = True
         with _told():
             driver = self._driver = self._new_driver(name)
@@ -128,13 +138,23 @@ class GateGuard:
         if driver is None:
             return
         driver.abort(error)
-        if not isinstance(error, pytest.skip.Exception):
-            # A test that skips itself has not been judged; it is counted as not run.
-            assert driver.recording is not None
-            self._record(driver.recording, driver.workload)
+        if driver.recording is None:
+            self.session.problems.append(driver.problem)
+        elif not isinstance(error, pytest.skip.Exception):
+            # A test that skips itself has not been judged; it is counted as not run. What was cut short is not whole,
+            # so no baseline is looked at, and none that is damaged can hide the error that is on its way.
+            self._tell(self.session.examine(driver.recording, driver.workload, self.settings))
+
+    def settle_baselines(self, *, passed: bool) -> None:
+        """Write what a refresh is due to write, now that the test has ended: a test that failed leaves no baseline."""
+        for index, verdict in enumerate(self.verdicts):
+            self.verdicts[index] = self.session.refresh(verdict, self.settings, passed=passed)
 
     def finish(self) -> None:
         """Restore the framework, after the test."""
+        if self.left_open:
+            # Left outside the call phase, in another fixture; the next test must not run under this one's profiler.
+            self.abandon(GeneratorExit(LOOP_LEFT))
         self.session.progress.clear()
         if self._backend is not None:
             self._backend.restore()
@@ -209,14 +229,14 @@ class GateGuard:
     def _judge(self, recording: Recording, workload: str) -> None:
         __tracebackhide__ = True
         self._driver = None
-        verdict = self._record(recording, workload)
+        verdict = self._tell(self.session.judge(recording, workload, self.settings))
         if not verdict.passed:
             from perfguard.reports.terminal import failure_message
 
             pytest.fail(failure_message(verdict, refresh_command=self.session.refresh_command(self._item.nodeid)))
 
-    def _record(self, recording: Recording, workload: str) -> Verdict:
-        verdict = self.session.judge(recording, workload, self.settings)
+    def _tell(self, verdict: Verdict) -> Verdict:
+        workload = verdict.workload
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
@@ -231,16 +251,14 @@ class GateGuard:
         return verdict
 
 
-class _told:
-    """Turns perfguard's own errors into the failure of this test, without a traceback through perfguard."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        __tracebackhide__ = True
-        if isinstance(error, PerfguardError):
-            pytest.fail(f"perfguard: {error}", pytrace=False)
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn perfguard's own errors into the failure of this test, without a traceback through perfguard."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except PerfguardError as error:
+        pytest.fail(f"perfguard: {error}", pytrace=False)
 
 
 def guard_for(request: pytest.FixtureRequest) -> Guard:
@@ -316,4 +334,4 @@ class ProgressLine:
             reporter.rewrite("")
 
 
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "Settings", "guard_for"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "guard_for"]

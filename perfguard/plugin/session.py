@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import tempfile
 from collections.abc import Generator
 from dataclasses import replace
@@ -13,17 +15,19 @@ import pytest
 import perfguard
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
-from perfguard.gate import Update, current_commit, judge_with_store, open_store
-from perfguard.judge import Outcome, Verdict
+from perfguard.findings import Code
+from perfguard.gate import Update, current_commit, examine, judge_with_store, open_store, refresh
+from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
 from perfguard.reports import REPORTERS, RunReport
-from perfguard.settings import Settings, read_settings
+from perfguard.settings import Settings, find_root, read_settings
 from perfguard.stores.directory import file_name
 
 if TYPE_CHECKING:
     from perfguard.recording import Recording
 
 _REPORT_KEY = "perfguard_verdicts"
+_WORKER_KEY = "perfguard_collected"
 
 
 def start(config: pytest.Config) -> None:
@@ -109,28 +113,41 @@ class GateSession:
             ) from error
 
     def judge(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
-        """Judge a recording against its baseline, refreshing it where the run was asked to."""
-        return judge_with_store(
-            recording,
-            self.store,
-            workload=workload,
-            policy=settings.policy,
-            update=self.update,
-            commit=self.commit,
-            reason=self.config.option.perfguard_reason,
-        )
+        """Judge a recording against its baseline, or for the refresh the run was asked for."""
+        return judge_with_store(recording, self.store, workload=workload, policy=settings.policy, update=self.update)
+
+    def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
+        """Judge a recording that was cut short, by itself."""
+        verdict = examine(recording, workload=workload, policy=settings.policy)
+        return verdict if self.update is Update.NOTHING else replace(verdict, refresh=Refresh.REFUSED)
+
+    def refresh(self, verdict: Verdict, settings: Settings, *, passed: bool) -> Verdict:
+        """Write the baseline a verdict is due for, or refuse it where its test failed."""
+        if verdict.refresh is not Refresh.DUE:
+            return verdict
+        if not passed:
+            verdict = replace(verdict, refresh=Refresh.REFUSED)
+        else:
+            verdict = refresh(
+                verdict,
+                self.store,
+                policy=settings.policy,
+                update=self.update,
+                commit=self.commit,
+                reason=self.config.option.perfguard_reason,
+            )
+        self.verdicts[verdict.workload] = verdict
+        return verdict
 
     def refresh_command(self, nodeid: str | None = None) -> str:
         """Return the command that writes the baseline of a test."""
-        target = f" '{nodeid}'" if nodeid else ""
+        target = f" {shlex.quote(nodeid)}" if nodeid else ""
         return f"pytest --perfguard --perfguard-update{target}"
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def pytest_report_header(self) -> str:
         """Say version, mode, baselines and machine."""
-        import os
-
         from perfguard.capture.environment import cpu_model
 
         mode = {
@@ -179,28 +196,33 @@ class GateSession:
         except BaseException as error:
             if (guard := item.stash.get(GUARD, None)) is not None:
                 guard.abandon(error)
+                guard.settle_baselines(passed=False)
             raise
         guard = item.stash.get(GUARD, None)
-        if guard is not None:
-            if not guard.asked:
-                pytest.fail(
-                    "perfguard: B105 a test asked for perfguard and measured nothing; "
-                    "call perfguard(step), or loop over perfguard.steps(loader) to its end.",
-                    pytrace=False,
-                )
-            if guard.left_open:
-                from perfguard.reports.terminal import failure_message
+        if guard is None:
+            if any(marker.name == "perfguard" for marker in item.own_markers):
+                self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
+            return result
+        if guard.left_open:
+            guard.abandon(GeneratorExit(LOOP_LEFT))
+        red = [verdict for verdict in guard.verdicts if not verdict.passed]
+        guard.settle_baselines(passed=not red)
+        if red:
+            # Raised already where the test called perfguard; a test that caught it is not green for that.
+            from perfguard.reports.terminal import failure_message
 
-                guard.abandon(GeneratorExit(LOOP_LEFT))
-                message = failure_message(guard.verdicts[-1], refresh_command=self.refresh_command(item.nodeid))
-                pytest.fail(message, pytrace=False)
-            if not guard.verdicts:
-                pytest.fail(
-                    "perfguard: B105 a test asked for perfguard and measured nothing; "
-                    "perfguard.steps(loader) was never looped over.",
-                    pytrace=False,
-                )
+            pytest.fail(failure_message(red[0], refresh_command=self.refresh_command(item.nodeid)), pytrace=False)
+        if not guard.verdicts:
+            self._fail(
+                item,
+                "perfguard.steps(loader) was never looped over"
+                if guard.asked
+                else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
+            )
         return result
+
+    def _fail(self, item: pytest.Item, what: str) -> None:
+        pytest.fail(f"perfguard: B105 {Code.B105.value}: {item.nodeid}; {what}.", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
@@ -228,6 +250,14 @@ class GateSession:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Look for baselines without a test, write the report file, and let neither be overlooked."""
         if hasattr(self.config, "workerinput"):
+            output: dict[str, Any] = getattr(self.config, "workeroutput")  # noqa: B009 - xdist sets it
+            output[_WORKER_KEY] = {
+                "collected": self._collected,
+                "files": sorted(self._collected_files),
+                "measuring": sorted(self._measuring),
+            }
+            return
+        if self.config.option.collectonly:
             return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
@@ -240,16 +270,26 @@ class GateSession:
         except StoreError as error:
             self.problems.append(str(error))
         red = self.unused and self.settings.unused == "fail" and self.update is not Update.ALL
-        if (red or self.problems) and session.exitstatus == pytest.ExitCode.OK:
+        if (red or self.problems or not self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take over what a worker of pytest-xdist collected: the controller collects nothing itself."""
+        found = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
+        if found is not None:
+            self._collected |= found["collected"]
+            self._collected_files |= set(found["files"])
+            self._measuring |= set(found["measuring"])
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the summary."""
-        report = self._report()
-        if not (report.verdicts or report.unused or report.not_run or self.problems):
+        if self.config.option.collectonly:
             return
-        green = all(verdict.outcome is Outcome.PASSED for verdict in report.verdicts) and not self.problems
+        report = self._report()
+        green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
+        green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
         terminalreporter.section("perfguard", green=green, red=not green)
         terminalreporter.write_line(REPORTERS["terminal"](report))
         for problem in self.problems:
@@ -265,7 +305,6 @@ class GateSession:
             verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
             unused=self.unused,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
-            refresh_command=self.refresh_command(),
         )
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
@@ -280,7 +319,7 @@ class GateSession:
         skipped or deselected exist. A run of single tests (`::`), of last failures or under xdist collects too little.
         """
         partial = any("::" in argument for argument in self.config.args)
-        partial = partial or bool(getattr(self.config.option, "lf", False)) or _is_parallel(self.config)
+        partial = partial or bool(getattr(self.config.option, "lf", False))
         unused = []
         for workload in self.store.workloads():
             path = workload.partition("::")[0]
@@ -297,7 +336,7 @@ class GateSession:
 
 def _settings(config: pytest.Config) -> Settings:
     option = config.option
-    settings = read_settings(config.rootpath)
+    settings = read_settings(find_root(config.rootpath))
     if option.perfguard_time is not None:
         settings = replace(settings, time=option.perfguard_time == "on")
     if option.perfguard_baselines is not None:
@@ -308,7 +347,10 @@ def _settings(config: pytest.Config) -> Settings:
 def _is_parallel(config: pytest.Config) -> bool:
     if hasattr(config, "workerinput"):
         return True
-    return getattr(config.option, "dist", "no") != "no" or bool(getattr(config.option, "numprocesses", None))
+    # As xdist itself decides: --dist without -n or --tx distributes nothing.
+    option = config.option
+    many = bool(getattr(option, "numprocesses", None)) or bool(getattr(option, "tx", None))
+    return many and getattr(option, "dist", "no") != "no"
 
 
 def _refuse_parallel_timing(config: pytest.Config, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Reports: a verdict made visible. The only place that phrases.
+"""Reports: a verdict made visible. The only place that lays out what people and CI see; findings bring their sentence.
 
 What goes in: verdicts. What comes out: text or a document. To add one: a function from a `RunReport` to text, and a line in
 `REPORTERS`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 
 from perfguard.judge import Coverage, Verdict
@@ -21,8 +21,6 @@ class RunReport:
     verdicts: tuple[Verdict, ...]
     unused: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
-    #: How a user would refresh: the command that messages name.
-    refresh_command: str = field(default="pytest --perfguard --perfguard-update")
 
     @property
     def coverage(self) -> Coverage:

@@ -10,10 +10,11 @@ import perfguard
 from perfguard.documents import FORMAT, dumps, read_document
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Tolerance, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Environment, Fingerprint
 from perfguard.reports import RunReport
+from perfguard.settings import rules
 
 
 def report_json(report: RunReport) -> str:
@@ -80,6 +81,10 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "environment": verdict.environment.as_dict() if verdict.environment else None,
         "recording": str(verdict.recording) if verdict.recording else None,
         "layouts": list(verdict.layouts),
+        "notes": list(verdict.notes),
+        "environment_changes": list(verdict.environment_changes),
+        "tolerance": {rule.pattern: _tolerance_document(rule.tolerance) for rule in verdict.rules},
+        "ignore": list(verdict.ignore),
         "baseline": verdict.refresh.value if verdict.refresh else None,
         "changes": list(verdict.changes),
     }
@@ -112,7 +117,18 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         layouts=tuple(plain["layouts"]),
         refresh=Refresh(plain["baseline"]) if plain["baseline"] else None,
         changes=tuple(plain["changes"]),
+        notes=tuple(plain["notes"]),
+        environment_changes=tuple(plain["environment_changes"]),
+        rules=rules(plain["tolerance"], where="tolerance"),
+        ignore=tuple(plain["ignore"]),
     )
+
+
+def _tolerance_document(tolerance: Tolerance | None) -> Any:
+    if tolerance is None:
+        return "off"
+    warn = {} if tolerance.warn_relative is None else {"warn": tolerance.warn_relative}
+    return {"relative": tolerance.relative, "absolute": tolerance.absolute, **warn}
 
 
 def coverage_document(coverage: Coverage) -> dict[str, int]:

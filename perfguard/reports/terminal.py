@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from perfguard.findings import Finding, Severity
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Coverage, Outcome, Refresh, State, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.measure.measurement import Kind
@@ -143,17 +143,21 @@ def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
     if refreshed:
         counts = {state: sum(v.refresh is state for v in report.verdicts) for state in Refresh}
         named = ", ".join(
-            f"{count} {state.value}" for state, count in counts.items() if count or state is not Refresh.REFUSED
+            f"{count} {state.value}"
+            for state, count in counts.items()
+            if count or state not in (Refresh.REFUSED, Refresh.DUE)
         )
         yield f"baselines: {named}, {len(report.unused)} unused"
     elif report.unused:
         for workload in report.unused:
-            yield f"B104 a baseline whose test no longer exists: {printable(workload)}"
-        yield "remove them with: perfguard baseline prune"
+            yield f"B104 {Code.B104.value}: {printable(workload)}"
+        yield f"remove with: perfguard baseline prune {' '.join(shlex.quote(printable(w)) for w in report.unused)}"
     if any(verdict.refresh is None for verdict in report.verdicts):
         if any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage)
+    if not report.verdicts:
+        yield "nothing was measured, so nothing was gated: no test that ran uses perfguard"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +70,7 @@ class BaselineDirectory:
         """Hold the directory while an entry is read and written, against every process on this file system."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.directory / ".perfguard.lock", timeout=_LOCK_SECONDS)
+            lock = FileLock(self._lock_path(), timeout=_LOCK_SECONDS)
             lock.acquire()
         except Timeout as error:
             raise StoreError(
@@ -85,6 +86,12 @@ class BaselineDirectory:
             yield
         finally:
             lock.release()
+
+    def _lock_path(self) -> Path:
+        # Beside other temporary files, so that no lock is left in anybody's repository.
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        name = hashlib.sha256(os.fsencode(self.directory.resolve())).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"perfguard-{user}-{name}.lock"
 
     def path(self, workload: str) -> Path:
         """Return the file of a workload."""

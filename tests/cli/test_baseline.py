@@ -140,7 +140,12 @@ def test_everything_else_is_handed_to_pytest_as_it_is(monkeypatch, arguments, ha
 
     monkeypatch.setattr(subprocess, "run", instead)
     assert run("baseline", "refresh", *arguments).exit_code == 0
-    assert called == [[sys.executable, "-m", "pytest", *handed_on]]
+    # A report of its own tells the command an INVALID capture from a regression.
+    (command,) = called
+    assert [one for one in command if not one.startswith("--perfguard-report=/")] == [
+        *(sys.executable, "-m", "pytest"),
+        *handed_on,
+    ]
 
 
 # -- show ----------------------------------------------------------------------------------------------------------------
@@ -357,10 +362,20 @@ def test_prune_deletes_nothing_without_a_yes(two, project, answer):
 
 
 def test_prune_yes_does_not_ask(two, project):
+    stored(project / "baselines", "tests/test_gone.py::test_gone", "tests/test_gone.py::test_too")
+    found = run("baseline", "prune", "--yes")
+    names = "unused: tests/test_gone.py::test_gone\nunused: tests/test_gone.py::test_too\n"
+    assert (found.exit_code, found.stdout) == (0, f"{names}2 deleted\n")
+    assert sorted(two.workloads()) == sorted([CNN, MLP])
+
+
+def test_prune_refuses_where_no_test_of_any_baseline_is(two, project):
+    """It would delete every baseline of a project whose root is elsewhere."""
     (project / "tests" / "test_nets.py").unlink()
     found = run("baseline", "prune", "--yes")
-    assert (found.exit_code, found.stdout) == (0, f"unused: {CNN}\nunused: {MLP}\n2 deleted\n")
-    assert baseline_files(project) == {}
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "run this where pytest runs, or name the workloads to delete" in found.stderr
+    assert sorted(two.workloads()) == sorted([CNN, MLP])
 
 
 def test_prune_deletes_the_named_ones_only(two, project):

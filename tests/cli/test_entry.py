@@ -44,7 +44,7 @@ def call(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comple
         (("compare", TORCH, "."), 3, "A101"),
         (("baseline", "show"), 0, "a.py::test_a"),
         (("baseline", "diff", "report.json"), 0, "PASSED a.py::test_a"),
-        (("baseline", "prune"), 2, "unused: a.py::test_a"),
+        (("baseline", "prune"), 2, "run this where pytest runs"),
         (("baseline", "refresh", "--co", "-q"), 4, "no tests"),
         (("schema", "list"), 0, "torch_trace"),
         (("schema", "show", "nothing"), 2, "list them with: perfguard schema list"),

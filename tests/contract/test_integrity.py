@@ -495,6 +495,9 @@ CASES = [
     case(
         "the loader ended", TORCH, in_json(FACTS, lambda facts: facts.update(ending="loader-ended", reason="x")), "C106"
     ),
+    case(
+        "the profiler failed", GRAPH, in_json(FACTS, lambda f: f.update(ending="profiler-failed", reason="x")), "C109"
+    ),
     case("interrupted", GRAPH, in_json(FACTS, lambda facts: facts.update(ending="interrupted", reason="x")), "C108"),
     case("a timed step of 0 ns", GRAPH, in_json(STEPS, lambda plain: plain["steps"][3].update(wall_ns=0)), "C107"),
     case("a timed step missing", TORCH, in_json(STEPS, lambda plain: plain["steps"].pop(3) and None), "C107"),

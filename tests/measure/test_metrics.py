@@ -306,6 +306,7 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("peak_memory_bytes", "bytes", "exact", "lower", True),
         ("memory_allocations", "allocations/step", "exact", "lower", True),
         ("memory_allocated_bytes", "bytes/step", "exact", "lower", True),
+        ("memory_growth_bytes", "bytes/step", "exact", "lower", True),
         ("operator_time", "us/step", "timed", "lower", False),
         ("operator_share", "fraction", "timed", "equal", False),
         ("step_time", "us", "timed", "lower", True),
@@ -323,4 +324,24 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 12
+    assert len(METRICS) == 13
+
+
+@pytest.mark.parametrize("allocated", [1024, 2**30])
+def test_an_allocation_that_opens_a_step_counts(tmp_path, allocated):
+    """The pool's record goes on from step to step: the level before a step's first event is known but for the first step."""
+    place = tmp_path / "recording"
+    shutil.copytree(RECORDINGS / "mindspore-graph", place)
+    (record,) = place.glob("profiler/*/FRAMEWORK/cpu_ms_memory_record_0.txt")
+    steps = [s for s in json.loads((place / "steps.json").read_text())["steps"] if s["phase"] == "active"]
+    rows = ["Timestamp(ns),Total Allocated(Byte),Total Reserved(Byte),Total Active(Byte)"]
+    for step in steps:
+        for after, level in ((1000, 512 + allocated), (2000, 1024 + allocated)):
+            rows.append(f"{step['start_ns'] + after},{level},1073741824,{level}")
+        rows.append(f"{step['start_ns'] + step['wall_ns'] + 1},512,1073741824,512")
+    record.write_text("\n".join(rows) + "\n")
+    table = found(place)
+    assert values(table["memory_allocations"]) == {"cpu": 2}
+    assert values(table["memory_allocated_bytes"]) == {"cpu": 512 + allocated}
+    assert values(table["peak_memory_bytes"]) == {"cpu": 512 + allocated}
+    assert values(table["memory_growth_bytes"]) == {"cpu": 512 + allocated}

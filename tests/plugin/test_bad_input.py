@@ -206,7 +206,7 @@ def test_a_directory_without_a_recording_is_invalid(wrong):
 def test_the_neighbour_of_wrong_calls_is_unharmed(wrong):
     run, project = wrong
     assert "PASSED test_w.py::test_neighbour" in run.out
-    assert project.workloads == ["test_w.py::test_neighbour", "test_w.py::test_same_name_twice#one"]
+    assert project.workloads == ["test_w.py::test_neighbour"]
 
 
 BLOCKED = """

@@ -126,7 +126,7 @@ def test_no_baseline_fails_the_test_and_names_the_refresh_command(story):
     assert (story.missing.status, story.missing.counts["failed"]) == (1, 3)
     assert "error" not in story.missing.counts
     assert "B101 no baseline to compare with" in story.missing.out
-    assert "pytest --perfguard --perfguard-update 'test_forms.py::test_loop'" in story.missing.out
+    assert "pytest --perfguard --perfguard-update test_forms.py::test_loop" in story.missing.out
     outcomes = story.project.findings("missing.json")
     assert list(outcomes.values()) == [("INCONCLUSIVE", ["B101"])] * 3
 
@@ -181,7 +181,7 @@ def test_an_extra_operator_is_named_with_its_count(story):
     outcome, codes = story.project.findings("worse.json")["test_forms.py::test_callable"]
     assert outcome == "FAILED"
     assert {"R102", "R104"} <= set(codes)
-    assert "--perfguard-update 'test_forms.py::test_callable' --perfguard-reason 'why'" in story.worse.out
+    assert "--perfguard-update test_forms.py::test_callable --perfguard-reason 'why'" in story.worse.out
 
 
 def test_an_unchanged_step_passes_beside_a_changed_one(story):
@@ -350,8 +350,8 @@ def test_the_recording_of_a_step_that_raised_is_kept_and_marked(broken):
 
 
 def test_a_second_window_that_was_left_is_not_forgotten(broken):
-    assert "FAILED test_b.py::test_second_of_two_is_left" in broken.gate.out
-    outcome, codes = broken.project.findings("gate.json")["test_b.py::test_second_of_two_is_left#left"]
+    assert "FAILED test_b.py::test_second_of_two_is_left" in broken.update.out
+    outcome, codes = broken.project.findings("update.json")["test_b.py::test_second_of_two_is_left#left"]
     assert (outcome, "C108" in codes) == ("INVALID", True)
 
 
@@ -366,7 +366,7 @@ def test_a_window_that_was_left_before_another_is_not_forgotten(broken):
     [
         (
             "test_asks_and_measures_nothing",
-            "B105 a test asked for perfguard and measured nothing; call perfguard(step)",
+            "B105 a test asked for perfguard and measured nothing: test_b.py::test_asks_and_measures_nothing; call",
         ),
         ("test_steps_are_never_looped_over", "B105 a test asked for perfguard and measured nothing"),
         (
@@ -378,7 +378,7 @@ def test_a_window_that_was_left_before_another_is_not_forgotten(broken):
     ],
 )
 def test_a_wrong_use_is_one_sentence_without_a_traceback(broken, test, sentence):
-    assert f"FAILED test_b.py::{test} - Failed: perfguard: {sentence}" in broken.gate.out
+    assert f"FAILED test_b.py::{test} - Failed: perfguard: {sentence}" in broken.update.out
     (case,) = [c for c in broken.project.junit("gate.xml").iter("testcase") if c.get("name") == test]
     assert "perfguard/plugin" not in (case.find("failure").text or "")
 

@@ -129,7 +129,7 @@ def test_the_message_of_a_failure_begins_with_the_worst_finding(told, test, firs
     assert message.removeprefix("Failed: ").startswith(first_line)
     assert f"workload: test_a.py::{test}" in message
     assert (
-        "perfguard check " if test == "test_invalid" else "pytest --perfguard --perfguard-update 'test_a.py::"
+        "perfguard check " if test == "test_invalid" else "pytest --perfguard --perfguard-update test_a.py::"
     ) in message
 
 

@@ -154,6 +154,10 @@ def test_a_verdict_as_a_document():
         "environment": None,
         "recording": "/data/recording",
         "layouts": ["pt-torch"],
+        "notes": [],
+        "environment_changes": [],
+        "tolerance": {},
+        "ignore": [],
         "baseline": None,
         "changes": [],
     }

@@ -375,7 +375,7 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
         "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
         "",
         "B104 a baseline whose test no longer exists: test_old.py::test_old",
-        "remove them with: perfguard baseline prune",
+        "remove with: perfguard baseline prune test_old.py::test_old",
         "times are of another machine than the baselines': shown, not judged",
         "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 1 better",
     ]
@@ -443,7 +443,8 @@ def test_a_run_that_refreshed_some_and_judged_others_says_both():
 def test_a_run_without_verdicts_still_names_unused_baselines():
     assert summary(RunReport(verdicts=(), unused=("a",))).splitlines() == [
         "B104 a baseline whose test no longer exists: a",
-        "remove them with: perfguard baseline prune",
+        "remove with: perfguard baseline prune a",
+        "nothing was measured, so nothing was gated: no test that ran uses perfguard",
     ]
 
 

@@ -168,7 +168,8 @@ def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int)
         return max(first[n] for n in odd) < min(first[n] for n in others) or min(last[n] for n in odd) > max(
             last[n] for n in others
         )
-    if all(count % steps == steps - 1 for count in odd.values()):
+    # With two steps a lack of one is also a surplus of one, such as an operator that runs once at the start.
+    if steps > 2 and all(count % steps == steps - 1 for count in odd.values()):
         return max(last[n] for n in odd) < min(last[n] for n in others) or min(first[n] for n in odd) > max(
             first[n] for n in others
         )

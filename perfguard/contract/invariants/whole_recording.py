@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Cycle
     from perfguard.recording import Recording
 
-_ENDINGS = {Ending.STEP_RAISED: Code.C105, Ending.LOADER_ENDED: Code.C106, Ending.INTERRUPTED: Code.C108}
+_ENDINGS = {
+    Ending.STEP_RAISED: Code.C105,
+    Ending.LOADER_ENDED: Code.C106,
+    Ending.INTERRUPTED: Code.C108,
+    Ending.PROFILER_FAILED: Code.C109,
+}
 
 
 @recording_invariant
