@@ -200,11 +200,11 @@ class Driver:
         gc.collect()
         self._collect_garbage_after = gc.isenabled()
         gc.disable()
-        with self._of_the_profiler("start"):
+        with self._of_the_profiler("it was started"):
             self.backend.start(self.directory / PROFILER_DIRECTORY, self.window)
 
     def _advance(self) -> None:
-        with self._of_the_profiler("go on"):
+        with self._of_the_profiler("it was told of a step"):
             self.backend.advance()
 
     @contextmanager
@@ -215,7 +215,7 @@ class Driver:
         except Exception as error:
             self._profiler_failed = True
             raise CaptureError(
-                f"the profiler failed to {doing} ({type(error).__name__}: {error}); look at what it left in {self.directory}, "
+                f"the profiler failed while {doing} ({type(error).__name__}: {error}); look at what it left in {self.directory}, "
                 "free the disk or mend the profiler, then run the same command again."
             ) from error
 
@@ -224,7 +224,7 @@ class Driver:
             return
         self._profiling = False
         try:
-            with self._of_the_profiler("stop and write"):
+            with self._of_the_profiler("it was stopped"):
                 self.backend.stop()
         finally:
             if self._collect_garbage_after:

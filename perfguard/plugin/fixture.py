@@ -155,7 +155,6 @@ class GateGuard:
         if self.left_open:
             # Left outside the call phase, in another fixture; the next test must not run under this one's profiler.
             self.abandon(GeneratorExit(LOOP_LEFT))
-        self.session.progress.clear()
         if self._backend is not None:
             self._backend.restore()
 
@@ -257,8 +256,11 @@ def _told() -> Iterator[None]:
     __tracebackhide__ = True
     try:
         yield
+        return
     except PerfguardError as error:
-        pytest.fail(f"perfguard: {error}", pytrace=False)
+        sentence = str(error)
+    # Outside the except, so that pytest does not print the error a second time as the cause of the failure.
+    pytest.fail(f"perfguard: {sentence}", pytrace=False)
 
 
 def guard_for(request: pytest.FixtureRequest) -> Guard:
@@ -308,11 +310,15 @@ class ProgressLine:
         left = (now - self._began) / done * (total - done)
         self._write(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
 
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            self._write("")
-            self._shown = False
+    def clear(self, nodeid: str) -> None:
+        """Take the line away, and begin the line of results anew, as pytest does when it comes to a file."""
+        if not self._shown:
+            return
+        self._write("")
+        self._shown = False
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and reporter.showfspath:
+            reporter.write_fspath_result(nodeid, "")
 
     def _write(self, line: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

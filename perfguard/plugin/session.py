@@ -198,6 +198,8 @@ class GateSession:
                 guard.abandon(error)
                 guard.settle_baselines(passed=False)
             raise
+        finally:
+            self.progress.clear(item.nodeid)
         guard = item.stash.get(GUARD, None)
         if guard is None:
             if any(marker.name == "perfguard" for marker in item.own_markers):

@@ -286,7 +286,6 @@ def test_a_test_that_passed_and_no_longer_measures_a_baseline_leaves_it_unused(f
         ("--deselect", "test_b.py"),
         ("--ignore", "test_b.py"),
         ("-o", "addopts=-p no:randomly", "--lf"),
-        ("--collect-only",),
     ],
     ids=" ".join,
 )
