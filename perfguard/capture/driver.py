@@ -215,8 +215,8 @@ class Driver:
         except Exception as error:
             self._profiler_failed = True
             raise CaptureError(
-                f"the profiler failed while {doing} ({type(error).__name__}: {error}); look at what it left in {self.directory}, "
-                "free the disk or mend the profiler, then run the same command again."
+                f"the profiler failed while {doing} ({type(error).__name__}: {error}); look at what it left in "
+                f"{self.directory}, free the disk or mend the profiler, then run the same command again."
             ) from error
 
     def _stop_profiler(self) -> None:
