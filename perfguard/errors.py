@@ -1,7 +1,12 @@
-"""What stops a run: each error is one sentence that names the next command.
+"""What stops a run: each error is one sentence that names the next command, or the word that was probably meant.
 
 What is wrong with the thing judged is a `perfguard.findings.Finding`, never an exception.
 """
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class PerfguardError(Exception):
@@ -22,3 +27,11 @@ class StoreError(PerfguardError):
 
 class DamagedError(StoreError):
     """The file was read, and is not what it should be."""
+
+
+def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
+    """Return `did you mean 'x'?`, or where nothing is near `otherwise`, or the list of what is known."""
+    names = list(known)
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {near[0]!r}?"
+    return otherwise if otherwise is not None else f"known are {', '.join(names)}."

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, nearest
 from perfguard.findings import Code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
@@ -153,8 +152,7 @@ def codes(names: Iterable[Any]) -> tuple[str, ...]:
         if isinstance(name, str) and name.startswith("B"):
             raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
         if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
-            near = difflib.get_close_matches(str(name), [code.name for code in Code], n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(code.name for code in Code)}."
+            hint = nearest(str(name), [code.name for code in Code])
             raise UsageError(f"There is no finding code {name!r} to ignore; {hint}")
     return found
 
@@ -178,9 +176,7 @@ def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], *, where: str
     names = list(known)
     for key in table:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}."
-            raise UsageError(f"{where} has no key {key!r}; {hint}")
+            raise UsageError(f"{where} has no key {key!r}; {nearest(str(key), names)}")
 
 
 def _window(value: Any) -> StepWindow:

@@ -13,7 +13,7 @@ import click
 
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from perfguard.settings import Settings
@@ -155,8 +155,6 @@ def _open(baselines: Path | None) -> tuple[Store, Settings]:
 
 def _named(store: Store, workload: str) -> str:
     """Return the one workload a name means: exactly, or as the last parts of its id (`test_mlp`, `test_torch.py::test_mlp`)."""
-    import difflib
-
     names = store.workloads()
     if workload in names:
         return workload
@@ -166,6 +164,5 @@ def _named(store: Store, workload: str) -> str:
         return ending[0]
     if ending:
         raise UsageError(f"{workload!r} names {len(ending)} baselines: {', '.join(ending)}; give one of these.")
-    near = difflib.get_close_matches(workload, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "list them with: perfguard baseline show"
+    hint = nearest(workload, names, otherwise="list them with: perfguard baseline show")
     raise UsageError(f"There is no baseline of {workload!r}; {hint}")

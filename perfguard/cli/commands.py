@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import click
+
+from perfguard.errors import nearest
 
 
 class CommandGroup(click.Group):
@@ -15,7 +16,5 @@ class CommandGroup(click.Group):
         """Return the command `args` begin with; raises `click.UsageError` for an unknown one."""
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
-            near = difflib.get_close_matches(args[0], known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-            raise click.UsageError(f"There is no command {args[0]!r}; {hint}", ctx)
+            raise click.UsageError(f"There is no command {args[0]!r}; {nearest(args[0], known)}", ctx)
         return super().resolve_command(ctx, args)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Any
 
 import click
 
 from perfguard.cli.commands import CommandGroup
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, nearest
 
 
 @click.group(name="schema", cls=CommandGroup)
@@ -44,8 +43,7 @@ def show(name: str, as_json: bool) -> None:
     from perfguard.documents import schema, schema_names
 
     if name not in schema_names():
-        near = difflib.get_close_matches(name, schema_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "list them with: perfguard schema list"
+        hint = nearest(name, schema_names(), otherwise="list them with: perfguard schema list")
         raise UsageError(f"There is no schema named {name!r}; {hint}")
     found = schema(name)
     if as_json:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import METRICS
@@ -70,8 +69,7 @@ class Rule:
                 f"{self.pattern!r} is no metric: write a name, or a name and an operator such as operator_time[MatMul*]."
             )
         if found["metric"] not in METRICS:
-            near = difflib.get_close_matches(found["metric"], METRICS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(METRICS))}."
+            hint = nearest(found["metric"], sorted(METRICS))
             raise UsageError(f"There is no metric {found['metric']!r} to set a tolerance for; {hint}")
         if self.tolerance is not None and METRICS[found["metric"]].name in ("operator_set", "operator_shapes"):
             raise UsageError(

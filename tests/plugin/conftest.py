@@ -81,6 +81,8 @@ class Project:
         self.write("pyproject.toml", SETTINGS)
 
     def write(self, name: str, source: str) -> Path:
+        if "import torch" in source:
+            pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")

@@ -193,6 +193,8 @@ def wrong(module_project):
     ],
 )
 def test_a_wrong_call_fails_its_own_test_with_one_sentence(wrong, test, sentence):
+    if test == "test_no_backend_named":
+        pytest.importorskip("mindspore", reason="it takes both frameworks not to know which one is meant")
     run, _ = wrong
     assert f"FAILED test_w.py::{test} - Failed: perfguard: {sentence}" in run.out
 
