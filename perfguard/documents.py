@@ -68,6 +68,8 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
         raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    except FileNotFoundError as error:
+        raise DamagedError(f"{path} is missing. {remedy}") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ from perfguard.measure.metrics import METRICS
 from perfguard.window import StepWindow
 
 _TABLE = "[tool.perfguard]"
+_ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _TOLERANCE_KEYS = ("relative", "absolute", "warn")
 _MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore")
 
@@ -79,12 +80,17 @@ def read_settings(root: Path) -> Settings:
 
 
 def find_root(start: Path) -> Path:
-    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`, else `start`."""
-    for directory in (start, *start.parents):
+    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`.
+
+    Without one, the nearest that has a file pytest takes its root from, else `start`.
+    """
+    places = (start, *start.parents)
+    for directory in places:
         path = directory / "pyproject.toml"
         if path.is_file() and _own_table(path) is not None:
             return directory
-    return start
+    roots = (d for d in places if any((d / name).is_file() for name in _ROOT_FILES))
+    return next(roots, start)
 
 
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
@@ -147,7 +153,7 @@ def _fraction(value: Any, where: str) -> float:
 
 def codes(names: Iterable[Any]) -> tuple[str, ...]:
     """Check codes, or beginnings of codes; a typing error must not ignore nothing in silence."""
-    found = tuple(names)
+    found = tuple(name.upper() if isinstance(name, str) else name for name in names)
     for name in found:
         if isinstance(name, str) and name.startswith("B"):
             raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")

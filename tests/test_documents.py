@@ -127,7 +127,7 @@ def test_a_newer_format_says_to_upgrade(tmp_path, number):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(StoreError, match=r"cannot be read: No such file or directory\. Restore it"):
+    with pytest.raises(StoreError, match=r"is missing\. Restore it"):
         read_document(tmp_path / "steps.json", "steps", remedy=REMEDY)
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from perfguard.errors import UsageError
-from perfguard.recording import Recording, read_recording
+from perfguard.recording import RECORDING_FILE, Recording, read_recording
 
 
 def replay(directory: Path) -> Recording:
@@ -14,6 +14,24 @@ def replay(directory: Path) -> Recording:
 
     Raises `UsageError` when it is no directory, `StoreError` when its facts are damaged.
     """
+    recordings = recordings_in(directory)
+    if len(recordings) != 1:
+        named = ", ".join(str(one) for one in recordings[:5])
+        raise UsageError(f"{directory} holds {len(recordings)} perfguard recordings; name one of them: {named}")
+    return read_recording(recordings[0].resolve())
+
+
+def recordings_in(directory: Path) -> list[Path]:
+    """Return the recordings in a directory: itself, or where it is none, those directly below it; else itself again.
+
+    `--perfguard-recordings DIR` fills DIR with one recording a measurement; judged as one they would be averaged. Raises
+    `UsageError` when it is no directory.
+    """
     if not os.path.isdir(directory):  # unlike Path.is_dir, False for a name no file system takes
         raise UsageError(f"{directory} is not a directory; name one that a profiler wrote, or a perfguard recording.")
-    return read_recording(directory.resolve())
+    if os.path.lexists(directory / RECORDING_FILE):
+        return [directory]
+    try:
+        return sorted(one for one in directory.iterdir() if os.path.lexists(one / RECORDING_FILE)) or [directory]
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be read: {error.strerror}. Mend its permissions.") from error

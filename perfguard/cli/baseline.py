@@ -127,11 +127,15 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
                 "run this where pytest runs, or name the workloads to delete."
             )
     for name in doomed:
-        click.echo(f"unused: {printable(name)}")
+        click.echo(f"{'delete' if workloads else 'unused'}: {printable(name)}")
     if not doomed:
         click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
-    if not yes and not click.confirm(f"Delete {len(doomed)} baseline(s)?"):
+    try:
+        agreed = yes or click.confirm(f"Delete {len(doomed)} baseline(s)?")
+    except click.Abort as error:
+        raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
+    if not agreed:
         click.echo("nothing was deleted")
         sys.exit(EXIT_USAGE)
     with store.locked():

@@ -218,9 +218,10 @@ class GateGuard:
             # Disabled it runs one round, and with cProfile one more than asked; and a fixture that is asked for and not
             # used is a warning. perfguard measures all the same.
             return plain_pace
-        benchmark = self._request.getfixturevalue("benchmark")
 
         def pedantic(function: Callable[[], None], rounds: int) -> None:
+            # Asked for when it is used: a step that raises before would leave it unused, which is a warning.
+            benchmark = self._request.getfixturevalue("benchmark")
             benchmark.pedantic(function, rounds=rounds, iterations=1, warmup_rounds=0)
 
         return pedantic
@@ -256,11 +257,9 @@ def _told() -> Iterator[None]:
     __tracebackhide__ = True
     try:
         yield
-        return
     except PerfguardError as error:
-        sentence = str(error)
-    # Outside the except, so that pytest does not print the error a second time as the cause of the failure.
-    pytest.fail(f"perfguard: {sentence}", pytrace=False)
+        # From None: pytest would print the error a second time, as the cause of the failure.
+        raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
 
 
 def guard_for(request: pytest.FixtureRequest) -> Guard:

@@ -126,7 +126,7 @@ class GateSession:
         if verdict.refresh is not Refresh.DUE:
             return verdict
         if not passed:
-            verdict = replace(verdict, refresh=Refresh.REFUSED)
+            verdict = replace(verdict, refresh=Refresh.REFUSED, changes=("the test failed after it had measured",))
         else:
             verdict = refresh(
                 verdict,
@@ -204,6 +204,8 @@ class GateSession:
         if guard is None:
             if any(marker.name == "perfguard" for marker in item.own_markers):
                 self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
+            if hasattr(getattr(item, "cls", None), "assertEqual") and item.get_closest_marker("perfguard"):
+                self._fail(item, "a unittest.TestCase takes no fixture as argument: write the test as a function")
             return result
         if guard.left_open:
             guard.abandon(GeneratorExit(LOOP_LEFT))

@@ -40,12 +40,23 @@ def report_document(report: RunReport) -> dict[str, Any]:
 def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file. Raises `StoreError`."""
     remedy = "Write it again with: pytest --perfguard --perfguard-report FILE"
+    if is_baseline(path):
+        raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
     document = read_document(path, "report", remedy=remedy)
     try:
         return tuple(verdict_from_document(one) for one in document["workloads"])
     except (KeyError, PerfguardError) as error:
         # A code or a window that this version does not know: the schema cannot list what a later one may add.
         raise StoreError(f"{path} holds what this perfguard does not know: {error}. {remedy}") from error
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a file that was named as a report is a baseline."""
+    try:
+        read_document(path, "baseline", remedy="")
+    except StoreError:
+        return False
+    return True
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
         return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
+    if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
+        return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"nothing was compared; record a baseline with: {refresh_command}"
     return f"if this change is meant, accept it with: {refresh_command} --perfguard-reason 'why'"
@@ -157,7 +159,8 @@ def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage)
     if not report.verdicts:
-        yield "nothing was measured, so nothing was gated: no test that ran uses perfguard"
+        why = "the tests that use perfguard got not so far" if report.not_run else "no test of this run uses perfguard"
+        yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
 

@@ -444,7 +444,7 @@ def test_a_run_without_verdicts_still_names_unused_baselines():
     assert summary(RunReport(verdicts=(), unused=("a",))).splitlines() == [
         "B104 a baseline whose test no longer exists: a",
         "remove with: perfguard baseline prune a",
-        "nothing was measured, so nothing was gated: no test that ran uses perfguard",
+        "nothing was measured, so nothing was gated: no test of this run uses perfguard",
     ]
 
 

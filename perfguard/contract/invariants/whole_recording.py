@@ -27,9 +27,9 @@ _ENDINGS = {
 def the_capture_ended_well(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
     """A capture that was cut short holds less than was asked for, whatever the profiler managed to write."""
     if recording.ending in _ENDINGS:
-        yield Finding(
-            code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=recording.reason or "nobody wrote down why"
-        )
+        # The cause goes before what follows from it: lost steps, missing files.
+        message = recording.reason or "nobody wrote down why"
+        yield Finding(code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=message, weight=1.0)
 
 
 @recording_invariant
