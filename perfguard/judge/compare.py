@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard.findings import Code, Finding, Severity
@@ -74,7 +74,19 @@ def compare(
             found.append(_numbers(metric, key, before, now, tolerance))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
-    return tuple(_without_repetition(found))
+    return tuple(_weighed(one, current, reference) for one in _without_repetition(found))
+
+
+def _weighed(
+    one: Comparison, current: Mapping[tuple[str, str], Measurement], reference: Mapping[tuple[str, str], Measurement]
+) -> Comparison:
+    """Put operators that take much of the time before those that take little: aten::addmm before its autograd wrapper."""
+    if one.finding is None or not one.metric.startswith("operator_"):
+        return one
+    key = ("operator_share", one.subject)
+    shares = [found.value for found in (current.get(key), reference.get(key)) if found is not None]
+    share = max((value for value in shares if isinstance(value, (int, float))), default=0.0)
+    return replace(one, finding=replace(one.finding, weight=one.finding.weight + _WEIGHT_EXACT * share))
 
 
 def _comparison(
@@ -228,14 +240,7 @@ def _without_repetition(comparisons: list[Comparison]) -> list[Comparison]:
 
 
 def _silenced(one: Comparison) -> Comparison:
-    return Comparison(
-        metric=one.metric,
-        subject=one.subject,
-        state=one.state,
-        judged=one.judged,
-        reference=one.reference,
-        current=one.current,
-    )
+    return replace(one, finding=None)
 
 
 def show(value: Value) -> str:
