@@ -16,6 +16,7 @@ from perfguard.findings import Code, Finding
 from perfguard.gate import Update, compare, current_commit, examine, judge, judge_again, open_store
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
 from perfguard.recording import Recording, read_recording
+from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import Store
 from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
 
@@ -354,3 +355,20 @@ def test_outside_git_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert current_commit(tmp_path) is None
     assert current_commit(tmp_path / "nowhere") is None
+
+
+def test_a_report_is_judged_again_by_the_rules_of_its_tests_own_marker():
+    recording = read_recording(RECORDINGS / "torch-mlp")
+    whole = examine(recording, workload=WORKLOAD, policy=POLICY)
+    fewer = tuple(
+        replace(m, value=m.value + 1) if m.key == ("operator_calls", "aten::addmm") else m for m in whole.measurements
+    )
+    base = Baseline(workload=WORKLOAD, fingerprint=whole.fingerprint, environment=whole.environment, measurements=fewer)
+    lenient = Policy(marker=(Rule(pattern="operator_calls[aten::addmm]", tolerance=Tolerance(relative=1.0)),))
+
+    strict = verdict_from_document(verdict_document(judge(recording, base, workload=WORKLOAD, policy=POLICY)))
+    marked = verdict_from_document(verdict_document(judge(recording, base, workload=WORKLOAD, policy=lenient)))
+
+    assert (strict.outcome, marked.outcome) == (Outcome.FAILED, Outcome.PASSED)
+    assert judge_again(strict, base, policy=POLICY).outcome is Outcome.FAILED
+    assert judge_again(marked, base, policy=POLICY).outcome is Outcome.PASSED

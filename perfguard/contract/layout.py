@@ -62,10 +62,6 @@ class Layout:
     lacks: tuple[str, ...] = ()
     slots: tuple[Slot, ...]
 
-    def slot(self, name: str) -> Slot:
-        """Return a slot by name."""
-        return next(s for s in self.slots if s.name == name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:

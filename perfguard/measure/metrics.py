@@ -11,7 +11,7 @@ from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
-    from perfguard.measure.profile import Profile
+    from perfguard.measure.profile import MemoryStep, Profile
     from perfguard.recording import Recording
 
 ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
@@ -150,8 +150,8 @@ def peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
 
     The absolute level is not exact: it holds whatever earlier tests of the process left alive.
     """
-    for device in sorted({step.device for step in profile.memory}):
-        yield device, max(step.rise_bytes for step in profile.memory if step.device == device)
+    for device, of_device in _by_device(profile):
+        yield device, max(step.rise_bytes for step in of_device)
 
 
 @metric(
@@ -165,8 +165,8 @@ def peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
 )
 def memory_allocations(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Median over the steps, per device: one step that reuses a block by chance does not move it."""
-    for device in sorted({step.device for step in profile.memory}):
-        yield device, _median([step.allocations for step in profile.memory if step.device == device])
+    for device, of_device in _by_device(profile):
+        yield device, statistics.median_low([step.allocations for step in of_device])
 
 
 @metric(
@@ -180,8 +180,8 @@ def memory_allocations(profile: Profile) -> Iterator[tuple[str, Measured]]:
 )
 def memory_allocated_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Median over the steps, per device."""
-    for device in sorted({step.device for step in profile.memory}):
-        yield device, _median([step.allocated_bytes for step in profile.memory if step.device == device])
+    for device, of_device in _by_device(profile):
+        yield device, statistics.median_low([step.allocated_bytes for step in of_device])
 
 
 @metric(
@@ -195,12 +195,13 @@ def memory_allocated_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
 )
 def memory_growth_bytes(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Level after the step's last event less the level before its first, per device."""
+    for device, of_device in _by_device(profile):
+        yield device, statistics.median_low([step.growth_bytes for step in of_device])
+
+
+def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
     for device in sorted({step.device for step in profile.memory}):
-        yield device, _median([step.growth_bytes for step in profile.memory if step.device == device])
-
-
-def _median(values: list[int]) -> int:
-    return statistics.median_low(values)
+        yield device, [step for step in profile.memory if step.device == device]
 
 
 # -- timed -----------------------------------------------------------------------------------------------------------

@@ -549,6 +549,11 @@ def lack_at_the_head(executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return executions[2:]
 
 
+def runs_once_at_the_start_of_two(executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    first, *others = lose_second_step(executions)
+    return [first, *(one for one in others if one["name"] != first["name"])]
+
+
 @pytest.mark.parametrize(
     ("change", "errors", "warnings"),
     [
@@ -558,6 +563,7 @@ def lack_at_the_head(executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (lack_at_the_head, "C101", ""),
         (surplus_in_the_middle, "", "C102"),
         (lose_second_step, "", ""),
+        (runs_once_at_the_start_of_two, "", "C102"),
     ],
     ids=[
         "whole",
@@ -566,6 +572,7 @@ def lack_at_the_head(executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "cut off at the head",
         "surplus in the middle",
         "two whole steps",
+        "an operator that runs once, in two steps",
     ],
 )
 def test_a_leak_is_found_where_nobody_wrote_down_the_steps(copy_recording, change, errors, warnings):

@@ -275,3 +275,10 @@ def test_a_note_is_not_ignored_twice():
     assert policy.considered([note]) == (note,)
     once = policy.considered([Finding(code=Code.A102, message="missing")])
     assert policy.considered(once) == once
+
+
+@pytest.mark.parametrize("subject", ["MatMul", "rank0:MatMul", "rank12:MatMul"])
+def test_a_rule_for_an_operator_holds_on_every_rank(subject):
+    policy = Policy(settings=(Rule(pattern="operator_time[MatMul*]", tolerance=Tolerance(relative=0.25)),))
+    assert policy.tolerance(METRICS["operator_time"], subject) == Tolerance(relative=0.25)
+    assert policy.tolerance(METRICS["operator_time"], "rank0:Add") is None

@@ -12,10 +12,13 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from perfguard.contract import inspect
 from perfguard.measure import METRICS, Measurement, measure
+from perfguard.measure.metrics import operator_time
+from perfguard.measure.profile import Profile
 from perfguard.recording import read_recording
 from tests.facts import RECORDINGS
 
@@ -345,3 +348,12 @@ def test_an_allocation_that_opens_a_step_counts(tmp_path, allocated):
     assert values(table["memory_allocated_bytes"]) == {"cpu": 512 + allocated}
     assert values(table["peak_memory_bytes"]) == {"cpu": 512 + allocated}
     assert values(table["memory_growth_bytes"]) == {"cpu": 512 + allocated}
+
+
+def test_the_time_of_an_operator_is_of_the_steps_in_which_it_ran():
+    frame = pl.DataFrame(
+        {"operator": ["Add", "Rare", "Add", "Add"], "step": [0, 1, 1, 2], "self_ns": [5000, 9000, 7000, 6000]}
+    )
+    shapes = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
+    profile = Profile(rank=0, steps=3, executions=frame, shapes=shapes, memory=())
+    assert dict(operator_time(profile)) == {"Add": (5.0, 7.0, 6.0), "Rare": (9.0,)}
