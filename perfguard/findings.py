@@ -22,12 +22,28 @@ class Code(Enum):
     A102 = "a required file is missing"
     A103 = "a file the layout does not know"
     A104 = "collected, but never analysed"
+    A105 = "files of two ranks in one place"
+    A106 = "a file that should not be there"
+    A107 = "a rank is missing"
+    A108 = "more files than are looked at"
+    A109 = "a link or an entry that is not followed"
     S101 = "a file cannot be read as what it should be"
     S102 = "the columns are not those of the schema"
     S103 = "a value breaks the schema"
     I101 = "two tables count the same operator differently"
     I102 = "timestamps and occurrences disagree"
     I103 = "trace and occurrences disagree"
+    I104 = "a total is not the sum of its parts"
+    I105 = "an average or a share does not follow from its parts"
+    I106 = "times are out of order or overlap"
+    I107 = "memory does not add up"
+    I108 = "step times do not add up"
+    I109 = "communication does not add up"
+    I110 = "a flow without its other end"
+    I111 = "the data pipeline does not add up"
+    I112 = "a part is longer than its whole"
+    I113 = "the files are not of one run"
+    I114 = "a name or a number stands for two things"
     C101 = "the profiled window is not the one asked for"
     C102 = "the operators differ from step to step"
     C103 = "no operator was recorded"
@@ -37,6 +53,9 @@ class Code(Enum):
     C107 = "a step was not timed"
     C108 = "the window was interrupted"
     C109 = "the profiler failed"
+    C110 = "the profiler stopped half way"
+    C111 = "an error in the profiler's own log"
+    C112 = "a device was traced, and nothing ran on it"
     B101 = "no baseline to compare with"
     B102 = "the baseline belongs to another fingerprint"
     B103 = "the baseline was measured on another machine"
@@ -77,6 +96,9 @@ class Finding:
     place: str = ""
     severity: Severity = Severity.ERROR
     weight: float = 0.0
+    #: The rank whose files it is about, and the invariant that found it, where there are such.
+    rank: int | None = None
+    check: str = ""
 
     @property
     def invalidates(self) -> bool:
@@ -96,3 +118,118 @@ def worst_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding,
             key=lambda f: (_SEVERITY_ORDER[f.severity], family_order[f.code.family], -f.weight, f.code.name, f.place),
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Why a finding comes up, and what to do about it, in one sentence each."""
+
+    cause: str
+    fix: str
+
+
+_LOOK = "look at the recording; refresh if it is meant"
+_COLUMNS = "a new profiler version? compare with `perfguard schema show NAME`"
+_REPORT = "report it to the profiler's maintainers, with the file and line named"
+
+#: One entry a code; `perfguard codes` prints it.
+ADVICE: dict[Code, Advice] = {
+    Code.A101: Advice(
+        "no directory or file below has the names or contents of a known layout",
+        "look at the profiler's own log; `perfguard schema list` shows the layouts, `--layout ID` names one",
+    ),
+    Code.A102: Advice(
+        "the layout requires the file under conditions that are known to hold",
+        "record again; `perfguard check DIR --explain` says which condition, and who says so",
+    ),
+    Code.A103: Advice("no slot of the layout has this name (a note)", "nothing, or add a slot to the layout"),
+    Code.A104: Advice(
+        "raw data is there, and nothing that an analysis would have made of it",
+        "let the profiler analyse what it collected: analyse(), offline_analyse(), torch_npu's analyse",
+    ),
+    Code.A105: Advice(
+        "two file names in one cycle carry different ranks, or two files fill one slot",
+        "give every rank a directory of its own, or find out which file is a stranger's",
+    ),
+    Code.A106: Advice(
+        "a file, or a rank, is there although what it belongs to was off",
+        "it may be left from an earlier run: empty the directory and record again",
+    ),
+    Code.A107: Advice("`--expect ranks=N` names a rank that left nothing", "look at that rank's own log"),
+    Code.A108: Advice(
+        "there are more files, or deeper folders, than perfguard looks at",
+        "name a directory further down",
+    ),
+    Code.A109: Advice(
+        "a link leads nowhere or out of the directory, or a folder cannot be listed (a link to a folder is a note)",
+        "copy what it leads to into the directory, or mend the permissions",
+    ),
+    Code.S101: Advice(
+        "the file is cut off, damaged, or not of its format",
+        "it is cut off or damaged at the place named; record again",
+    ),
+    Code.S102: Advice(
+        "a column is missing, unknown, or out of order",
+        _COLUMNS,
+    ),
+    Code.S103: Advice("a cell or a key has another type, or is out of its bounds", _COLUMNS),
+    Code.I101: Advice("rows were lost or doubled while one of the tables was written", _REPORT),
+    Code.I102: Advice("executions were lost, or written twice", _REPORT),
+    Code.I103: Advice("the timeline lost events, doubled them, or moved them", _REPORT),
+    Code.I104: Advice("a sum was taken over other rows, or in another unit", _REPORT),
+    Code.I105: Advice("an average, a share or a rate was computed from something else", _REPORT),
+    Code.I106: Advice("a clock jumped, rows were mixed up, or a time is in another unit", _REPORT),
+    Code.I107: Advice("allocations were lost, or two pools were mixed up", _REPORT),
+    Code.I108: Advice("the parts of a step do not make up the step", _REPORT),
+    Code.I109: Advice("times, sizes and bandwidth of a collective do not fit together", _REPORT),
+    Code.I110: Advice("one of the two events that a flow connects was lost", _REPORT),
+    Code.I111: Advice("the queue statistics do not follow from what was sampled", _REPORT),
+    Code.I112: Advice("self time above total time, or an operator that ends after the one it is in", _REPORT),
+    Code.I113: Advice(
+        "times, steps or ranks of two files have nothing to do with each other",
+        "one of them is left from another run: empty the directory and record again",
+    ),
+    Code.I114: Advice("a row or an event was written twice", "report it to the profiler's maintainers"),
+    Code.C101: Advice(
+        "steps were lost, or operators of a neighbouring step were counted",
+        "a step was lost, or leaked in: synchronise before the profiler's `step()`",
+    ),
+    Code.C102: Advice(
+        "a step ran operators that its neighbours did not",
+        'the model does something in some steps only: settle longer, or `ignore = ["C102"]`',
+    ),
+    Code.C103: Advice("the window holds nothing", "the step ran elsewhere: another backend, another process?"),
+    Code.C104: Advice(
+        "an event begins at 0 and lasts 0", "the profiler never filled it in; record again"
+    ),
+    Code.C105: Advice("the step itself failed", "mend the step"),
+    Code.C106: Advice("the loader had fewer batches than the window has steps", "give it more batches, or ask for fewer steps"),
+    Code.C107: Advice("steps.json has no duration for it", "record again"),
+    Code.C108: Advice("Ctrl-C, or the loop was left early", "let the loop run to its end"),
+    Code.C109: Advice(
+        "the profiler raised while it started, stopped or wrote",
+        "its own error is in the message: a full disk, a bug of the profiler",
+    ),
+    Code.C110: Advice(
+        "the last thing an analysis writes is missing", "look at the end of the profiler's own log; record again"
+    ),
+    Code.C111: Advice("the profiler logged an error and went on", "its own words are in the message"),
+    Code.C112: Advice(
+        "the device's collection failed or was never started", "look at the device's own log (PROF_*, plog)"
+    ),
+    Code.B101: Advice("nobody has stored one", "`pytest --perfguard-update`"),
+    Code.B102: Advice("window, backend, mode, threads or ranks differ", "measure as the baseline was, or refresh"),
+    Code.B103: Advice(
+        "CPU model or cores differ (a note)", "times are shown; refresh on this machine to gate them"
+    ),
+    Code.B104: Advice("the test was renamed or removed", "`perfguard baseline prune`"),
+    Code.B105: Advice("the fixture was asked for and never called", "call `perfguard(step)`, or loop to the end"),
+    Code.R101: Advice("the number is beyond its limit", _LOOK),
+    Code.R102: Advice("what cannot be noise is another number", _LOOK),
+    Code.R103: Advice("the baseline has it, the recording does not", _LOOK),
+    Code.R104: Advice(
+        "the recording has it, the baseline does not", f"{_LOOK} (a warning where the baseline lacks the whole metric)"
+    ),
+    Code.R105: Advice("the number is beyond its warning limit (a warning)", "look again"),
+    Code.R106: Advice("the number is far better than what is stored (a warning)", "refresh"),
+}

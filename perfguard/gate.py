@@ -11,10 +11,11 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from perfguard.contract import inspect
+from perfguard.contract import Expectation, inspect
+from perfguard.contract.layout import Layout
 from perfguard.errors import DamagedError, UsageError
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
-from perfguard.measure import measure
+from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
 from perfguard.stores import STORES, Store
 
@@ -34,12 +35,27 @@ def open_store(directory: Path) -> Store:
     return STORES["directory"](directory)
 
 
-def examine(recording: Recording, *, workload: str, policy: Policy) -> Verdict:
-    """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID."""
-    contract = inspect(recording)
+def examine(
+    recording: Recording,
+    *,
+    workload: str,
+    policy: Policy,
+    expected: Expectation | None = None,
+    layout: Layout | None = None,
+) -> Verdict:
+    """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID.
+
+    `expected` is what the caller says was on when it was recorded; with `layout` it is judged as that one.
+    """
+    contract = inspect(recording, expected, layout)
     whole = not any(finding.invalidates for finding in policy.considered(contract.findings))
     # What is not whole is not measured: its numbers would look like numbers.
     return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
+
+
+def operators(recording: Recording) -> list[Operator]:
+    """Return how often and how long every operator ran, by rank; what could not be read is left out."""
+    return operators_of(inspect(recording))
 
 
 def judge(recording: Recording, baseline: Baseline | None, *, workload: str, policy: Policy) -> Verdict:

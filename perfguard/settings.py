@@ -151,15 +151,15 @@ def _fraction(value: Any, where: str) -> float:
     return float(value)
 
 
-def codes(names: Iterable[Any]) -> tuple[str, ...]:
-    """Check codes, or beginnings of codes; a typing error must not ignore nothing in silence."""
+def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
+    """Check codes, or beginnings of codes; a typing error must not ignore (or select) nothing in silence."""
     found = tuple(name.upper() if isinstance(name, str) else name for name in names)
     for name in found:
-        if isinstance(name, str) and name.startswith("B"):
+        if use == "ignore" and isinstance(name, str) and name.startswith("B"):
             raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
         if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
             hint = nearest(str(name), [code.name for code in Code])
-            raise UsageError(f"There is no finding code {name!r} to ignore; {hint}")
+            raise UsageError(f"There is no finding code {name!r} to {use}; {hint}")
     return found
 
 

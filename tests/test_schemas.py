@@ -11,11 +11,12 @@ from jsonschema import Draft202012Validator
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.contract.executions import EXECUTIONS
+from perfguard.contract.conditions import check_names, parts_of
+from perfguard.contract.executions import SOURCES
 from perfguard.contract.invariants import INVARIANTS, _load
 from perfguard.contract.layout import layouts
-from perfguard.contract.readers import READERS
-from perfguard.contract.readers.trace import event_schema
+from perfguard.contract.readers import OPAQUE, READERS
+from perfguard.contract.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names, schemas_directory, violations
 from perfguard.findings import Code, Severity
 
@@ -55,8 +56,7 @@ def parts(node: object):
 
 def columns_of(name: str) -> dict[str, dict]:
     found = schema(name)
-    is_table = "items" in found or "traceEvents" in found.get("properties", {})
-    return dict(event_schema(found)["properties"]) if is_table else {}
+    return dict(row_schema(found).get("properties", {})) if is_table(found) else {}
 
 
 COLUMNS = [(name_of(path), column) for path in ARTIFACTS for column in columns_of(name_of(path))]
@@ -139,7 +139,10 @@ def test_a_measured_number_has_a_unit(name, column):
 @pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
 def test_units_are_known_ones(path):
     units = {part["x-unit"] for part in parts(load(path)) if "x-unit" in part}
-    assert units <= {"1", "ns", "us", "ms", "s", "byte", "fraction", "percent"}
+    assert units <= {
+        *("1", "ns", "us", "10ns", "ms", "s", "byte", "KB", "MB", "GB", "GB/s", "MHz", "percent", "fraction"),
+        *("FLOP", "MFLOP", "GFLOP/s", "cycle", "address"),
+    }
 
 
 @pytest.mark.parametrize("name, column", COLUMNS)
@@ -163,15 +166,34 @@ def test_bounds_are_in_order_and_patterns_can_be_compiled(path):
 
 
 def test_every_layout_file_is_loaded_under_its_own_name():
-    assert [layout.id for layout in layouts()] == [path.stem for path in LAYOUTS]
+    assert sorted(layout.id for layout in layouts()) == sorted(path.name.removesuffix(".json") for path in LAYOUTS)
 
 
-@pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.name)
 def test_a_layout_keeps_its_schema_and_names_its_source(path):
     document = load(path)
     assert violations(document, "layout") == []
-    assert re.search(r"MindSpore|torch", document["source"])
-    re.compile(document["recognise"]["name"])
+    assert re.search(r"MindSpore|torch|MindFormers|msprof", document["source"])
+    for way in document["recognise"]:
+        for pattern in (*way.get("texts", {}).values(), way.get("name", ""), way.get("path", "")):
+            re.compile(pattern)
+
+
+@pytest.mark.parametrize("layout", layouts(), ids=lambda layout: layout.id)
+def test_a_layout_speaks_of_conditions_that_exist_and_of_its_own_slots(layout):
+    assert check_names(layout) == []
+    names = {slot.name for slot in layout.slots}
+    for sources in layout.conditions.values():
+        for source in sources:
+            spoken = [*source.get("present", ()), *source.get("absent", ()), *source.get("text", {})]
+            assert set(spoken) | ({source["slot"]} if "slot" in source else set()) <= names
+
+
+@pytest.mark.parametrize("layout", layouts(), ids=lambda layout: layout.id)
+def test_every_condition_a_slot_needs_can_be_known(layout):
+    for slot in layout.slots:
+        if slot.required not in ("always", "optional", "never"):
+            assert [name for name, _ in parts_of(slot.required) if name not in layout.conditions] == []
 
 
 SLOTS = [(layout.id, slot) for layout in layouts() for slot in layout.slots]
@@ -179,26 +201,24 @@ SLOTS = [(layout.id, slot) for layout in layouts() for slot in layout.slots]
 
 @pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
 def test_a_slot_names_a_format_a_schema_and_a_code_that_exist(slot):
-    assert slot.format in READERS
-    assert slot.schema is None or slot.schema in {name_of(path) for path in ARTIFACTS}
-    assert Code[slot.missing].family == "A"
-    assert slot.required in ("always", "optional", "memory", "shapes")
+    assert slot.format in READERS or slot.format == OPAQUE
+    assert set(slot.schemas) <= {name_of(path) for path in ARTIFACTS}
+    assert Code[slot.missing].family in "AC"
 
 
 @pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
 def test_only_formats_without_structure_go_without_a_schema(slot):
-    assert slot.schema is not None or slot.format in ("log", "json")
+    assert slot.schemas or slot.format in ("log", "ir", "dot", OPAQUE)
 
 
 @pytest.mark.parametrize("layout", layouts(), ids=lambda layout: layout.id)
-def test_the_slots_of_a_layout_differ_in_name_and_path(layout):
-    assert len({slot.name for slot in layout.slots}) == len(layout.slots)
+def test_the_slots_of_a_layout_differ_in_path(layout):
     assert len({slot.path for slot in layout.slots}) == len(layout.slots)
 
 
 @pytest.mark.parametrize("path", ARTIFACTS, ids=name_of)
 def test_an_artifacts_schema_is_used_by_a_slot(path):
-    assert name_of(path) in {slot.schema for _, slot in SLOTS}
+    assert name_of(path) in {name for _, slot in SLOTS for name in slot.schemas}
 
 
 @pytest.mark.parametrize("format_", READERS)
@@ -206,13 +226,16 @@ def test_a_format_is_used_by_a_slot(format_):
     assert format_ in {slot.format for _, slot in SLOTS}
 
 
-def test_every_layout_has_its_executions_and_every_invariant_speaks_of_known_slots():
+def test_every_invariant_and_every_source_of_executions_speaks_of_known_slots_and_layouts():
     _load()
-    known = {layout.id: {slot.name for slot in layout.slots} for layout in layouts()}
-    assert set(EXECUTIONS) == set(known)
+    slots = {slot.name for _, slot in SLOTS}
+    ids = {layout.id for layout in layouts()}
+    assert INVARIANTS
     for one in INVARIANTS.values():
-        for layout in one.layouts:
-            assert set(one.needs) <= known[layout]
+        assert set(one.needs) <= slots, one.name
+        assert set(one.layouts) <= ids, one.name
+    for needs, _ in SOURCES:
+        assert set(needs) <= slots
 
 
 # -- real files ----------------------------------------------------------------------------------------------------------

@@ -21,8 +21,10 @@ class _Commands(CommandGroup):
     _homes = {  # noqa: RUF012 - click's classes are not dataclasses
         "check": "perfguard.cli.check",
         "compare": "perfguard.cli.compare",
+        "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",
         "schema": "perfguard.cli.schema",
+        "codes": "perfguard.cli.codes",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

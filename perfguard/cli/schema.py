@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -13,65 +12,50 @@ from perfguard.errors import UsageError, nearest
 
 @click.group(name="schema", cls=CommandGroup)
 def command() -> None:
-    """Show what perfguard knows: artifacts, layouts and its own formats."""
+    """Show what perfguard knows: layouts, files, columns and its own formats."""
 
 
 @command.command(name="list")
-def list_() -> None:
-    """List every schema: name, layouts it is used in, title."""
+@click.option("--columns", "with_columns", is_flag=True, help="Show the columns of every file with their units.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the whole catalogue as a page.")
+def list_(with_columns: bool, as_markdown: bool) -> None:
+    """List every file: where it lies, in which layout, when it must be there, and what it holds."""
     from tabulate import tabulate
 
-    from perfguard.contract.layout import layouts
-    from perfguard.documents import schema, schema_names
+    from perfguard.documents import schema
+    from perfguard.reports import catalogue
 
-    used: dict[str, list[str]] = {}
-    for layout in layouts():
-        for slot in layout.slots:
-            if slot.schema:
-                used.setdefault(slot.schema, []).append(f"{layout.id}: {slot.path}")
-    rows = [(name, "\n".join(used.get(name, ["perfguard's own"])), schema(name)["title"]) for name in schema_names()]
-    click.echo(tabulate(rows, headers=("schema", "where", "what it describes")))
+    if as_markdown:
+        click.echo(catalogue.markdown())
+        return
+    rows = [*catalogue.list_rows(with_columns=with_columns)]
+    rows += [("", "perfguard's own", "", name, schema(name)["title"]) for name in catalogue.own_schemas()]
+    condition = "required, unit" if with_columns else "required"
+    click.echo(tabulate(rows, headers=("file", "layout", condition, "schema", "what it holds"), disable_numparse=True))
 
 
 @command.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print the schema itself.")
 def show(name: str, as_json: bool) -> None:
-    """Show one schema: its columns with type, unit and meaning."""
+    """Show one schema (or all versions of one file): columns with type, unit and meaning."""
     from tabulate import tabulate
 
     from perfguard.documents import schema, schema_names
+    from perfguard.reports.catalogue import columns
 
-    if name not in schema_names():
-        hint = nearest(name, schema_names(), otherwise="list them with: perfguard schema list")
+    known = schema_names()
+    found = [name] if name in known else [one for one in known if one.startswith(f"{name}.")]
+    if not found:
+        hint = nearest(name, known, otherwise="list them with: perfguard schema list")
         raise UsageError(f"There is no schema named {name!r}; {hint}")
-    found = schema(name)
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        documents = [schema(one) for one in found]
+        click.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
         return
-    click.echo(f"{name}: {found['title']}")
-    click.echo(f"source: {found.get('$comment', '-')}")
-    click.echo("")
-    row = _row(found)
-    required = row.get("required", ())
-    rows = [
-        (key, _type(part), part.get("x-unit", ""), "yes" if key in required else "", part.get("description", ""))
-        for key, part in row.get("properties", {}).items()
-    ]
-    click.echo(tabulate(rows, headers=("column", "type", "unit", "required", "meaning")))
-
-
-def _row(found: dict[str, Any]) -> dict[str, Any]:
-    from perfguard.contract.readers.trace import event_schema
-
-    is_table = "items" in found or "traceEvents" in found.get("properties", {})
-    return dict(event_schema(found)) if is_table else found
-
-
-def _type(part: dict[str, Any]) -> str:
-    if "const" in part:
-        return f"always {part['const']!r}"
-    if "enum" in part:
-        return "one of " + ", ".join(map(str, part["enum"]))
-    kind = part.get("type", "any")
-    return kind if isinstance(kind, str) else " or ".join(kind)
+    for one in found:
+        click.echo(f"{one}: {schema(one)['title']}")
+        click.echo(f"source: {schema(one).get('$comment', '-')}")
+        click.echo("")
+        click.echo(tabulate([*columns(one)], headers=("column", "type", "unit", "required", "meaning")))
+        click.echo("" if one == found[-1] else "\n")

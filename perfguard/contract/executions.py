@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.table import as_float64, as_int64
+from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,8 +33,14 @@ class Executions:
     by_step: bool
     #: Numbers the profiler itself gave the steps (torch's ProfilerStep#N), in order.
     step_numbers: tuple[int, ...] = ()
-    #: Start and end of every step in the clock of the artifacts, in ns.
+    #: Start and end of every step in the clock of the artifacts, in ns; empty where steps are only numbers.
     edges_ns: tuple[tuple[int, int], ...] = ()
+    #: Whether the profiler itself marks the steps (and `step_numbers` are all it marked).
+    marks_steps: bool = False
+    #: Whether these ran on a device, and not on the host.
+    on_device: bool = False
+    #: Whether start times are known; else only how often and how long.
+    is_timeline: bool = True
 
 
 def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
@@ -61,15 +67,13 @@ def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
         .sort("start_ns", maintain_order=True)
     )
     edges = tuple(sorted((step.start_ns, step.end_ns) for step in cycle.asked.steps))
-    steps = cycle.asked.active if edges else infer_steps(_counts(frame["name"]))
+    steps = cycle.asked.active or infer_steps(_counts(frame["name"]))
     return Executions(frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
 def from_torch_trace(cycle: Cycle) -> Executions | None:
     """Executions of a torch trace; steps are its `ProfilerStep#N` annotations. None when it could not be read."""
     import polars as pl
-
-    from perfguard.contract.readers.trace import nanoseconds
 
     trace = cycle.content("trace")
     if trace is None:
@@ -110,13 +114,245 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
         by_step=bool(edges),
         step_numbers=tuple(marks["number"].to_list()),
         edges_ns=edges,
+        marks_steps=True,
     )
 
 
-EXECUTIONS: dict[str, Callable[[Cycle], Executions | None]] = {
-    "ms-2.5+cpu": from_mindspore_cpu,
-    "pt-torch": from_torch_trace,
-}
+def from_kernel_details(cycle: Cycle) -> Executions | None:
+    """Kernels of an Ascend device, from `kernel_details` (torch_npu and MindSpore 2.5 and later): one row a kernel.
+
+    The operator is the kernel's type (its name where level 0 gives no type); a kernel belongs to the step that its row
+    names. Source: MindSpore 2.10 and torch_npu, ascend_output kernel_details; columns in schemas/artifacts.
+    """
+    import polars as pl
+
+    content = cycle.content("kernel_details")
+    if content is None:
+        return None
+    cells = content.frame
+    step_column = next((name for name in ("Step Id", "Step ID") if name in cells.columns), None)
+    numbers = as_int64(cells[step_column]) if step_column else pl.Series([None] * cells.height, dtype=pl.Int64)
+    marked = sorted(numbers.drop_nulls().unique().to_list())
+    order = {number: index for index, number in enumerate(marked)}
+    types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
+    shapes = pl.col("Input Shapes").str.strip_chars('"') if "Input Shapes" in cells.columns else pl.lit(None)
+    duration_ns = nanoseconds(cells["Duration(us)"])
+    frame = cells.select(
+        operator=pl.when(types.is_in(["N/A", ""])).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types),
+        name=pl.col("Name"),
+        step=numbers.replace_strict(order, default=None, return_dtype=pl.Int64) if order else numbers,
+        start_ns=nanoseconds(cells["Start Time(us)"]),
+        duration_ns=duration_ns,
+        self_ns=duration_ns,
+        shapes=shapes.cast(pl.String),
+    ).sort("start_ns", maintain_order=True)
+    return Executions(
+        frame=frame,
+        steps=len(marked) or None,
+        by_step=bool(marked) and frame["step"].null_count() == 0,
+        step_numbers=tuple(marked),
+        marks_steps=bool(marked),
+        on_device=True,
+    )
+
+
+def from_database(cycle: Cycle) -> Executions | None:
+    """Kernels of an Ascend device, from the TASK and COMPUTE_TASK_INFO tables of a database export; names by STRING_IDS.
+
+    Steps are those of STEP_TIME where the table is there; a kernel belongs to the step it starts in.
+    """
+    import polars as pl
+
+    artifact = next((cycle.artifacts[slot] for slot in DATABASES if slot in cycle.artifacts), None)
+    if artifact is None or not {"TASK", "COMPUTE_TASK_INFO", "STRING_IDS"} <= artifact.content.tables.keys():
+        return None
+    tables = {name: table.frame for name, table in artifact.content.tables.items()}
+    names = tables["STRING_IDS"].select(id="id", text=unquoted("value"))
+    task = tables["TASK"].select("startNs", "endNs", "globalTaskId")
+    info = tables["COMPUTE_TASK_INFO"].select("globalTaskId", "name", "opType", "inputShapes")
+    joined = task.join(info, on="globalTaskId", how="inner")
+    for column in ("name", "opType", "inputShapes"):
+        joined = joined.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+    start_ns, end_ns = as_int64(joined["startNs"]), as_int64(joined["endNs"])
+    frame = joined.select(
+        operator=pl.col("opType_text").fill_null(pl.col("opType")),
+        name=pl.col("name_text").fill_null(pl.col("name")),
+        start_ns=start_ns,
+        duration_ns=end_ns - start_ns,
+        self_ns=end_ns - start_ns,
+        shape=pl.col("inputShapes_text").str.strip_chars('"'),
+    ).sort("start_ns", maintain_order=True)
+    steps = tables.get("STEP_TIME")
+    edges: tuple[tuple[int, int], ...] = ()
+    numbers: tuple[int, ...] = ()
+    if steps is not None and steps.height:
+        ordered = sorted(
+            zip(
+                as_int64(steps["startNs"]).to_list(),
+                as_int64(steps["endNs"]).to_list(),
+                as_int64(steps["id"]).to_list(),
+                strict=True,
+            )
+        )
+        edges = tuple((start, end) for start, end, _ in ordered)
+        numbers = tuple(number for _, _, number in ordered)
+    # The steps are the host's, and kernels run behind them: one that starts after the last step is of the last step.
+    places = step_of(frame["start_ns"].to_list(), [(start, _LATE_NS) for start, _ in edges]) if edges else None
+    step = pl.Series("step", places if places is not None else [None] * frame.height, dtype=pl.Int64)
+    return Executions(
+        frame=frame.with_columns(step, shapes=pl.col("shape")).select(*COLUMNS),
+        steps=len(edges) or None,
+        by_step=bool(edges) and step.null_count() == 0,
+        step_numbers=numbers,
+        marks_steps=bool(numbers),
+        on_device=True,
+    )
+
+
+def from_flat_timeline(cycle: Cycle) -> Executions | None:
+    """AI Core operators of MindSpore 2.4 and earlier, from `output_timeline_data`: one row an execution, duration in ms.
+
+    The start column is in ms up to 2.0 and in us from 2.1 on; its name says which. Types are those of `framework_raw`.
+    """
+    import polars as pl
+
+    content = cycle.content("output_timeline_data")
+    if content is None:
+        return None
+    cells = content.frame
+    name = cells.columns[0]
+    start = next(column for column in cells.columns if column.startswith("start_time"))
+    start_us = cells[start] if start.endswith("(us)") else (as_float64(cells[start]) * 1e3).round(3).cast(pl.String)
+    duration_ns = (as_float64(cells["duration(ms)"]) * 1e6).round().cast(pl.Int64)
+    types = _flat_types(cycle)
+    frame = (
+        cells.select(name=pl.col(name), start_ns=nanoseconds(start_us), duration_ns=duration_ns, self_ns=duration_ns)
+        .join(types, on="name", how="left", maintain_order="left")
+        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")))
+        .sort("start_ns", maintain_order=True)
+    )
+    steps = infer_steps(_counts(frame["name"]))
+    return Executions(frame=_finish(frame, (), shapes=None), steps=steps, by_step=False, on_device=True)
+
+
+def from_flat_detail(cycle: Cycle) -> Executions | None:
+    """AI Core operators of MindSpore 2.4 and earlier, from `aicore_intermediate_detail` alone.
+
+    Each operator ran `execution_frequency` times (once where the column is missing) with its average duration; when, is
+    not known: all start at 0.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts.get("aicore_intermediate_detail")
+    if artifact is None:
+        return None
+    cells = artifact.content.frame
+    name = cells.columns[0]
+    duration = next(c for c in cells.columns if c in ("execution_time", "task_duration"))
+    counts = (
+        as_int64(cells["execution_frequency"])
+        if "execution_frequency" in cells.columns
+        else pl.Series([1] * cells.height, dtype=pl.Int64)
+    ).clip(0, MAX_REPEATS)
+    duration_ns = (as_float64(cells[duration]) * 1e6).round().cast(pl.Int64)
+    frame = (
+        cells.select(name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns)
+        .join(_flat_types(cycle), on="name", how="left", maintain_order="left")
+        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), repeats=counts)
+    )
+    repeated = _repeated(frame)
+    return Executions(
+        frame=_finish(repeated, (), shapes=None),
+        steps=infer_steps(_counts(repeated["name"])),
+        by_step=False,
+        on_device=True,
+        is_timeline=False,
+    )
+
+
+def from_gpu_detail(cycle: Cycle) -> Executions | None:
+    """GPU operators of MindSpore 2.4 and earlier, from `gpu_op_detail_info`: averages in us, no times of day."""
+    import polars as pl
+
+    content = cycle.content("gpu_op_detail_info")
+    if content is None:
+        return None
+    cells = content.frame
+    duration_ns = (as_float64(cells["op_avg_time(us)"]) * 1e3).round().cast(pl.Int64)
+    frame = cells.select(
+        operator=pl.col("op_type"),
+        name=pl.col("op_full_name"),
+        start_ns=pl.lit(0, dtype=pl.Int64),
+        duration_ns=duration_ns,
+        self_ns=duration_ns,
+        repeats=as_int64(cells["op_occurrences"]).clip(0, MAX_REPEATS),
+    )
+    repeated = _repeated(frame)
+    return Executions(
+        frame=_finish(repeated, (), shapes=None),
+        steps=infer_steps(_counts(repeated["name"])),
+        by_step=False,
+        on_device=True,
+        is_timeline=False,
+    )
+
+
+#: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
+#: device did goes before what the host did for it.
+SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Executions | None]], ...] = (
+    (("trace",), from_torch_trace),
+    (("kernel_details",), from_kernel_details),
+    (("ascend_pytorch_profiler",), from_database),
+    (("ascend_mindspore_profiler",), from_database),
+    (("output_timeline_data",), from_flat_timeline),
+    (("aicore_intermediate_detail",), from_flat_detail),
+    (("gpu_op_detail_info",), from_gpu_detail),
+    (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
+)
+
+DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
+COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
+#: How often one operator can be counted without its executions being listed; a damaged count must not fill the memory.
+MAX_REPEATS = 1_000_000
+_LATE_NS = 2**63 - 1
+
+
+def executions_of(cycle: Cycle) -> Executions | None:
+    """Return the executions of a cycle from the best source that could be read, or None where there is none."""
+    for needs, read in SOURCES:
+        if all(slot in cycle.artifacts for slot in needs) and (found := read(cycle)) is not None:
+            return found
+    return None
+
+
+def _repeated(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return every row as often as its column `repeats` says."""
+    import polars as pl
+
+    several = frame.select(pl.all().exclude("repeats").repeat_by("repeats"))
+    return several.explode(several.columns).drop_nulls("name")
+
+
+def _flat_types(cycle: Cycle) -> pl.DataFrame:
+    """Return name -> type of `framework_raw`, in whichever spelling its version has."""
+    import polars as pl
+
+    content = cycle.content("framework_raw")
+    if content is None:
+        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
+    columns = content.frame.columns
+    name = next((c for c in ("full_kernel_name", "full_op_name") if c in columns), None)
+    kind = next((c for c in ("kernel_type", "op_type") if c in columns), None)
+    if name is None or kind is None:
+        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
+    return content.frame.select(name=pl.col(name), operator=pl.col(kind)).unique("name", keep="first")
+
+
+def _type_in_name(column: str) -> pl.Expr:
+    """Return the operator's type as its full name has it: `Default/layer1/MatMul-op12` is a MatMul."""
+    import polars as pl
+
+    return pl.col(column).str.extract(r"([^/]+?)(?:-op\d+)?$", 1).fill_null(pl.col(column))
 
 
 def step_of(start_ns: Sequence[int], edges_ns: Sequence[tuple[int, int]]) -> list[int | None]:
@@ -172,7 +408,7 @@ def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Se
     step = pl.Series("step", step_of(frame["start_ns"].to_list(), edges), dtype=pl.Int64)
     return frame.with_columns(
         step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")
-    ).select("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
+    ).select(*COLUMNS)
 
 
 def _counts(names: pl.Series) -> Counter[str]:

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.executions import EXECUTIONS, Executions
-from perfguard.contract.layout import FoundCycle, FoundFile, Layout, Slot, find_cycles, layouts
-from perfguard.contract.readers import NO_DOCUMENT, READERS, Content
-from perfguard.contract.schema import WORDED_ROWS, RowSchema, unnamed_columns
+from perfguard.contract.conditions import Expectation, Known, evaluate, known_conditions, undecided
+from perfguard.contract.executions import Executions, executions_of
+from perfguard.contract.layout import (
+    MAX_FILES_OF_SLOT,
+    FoundCycle,
+    FoundFile,
+    Layout,
+    Parent,
+    Slot,
+    Survey,
+    layouts,
+    survey,
+)
+from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content
+from perfguard.contract.schema import (
+    WORDED_ROWS,
+    RowSchema,
+    documents_in_cells,
+    is_table,
+    row_schema,
+    unnamed_columns,
+)
 from perfguard.contract.table import Cells, Table, Unreadable
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
@@ -20,6 +39,8 @@ from perfguard.recording import Recording, Step
 from perfguard.window import Phase
 
 _LONGEST_MESSAGE = 300
+#: How many files without a slot a finding names.
+_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +50,10 @@ class Artifact:
     slot: Slot
     path: Path
     content: Content
+    #: The path as findings name it: relative to what is judged.
+    place: str
+    #: The schema it was checked with: of a slot with several versions, the one that fits; None where it has none.
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +72,16 @@ class Cycle:
     place: Path
     rank: int
     index: int
+    #: The artifact of every slot that could be read; of a slot with many files the last one, see `files`.
     artifacts: Mapping[str, Artifact]
     asked: Asked
+    #: Every artifact, several of a slot whose path has a wildcard.
+    files: tuple[Artifact, ...] = ()
+    #: What is known to have been on or off, and what the steps, ranks and files were said to be.
+    conditions: Mapping[str, bool] = field(default_factory=dict)
     executions: Executions | None = None
+    #: The directories above it whose names say a rank or a window, the nearest first.
+    parents: tuple[Parent, ...] = ()
 
     def content(self, slot: str) -> Content | None:
         """Return what a slot holds, or None when it is missing or unreadable."""
@@ -66,6 +98,8 @@ class Contract:
     findings: tuple[Finding, ...]
     #: What could not be known, in words; shown by `perfguard check --explain`.
     notes: tuple[str, ...] = field(default=())
+    #: Ids of the parent layouts recognised: directories that only say the rank of what is in them.
+    parents: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -73,22 +107,38 @@ class Contract:
         return not any(finding.invalidates for finding in self.findings)
 
     @property
+    def read(self) -> dict[str, int]:
+        """How much was looked at: ranks, cycles, files read whole, and rows of their tables."""
+        files = [artifact for cycle in self.cycles for artifact in cycle.files]
+        tables = [t for f in files for t in (f.content.table, *f.content.tables.values()) if t is not None]
+        return {
+            "ranks": len({cycle.rank for cycle in self.cycles}),
+            "cycles": len(self.cycles),
+            "files": len(files),
+            "rows": sum(table.frame.height for table in tables),
+        }
+
+    @property
     def layouts(self) -> tuple[str, ...]:
         """Ids of the layouts recognised."""
-        return tuple(sorted({cycle.layout.id for cycle in self.cycles}))
+        return tuple(sorted({cycle.layout.id for cycle in self.cycles} | set(self.parents)))
 
 
-def inspect(recording: Recording) -> Contract:
+def inspect(
+    recording: Recording, expected: Expectation | None = None, only: Layout | None = None
+) -> Contract:
     """Inspect a recording and everything its profiler wrote.
 
-    Never raises for what the directory holds; `StoreError` only when perfguard's own schemas are missing.
+    `expected` is what the caller says was on and how many ranks there must be; with `only`, the directory is judged as
+    that layout. Never raises for what the directory holds; `StoreError` only when perfguard's own schemas are missing.
     """
     from perfguard.contract.invariants import check_cycle, check_recording
 
-    findings: list[Finding] = []
+    expected = expected or Expectation()
+    found = survey(recording.profiler_directory, only)
+    findings: list[Finding] = list(found.findings)
     notes: list[str] = []
-    found = find_cycles(recording.profiler_directory)
-    if not found:
+    if not found.cycles:
         known = ", ".join(layout.id for layout in layouts())
         findings.append(
             Finding(
@@ -97,13 +147,17 @@ def inspect(recording: Recording) -> Contract:
                 message=f"nothing here looks like the output of a known profiler (known layouts: {known})",
             )
         )
+    findings += _empty_parents(found, recording.directory)
     cycles = []
     count_by_rank: dict[int, int] = defaultdict(int)
-    for one in found:
-        artifacts, broken = _read_artifacts(one, recording.directory)
-        findings += _layout_findings(one, recording, notes)
-        findings += broken
+    for one in found.cycles:
+        read, broken = _read_artifacts(one, recording.directory)
+        artifacts = {artifact.slot.name: artifact for artifact in read}
         rank = _rank_of(one, artifacts, recording)
+        conditions = known_conditions(one, _documents(artifacts), _said(recording, expected))
+        notes += _explanation(one, recording.directory, rank, conditions)
+        layout_findings = list(_layout_findings(one, recording.directory, conditions, notes))
+        findings += [dataclasses.replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
         index = count_by_rank[rank]
         count_by_rank[rank] += 1
         cycle = Cycle(
@@ -112,24 +166,50 @@ def inspect(recording: Recording) -> Contract:
             rank=rank,
             index=index,
             artifacts=artifacts,
-            asked=_asked(recording, index),
+            files=tuple(read),
+            conditions={name: known.value for name, known in conditions.items()},
+            asked=_asked(recording, index, one, expected),
+            parents=one.parents,
         )
-        if (executions := EXECUTIONS[one.layout.id](cycle)) is not None:
+        if (executions := executions_of(cycle)) is not None:
             cycle = dataclasses.replace(cycle, executions=executions)
         findings += check_cycle(cycle)
         cycles.append(cycle)
     findings += check_recording(recording, tuple(cycles))
-    return Contract(recording=recording, cycles=tuple(cycles), findings=tuple(findings), notes=tuple(notes))
+    findings += _missing_ranks(cycles, expected)
+    return Contract(
+        recording=recording,
+        cycles=tuple(cycles),
+        findings=tuple(findings),
+        notes=tuple(notes),
+        parents=tuple(parent.layout.id for parent in found.parents),
+    )
 
 
-def _asked(recording: Recording, index: int) -> Asked:
-    if recording.window is None:
-        return Asked()
-    return Asked(active=recording.window.active, steps=recording.steps_of(Phase.ACTIVE, cycle=index))
+def _said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
+    """Return what the caller and the recording say was on."""
+    said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
+    if recording.fingerprint is not None:
+        said["the recording"] |= {"distributed": recording.fingerprint.world_size > 1}
+        if recording.fingerprint.mode in ("graph", "pynative"):
+            said["the recording"] |= {"graph": recording.fingerprint.mode == "graph"}
+    return said
+
+
+def _documents(artifacts: Mapping[str, Artifact]) -> dict[str, Any]:
+    found = {slot: artifact.content.document for slot, artifact in artifacts.items()}
+    return {slot: document for slot, document in found.items() if document is not NO_DOCUMENT}
+
+
+def _asked(recording: Recording, index: int, found: FoundCycle, expected: Expectation) -> Asked:
+    if recording.window is not None:
+        return Asked(active=recording.window.active, steps=recording.steps_of(Phase.ACTIVE, cycle=index))
+    named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
+    return Asked(active=expected.steps if expected.steps is not None else named)
 
 
 def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Recording) -> int:
-    """Return the rank: from the files' names, else from the trace itself, else the recording's, else 0."""
+    """Return the rank: from the files' names, the trace itself, the directory above, the recording; else 0."""
     ranks = [file.rank for file in found.files if file.rank is not None]
     if ranks:
         return ranks[0]
@@ -138,82 +218,169 @@ def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Re
         distributed = document.get("distributedInfo") if isinstance(document, dict) else None
         if isinstance(distributed, dict) and isinstance(rank := distributed.get("rank"), int):
             return rank
-    return recording.rank or 0
+    above = next((parent.rank for parent in found.parents if parent.rank is not None), None)
+    return above if above is not None else recording.rank or 0
 
 
-def _layout_findings(found: FoundCycle, recording: Recording, notes: list[str]) -> Iterator[Finding]:
+def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
+    held = {parent.place for cycle in found.cycles for parent in cycle.parents}
+    for parent in found.parents:
+        if parent.place not in held:
+            yield Finding(
+                code=Code.A101,
+                place=_relative(parent.place, root),
+                rank=parent.rank,
+                message=f"its name says rank {parent.rank} ({parent.layout.id}), and no profiler output is in it",
+            )
+
+
+def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Finding]:
+    if expected.ranks is None:
+        return
+    there = {cycle.rank for cycle in cycles}
+    for rank in range(expected.ranks):
+        if rank not in there:
+            message = f"{expected.ranks} ranks are expected, nothing of rank {rank} is here"
+            yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
+    if extra := sorted(rank for rank in there if rank >= expected.ranks):
+        named = ", ".join(map(str, extra))
+        message = f"{expected.ranks} ranks are expected, and there is output of rank {named} as well"
+        yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
+
+
+def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
+    place = _relative(found.place, root) or found.place.name
+    yield f"{place}: layout {found.layout.id}, because {found.because}; rank {rank}"
+    for parent in found.parents:
+        yield f"{place}: in {_relative(parent.place, root)} ({parent.layout.id})"
+    if known:
+        said = ", ".join(
+            f"{name} {'on' if one.value else 'off'} ({one.because})" for name, one in sorted(known.items())
+        )
+        yield f"{place}: {said}"
+
+
+def _layout_findings(
+    found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]
+) -> Iterator[Finding]:
     filled = {file.slot.name for file in found.files}
     rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
+    unknown: dict[str, list[str]] = defaultdict(list)
     for slot in found.layout.slots:
-        if slot.name in filled or slot.required == "optional":
-            continue
-        if slot.required != "always":
-            asked = recording.conditions.get(slot.required)
-            if asked is None:
-                notes.append(
-                    f"{found.place.name}: cannot tell whether {slot.required} was on: "
-                    f"{slot.path.replace('{rank}', rank)} not required"
-                )
-            if not asked:
-                continue
-        yield Finding(
-            code=Code[slot.missing],
-            place=_relative(found.place / slot.path.replace("{rank}", rank), recording.directory),
-            message=f"layout {found.layout.id} requires it",
-        )
-    for stranger in found.strangers:
+        path = slot.path.replace("{rank}", rank)
+        need = _need(slot, known)
+        if need is None and slot.name not in filled:
+            unknown[", ".join(undecided(slot.required, known))].append(path)
+        elif need == "always" and slot.name not in filled:
+            when = "" if slot.required == "always" else f" where {slot.required}"
+            yield Finding(
+                code=Code[slot.missing],
+                place=_relative(found.place / path, root),
+                message=f"layout {found.layout.id} requires it{when}",
+            )
+        elif need == "never" and slot.name in filled:
+            there = next(file for file in found.files if file.slot is slot)
+            yield Finding(
+                code=Code.A106,
+                place=_relative(there.path, root),
+                message=f"layout {found.layout.id} has it only where {slot.required}",
+            )
+    for names, paths in unknown.items():
+        notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
+    if found.strangers:
+        more = f" and {len(found.strangers) - _NAMED} more" if len(found.strangers) > _NAMED else ""
         yield Finding(
             code=Code.A103,
             severity=Severity.NOTE,
-            place=_relative(found.place / stranger, recording.directory),
-            message=f"layout {found.layout.id} has no slot for it",
+            place=_relative(found.place, root),
+            message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
         )
 
 
-def _read_artifacts(found: FoundCycle, root: Path) -> tuple[dict[str, Artifact], list[Finding]]:
-    artifacts: dict[str, Artifact] = {}
+def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
+    """Return whether a slot's file must be there: always, optional, never; None when nobody can tell."""
+    if slot.required in ("always", "optional", "never"):
+        return slot.required
+    verdict = evaluate(slot.required, known)
+    return None if verdict is None else "always" if verdict else slot.otherwise
+
+
+def _read_artifacts(found: FoundCycle, root: Path) -> tuple[list[Artifact], list[Finding]]:
+    artifacts: list[Artifact] = []
     findings: list[Finding] = []
     ranks = [file.rank for file in found.files if file.rank is not None]
+    taken: dict[str, FoundFile] = {}
+    count: Counter[str] = Counter()
     for file in found.files:
         place = _relative(file.path, root)
         if file.rank is not None and file.rank != ranks[0]:
             message = f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
-            findings.append(Finding(code=Code.S101, place=place, message=message))
+            findings.append(Finding(code=Code.A105, place=place, message=message))
             continue
-        if file.slot.name in artifacts and "{rank}" in file.slot.path:
-            findings.append(
-                Finding(
-                    code=Code.S101,
-                    place=place,
-                    message=f"a second file in the slot of {artifacts[file.slot.name].path.name}: one cycle has one rank",
-                )
-            )
+        if file.slot.is_single and file.slot.name in taken:
+            other = taken[file.slot.name].path.name
+            message = f"a second file in the slot of {other}: one cycle has one rank"
+            findings.append(Finding(code=Code.A105, place=place, message=message))
             continue
-        content, broken = _read(file, place)
+        taken[file.slot.name] = file
+        if file.slot.format == OPAQUE:
+            continue
+        count[file.slot.name] += 1
+        if count[file.slot.name] > MAX_FILES_OF_SLOT:
+            if count[file.slot.name] == MAX_FILES_OF_SLOT + 1:
+                message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not looked at"
+                findings.append(Finding(code=Code.A108, place=place, message=message))
+            continue
+        artifact, broken = _read(file, place)
         findings += broken
-        if content is not None:
-            artifacts[file.slot.name] = Artifact(slot=file.slot, path=file.path, content=content)
+        if artifact is not None:
+            artifacts.append(artifact)
     return artifacts, findings
 
 
-def _read(file: FoundFile, place: str) -> tuple[Content | None, list[Finding]]:
-    rules = schema(file.slot.schema) if file.slot.schema else {}
+def _read(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
+    """Read one file and check it with the version of its schema that fits, or with the nearest one."""
+    best: tuple[tuple[int, int], list[Finding]] | None = None
+    for version in file.slot.schemas or (None,):
+        content, findings = _read_version(file, schema(version) if version else {}, place)
+        if content is not None:
+            # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
+            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), findings
+        misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
+        if best is None or misfit < best[0]:
+            best = (misfit, findings)
+    assert best is not None
+    return None, best[1]
+
+
+def _read_version(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:
+    """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     try:
-        return _read_and_check(file, rules, place)
+        content = READERS[file.slot.format](file.path, rules)
+        findings = list(_content_findings(content, rules, place))
     except Unreadable as error:
         return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
     except RecursionError:
         return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
-
-
-def _read_and_check(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:
-    content = READERS[file.slot.format](file.path, rules)
-    findings = list(_document_findings(content, rules, place)) if rules else []
-    if rules and content.table is not None:
-        broken_header = list(_header_findings(content.table, _row_schema(rules), place))
-        findings += broken_header + list(_row_findings(content.table, rules, place))
-    # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
     return (None if findings else content), findings
+
+
+def _content_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    if not rules:
+        return
+    yield from _document_findings(content, rules, place)
+    if content.table is not None:
+        row = row_schema(rules)
+        broken_header = list(_header_findings(content.table, row, place))
+        yield from broken_header
+        if not any("is missing" in finding.message for finding in broken_header):
+            yield from _row_findings(content.table, row, rules, place)
+    for name in rules.get("required", ()) if content.tables else ():
+        if name not in content.tables:
+            yield Finding(code=Code.S102, place=place, message=f"table {name!r} is missing")
+    for name, table in content.tables.items():
+        yield from _header_findings(table, row_schema(rules["properties"][name]), place)
+        yield from _row_findings(table, row_schema(rules["properties"][name]), rules, place)
 
 
 def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -223,18 +390,13 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
-    if document is NO_DOCUMENT:
+    if document is NO_DOCUMENT or is_table(rules) and content.table is None or content.tables:
         return
-    for error in sorted(Draft202012Validator(dict(rules)).iter_errors(document), key=lambda e: e.json_path)[
-        :WORDED_ROWS
-    ]:
+    errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
+    for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=_short(error.message))
-
-
-def _row_schema(rules: Mapping[str, Any]) -> Mapping[str, Any]:
-    from perfguard.contract.readers.trace import event_schema
-
-    return event_schema(rules)
+    if len(errors) > WORDED_ROWS:
+        yield Finding(code=Code.S103, place=place, message="and more like these")
 
 
 def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -246,19 +408,24 @@ def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterat
         if name not in columns:
             yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
     if row.get("additionalProperties") is False:
-        for name in unnamed_columns(columns, row):
-            yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is not in the schema")
+        unknown = unnamed_columns(columns, row)
+        for name in unknown[:WORDED_ROWS]:
+            message = f"column {_short(name)!r} is not in the schema"
+            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
+        if len(unknown) > WORDED_ROWS:
+            message = f"and {len(unknown) - WORDED_ROWS} more columns that are not in the schema"
+            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
     if row.get("x-ordered"):
         expected = [name for name in row["properties"] if name in columns]
         present = [name for name in columns if name in row["properties"]]
         if expected != present:
             yield Finding(
-                code=Code.S102, place=f"{place}:1", message=f"columns are in the order {present}, not {expected}"
+                code=Code.S102, place=f"{place}:1", message=_short(f"columns are in the order {present}, not {expected}")
             )
 
 
-def _row_findings(table: Table, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    row: dict[str, Any] = dict(_row_schema(rules))
+def _row_findings(table: Table, row_rules: Mapping[str, Any], rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    row: dict[str, Any] = dict(row_rules)
     if table.cells is Cells.TEXT:
         row["required"] = [name for name in row.get("required", ()) if name in table.frame.columns]
         row["additionalProperties"] = True
@@ -269,6 +436,9 @@ def _row_findings(table: Table, rules: Mapping[str, Any], place: str) -> Iterato
         yield Finding(code=Code.S103, place=where, message=_short(error.message))
     if len(invalid) > WORDED_ROWS:
         yield Finding(code=Code.S103, place=place, message=f"and {len(invalid) - WORDED_ROWS} more rows like these")
+    for error in documents_in_cells(table, row):
+        where = f"{place}{table.place(error.row)} {error.path}"
+        yield Finding(code=Code.S103, place=where, message=_short(error.message))
 
 
 def _short(message: str) -> str:

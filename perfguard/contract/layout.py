@@ -1,65 +1,102 @@
-"""Layouts: where the profilers put their files. A layout is a JSON file; this module matches a directory against it.
+"""Layouts: where the profilers put their files. A layout is a JSON file; this module matches directories against it.
 
 `Layout` says how one *cycle* (what the profiler wrote for one rank and one schedule cycle) is recognised and which *slots*
-it has; `find_cycles` walks a directory and returns every cycle with its artifacts. Nothing is opened here.
+it has; `survey` walks a directory once and returns every cycle with its files. Of a file at most its first 64 KiB are
+looked at here, where a layout recognises its dialect by a text.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import stat
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from perfguard.documents import read_document, schemas_directory
+from perfguard.errors import UsageError, nearest
+from perfguard.findings import Code, Finding, Severity
 
-#: How deep below the judged directory a cycle may lie: <output>/profile/rank_0/<worker>_ascend_ms and the like.
-MAX_DEPTH = 6
+#: How deep below the judged directory anything is looked at; msprof's raw data lies seven levels down.
+MAX_DEPTH = 16
+#: How many files and folders are looked at; a rank with its raw data has some hundred.
+MAX_ENTRIES = 1_000_000
+#: How many files one slot with a wildcard may have, logs for instance.
+MAX_FILES_OF_SLOT = 10_000
+#: How much of a file is searched for the text that tells its dialect.
+HEAD_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """The place declared for one kind of file.
 
-    `path` is relative to the cycle, with `*` and `{rank}`; `required` is "always", "optional", or the name of a condition
-    under which the file must be there ("memory", "shapes", ...).
+    `path` is relative to the cycle, with `*` (inside a name), `**` (across folders) and `{rank}`. `required` is "always",
+    "optional", "never" or an expression of conditions (`graph & !heterogeneous`), `otherwise` what holds where that
+    expression is known to be false.
     """
 
     name: str
     path: str
     format: str
-    schema: str | None = None
+    #: The versions of its schema, the first that fits counts; empty where nothing is known of the inside.
+    schemas: tuple[str, ...] = ()
     required: str = "always"
+    otherwise: str = "optional"
     #: The finding's code when it is missing.
     missing: str = "A102"
 
     def match(self, relative: str) -> int | bool | None:
         """Return the rank in the file's name (None when the slot carries none), or False when it does not match."""
-        found = _slot_pattern(self.path).fullmatch(relative)
+        found = glob_pattern(self.path).fullmatch(relative)
         if found is None:
             return False
         rank = found.groupdict().get("rank")
         return None if rank is None else int(rank)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether one cycle has at most one such file."""
+        return "*" not in self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognition:
+    """One way to know a layout: all that is named here must hold.
+
+    `name` is searched in the own name of the directory (or file), `path` in its whole path; some path below must match one
+    of `contains`; every text of `texts` (glob -> regex) must be in the head of some file; nothing may match `lacks`.
+    """
+
+    name: str | None = None
+    path: str | None = None
+    contains: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places of one dialect of profiler output.
+    """All places of one dialect of profiler output. Layouts are tried by `order`, the smallest first.
 
-    A cycle is a directory or a single file (`cycle`); it is recognised by the pattern of its name or by what it
-    contains, unless it has something of `lacks`.
+    `cycle` is what one cycle of it is: a directory, a file, or "parent": a directory that only says the rank (and the
+    window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks.
     """
 
     id: str
     title: str
+    source: str
+    order: int
     cycle: str
-    name: str
-    contains: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
+    ranks: str
+    recognise: tuple[Recognition, ...]
+    #: Where each condition can be read from; see perfguard.contract.conditions.
+    conditions: Mapping[str, tuple[Mapping[str, Any], ...]]
     slots: tuple[Slot, ...]
 
 
@@ -73,105 +110,355 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What the name of a directory above a cycle says: `rank_3`, `rank0_start2_stop4`."""
+
+    layout: Layout
+    place: Path
+    rank: int | None
+    #: Steps of the window, where the name says them.
+    steps: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCycle:
     """What the profiler wrote for one rank and one schedule cycle, as far as names can tell."""
 
     layout: Layout
     place: Path
     files: tuple[FoundFile, ...]
-    strangers: tuple[str, ...] = field(default=())
+    strangers: tuple[str, ...] = ()
+    #: By what the layout was recognised, in words.
+    because: str = ""
+    parents: tuple[Parent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Everything found in a directory; `findings` are about what could not be looked at."""
+
+    cycles: tuple[FoundCycle, ...]
+    parents: tuple[Parent, ...]
+    findings: tuple[Finding, ...]
 
 
 @cache
 def layouts() -> tuple[Layout, ...]:
-    """Load every layout that ships, checked against the meta-schema."""
+    """Load every layout that ships, checked against the meta-schema, in the order they are tried."""
     paths = sorted((schemas_directory() / "layouts").glob("*.json"))
-    return tuple(
-        _layout(read_document(path, "layout", remedy="Run: pip install --force-reinstall perfguard")) for path in paths
-    )
+    remedy = "Run: pip install --force-reinstall perfguard"
+    loaded = [_layout(read_document(path, "layout", remedy=remedy)) for path in paths]
+    return tuple(sorted(loaded, key=lambda layout: (layout.order, layout.id)))
+
+
+def layout_named(name: str) -> Layout:
+    """Return one layout; raises `UsageError` with the nearest id."""
+    known = {layout.id: layout for layout in layouts()}
+    if name not in known:
+        raise UsageError(f"There is no layout {name!r}; {nearest(name, known)}")
+    return known[name]
 
 
 def _layout(plain: Mapping[str, Any]) -> Layout:
     return Layout(
         id=plain["id"],
         title=plain["title"],
-        cycle=plain["recognise"]["cycle"],
-        name=plain["recognise"]["name"],
-        contains=tuple(plain["recognise"].get("contains", ())),
-        lacks=tuple(plain["recognise"].get("lacks", ())),
-        slots=tuple(
-            Slot(**{key: value for key, value in slot.items() if not key.startswith("$")}) for slot in plain["slots"]
+        source=plain["source"],
+        order=plain["order"],
+        cycle=plain["cycle"],
+        ranks=plain.get("ranks", "one"),
+        recognise=tuple(
+            Recognition(
+                name=one.get("name"),
+                path=one.get("path"),
+                contains=tuple(one.get("contains", ())),
+                texts=one.get("texts", {}),
+                lacks=tuple(one.get("lacks", ())),
+            )
+            for one in plain["recognise"]
         ),
+        conditions={name: tuple(sources) for name, sources in plain.get("conditions", {}).items()},
+        slots=tuple(_slot(slot) for slot in plain.get("slots", ())),
     )
 
 
-def find_cycles(directory: Path) -> list[FoundCycle]:
-    """Return every cycle in and below `directory`, in the order of their names (which begin with the time)."""
-    found = []
-    for place, folders, files in _walk(directory):
-        names = [*folders, *files]
-        for layout in layouts():
-            if layout.cycle == "file":
-                found += [_file_cycle(layout, place / name) for name in files if re.search(layout.name, name)]
-            elif _recognises(layout, place, names):
-                found.append(_directory_cycle(layout, place))
-    return sorted(found, key=lambda cycle: str(cycle.place))
+def _slot(plain: Mapping[str, Any]) -> Slot:
+    schemas = plain.get("schema", ())
+    known = {key: value for key, value in plain.items() if not key.startswith("$") and key != "schema"}
+    return Slot(**known, schemas=(schemas,) if isinstance(schemas, str) else tuple(schemas))
 
 
-def _recognises(layout: Layout, place: Path, names: list[str]) -> bool:
-    inside = None
-    if not re.search(layout.name, place.name):
-        inside = [str(f) for f in _files_below(place)] if _may_contain(layout, names) else []
-        if not any(fnmatchcase(one, pattern) for pattern in layout.contains for one in inside):
-            return False
-    if layout.lacks:
-        inside = inside or [str(f) for f in _files_below(place)]
-        return not any(fnmatchcase(one, pattern) for pattern in layout.lacks for one in [*inside, *names])
-    return True
+# -- looking ---------------------------------------------------------------------------------------------------------
 
 
-def _may_contain(layout: Layout, names: list[str]) -> bool:
-    firsts = {pattern.split("/", 1)[0] for pattern in layout.contains}
-    return any(fnmatchcase(name, first) for name in names for first in firsts)
+def survey(directory: Path, only: Layout | None = None) -> Survey:
+    """Return every cycle in and below `directory`, in the order of their names (which begin with the time).
+
+    With `only`, nothing but that layout is looked for, and where it is not recognised the directory itself is taken for it.
+    """
+    listing = _listed(directory)
+    tried = layouts() if only is None else tuple(one for one in layouts() if one.cycle == "parent") + (only,)
+    found: list[FoundCycle] = []
+    parents: dict[str, Parent] = {}
+    taken: set[str] = set()
+    marks = _marks(listing, tried)
+    for folder in listing.folders:
+        if _is_inside(folder, taken):
+            continue
+        place = directory / folder if folder else directory
+        for layout in tried:
+            because = _recognised(layout, place, marks.get(folder, {}), directory)
+            if because is None or layout.cycle == "file":
+                continue
+            if layout.cycle == "parent":
+                parents[folder] = _parent(layout, place)
+                continue
+            found += _directory_cycles(layout, place, folder, listing, because)
+            taken.add(folder)
+            break
+    found += _file_cycles(tried, directory, listing, taken)
+    if only is not None and not found and only.cycle == "directory":
+        found = _directory_cycles(only, directory, "", listing, "you said so")
+    cycles = [_with_parents(cycle, directory, parents) for cycle in found]
+    return Survey(
+        cycles=tuple(sorted(cycles, key=lambda cycle: str(cycle.place))),
+        parents=tuple(parents[folder] for folder in sorted(parents)),
+        findings=tuple(listing.findings),
+    )
 
 
-def _file_cycle(layout: Layout, path: Path) -> FoundCycle:
-    return FoundCycle(layout=layout, place=path, files=(FoundFile(slot=layout.slots[0], path=path, rank=None),))
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Relative paths of everything in a directory: folders first to last, files sorted."""
+
+    folders: list[str]
+    files: list[str]
+    findings: list[Finding]
+
+    def below(self, folder: str) -> list[str]:
+        """Return the files below a folder, relative to it."""
+        if not folder:
+            return self.files
+        start = bisect_left(self.files, folder + "/")
+        end = bisect_left(self.files, folder + "0")  # "0" is the character after "/"
+        return [file[len(folder) + 1 :] for file in self.files[start:end]]
 
 
-def _directory_cycle(layout: Layout, place: Path) -> FoundCycle:
-    files, strangers = [], []
-    for relative in _files_below(place):
+def _listed(directory: Path) -> _Listing:
+    """List a directory without following links to folders, and without leaving it."""
+    listing = _Listing([], [], [])
+    root = os.path.realpath(directory)
+    waiting = [("", 0)]
+    seen = 0
+    while waiting:
+        folder, depth = waiting.pop()
+        listing.folders.append(folder)
+        try:
+            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            reason = f"it cannot be listed: {error.strerror}"
+            listing.findings.append(Finding(code=Code.A109, place=folder or ".", message=reason))
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > MAX_ENTRIES:
+                reason = f"more than {MAX_ENTRIES} files and folders: the rest was not looked at"
+                listing.findings.append(Finding(code=Code.A108, place=folder or ".", message=reason))
+                waiting.clear()
+                break
+            relative = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_symlink() and (refusal := _link_refused(entry, root)):
+                severity = Severity.NOTE if refusal.endswith("folder") else Severity.ERROR
+                listing.findings.append(
+                    Finding(code=Code.A109, severity=severity, place=relative, message=f"it is a link {refusal}")
+                )
+            elif entry.is_dir(follow_symlinks=False):
+                if depth < MAX_DEPTH:
+                    waiting.append((relative, depth + 1))
+                else:
+                    reason = f"it lies {MAX_DEPTH} folders deep: what is in it was not looked at"
+                    listing.findings.append(Finding(code=Code.A108, place=relative, message=reason))
+            else:
+                listing.files.append(relative)
+    listing.folders.sort()
+    listing.files.sort()
+    return listing
+
+
+def _link_refused(entry: os.DirEntry[str], root: str) -> str | None:
+    """Return why a link is not read: it must lead to a file inside the judged directory."""
+    target = os.path.realpath(entry.path)
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return "that leads nowhere"
+    if stat.S_ISDIR(mode):
+        # `latest -> run7` is common and harmless: what it leads to is judged under its own name.
+        return "to a folder"
+    return None if target.startswith(root + os.sep) else "that leads out of the directory: it is not read"
+
+
+#: What a folder holds of the globs that layouts look for: glob -> the first paths.
+_Marks = Mapping[str, list[str]]
+
+
+def _marks(listing: _Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
+    """Say of every folder which of the layouts' globs match something below it, in one pass over all paths."""
+    by_depth: dict[int, list[tuple[str, re.Pattern[str]]]] = defaultdict(list)
+    for glob in dict.fromkeys(
+        glob
+        for layout in tried
+        for way in layout.recognise
+        for glob in (*way.contains, *way.texts, *way.lacks)
+    ):
+        short = glob.removesuffix("/**")  # a folder with anything in it is a folder
+        by_depth[short.count("/")].append((glob, glob_pattern(short)))
+    any_of = {
+        depth: re.compile("|".join(f"(?:{re.sub(r'P<rank>', ':', one.pattern)})" for _, one in patterns))
+        for depth, patterns in by_depth.items()
+    }
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for path in (*listing.folders, *listing.files):
+        parts = path.split("/")
+        for depth, patterns in by_depth.items():
+            if len(parts) <= depth:
+                continue
+            tail = "/".join(parts[-depth - 1 :])
+            if not any_of[depth].fullmatch(tail):
+                continue
+            folder = "/".join(parts[: -depth - 1])
+            for glob, pattern in patterns:
+                if len(found[folder][glob]) < 4 and pattern.fullmatch(tail):
+                    found[folder][glob].append(tail)
+    return found
+
+
+def _recognised(layout: Layout, place: Path, marks: _Marks, root: Path) -> str | None:
+    """Return by what a directory is known to be of a layout, in words, or None when it is not."""
+    for way in layout.recognise:
+        reasons = _holds(way, place, marks)
+        if reasons is not None:
+            return " and ".join(reasons)
+    return None
+
+
+def _holds(way: Recognition, place: Path, marks: _Marks) -> list[str] | None:
+    reasons = []
+    if way.name is not None:
+        if not re.search(way.name, place.name):
+            return None
+        reasons.append(f"its name matches {way.name}")
+    if way.path is not None:
+        if not re.search(way.path, place.as_posix()):
+            return None
+        reasons.append(f"its path matches {way.path}")
+    if way.contains:
+        present = next((marks[glob][0] for glob in way.contains if marks.get(glob)), None)
+        if present is None:
+            return None
+        reasons.append(f"it holds {present}")
+    if any(marks.get(glob) for glob in way.lacks):
+        return None
+    for glob, text in way.texts.items():
+        bearer = next((one for one in marks.get(glob, ()) if re.search(text, head(place / one), re.MULTILINE)), None)
+        if bearer is None:
+            return None
+        reasons.append(f"{bearer} says {text}")
+    return reasons
+
+
+def head(path: Path) -> str:
+    """Return the first 64 KiB of a regular file as text, the empty text for anything else."""
+    if not path.is_file():
+        return ""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        # Whoever reads the file whole will say what is wrong with it.
+        return ""
+
+
+def _parent(layout: Layout, place: Path) -> Parent:
+    found = re.search(layout.recognise[0].path or "", place.as_posix())
+    named = {key: int(value) for key, value in found.groupdict().items() if value} if found else {}
+    steps = named["stop"] - named["start"] + 1 if {"start", "stop"} <= named.keys() else None
+    return Parent(layout=layout, place=place, rank=named.get("rank"), steps=steps)
+
+
+def _with_parents(cycle: FoundCycle, directory: Path, parents: Mapping[str, Parent]) -> FoundCycle:
+    import dataclasses
+
+    above = [parents[folder] for folder in _ancestors(cycle.place, directory) if folder in parents]
+    return dataclasses.replace(cycle, parents=tuple(above)) if above else cycle
+
+
+def _ancestors(place: Path, directory: Path) -> Iterator[str]:
+    """Yield the folders a cycle lies in, the nearest first."""
+    for parent in place.parents:
+        if not parent.is_relative_to(directory):
+            return
+        yield "" if parent == directory else parent.relative_to(directory).as_posix()
+
+
+def _directory_cycles(
+    layout: Layout, place: Path, folder: str, listing: _Listing, because: str
+) -> list[FoundCycle]:
+    files: list[FoundFile] = []
+    strangers: list[str] = []
+    for relative in listing.below(folder):
         for slot in layout.slots:
-            rank = slot.match(str(relative))
+            rank = slot.match(relative)
             if rank is not False:
                 files.append(FoundFile(slot=slot, path=place / relative, rank=rank))
                 break
         else:
-            strangers.append(str(relative))
-    return FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers))
+            strangers.append(relative)
+    ranks = sorted({file.rank for file in files if file.rank is not None})
+    if layout.ranks == "one" or len(ranks) < 2:
+        return [
+            FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers), because=because)
+        ]
+    # What carries no rank belongs to all of them; it is looked at once, with the first.
+    return [
+        FoundCycle(
+            layout=layout,
+            place=place,
+            files=tuple(f for f in files if f.rank == rank or (f.rank is None and rank == ranks[0])),
+            strangers=tuple(strangers) if rank == ranks[0] else (),
+            because=because,
+        )
+        for rank in ranks
+    ]
+
+
+def _is_inside(path: str, folders: set[str]) -> bool:
+    """Whether a relative path is one of the folders, or lies in one."""
+    if not folders:
+        return False
+    parts = path.split("/")
+    return "" in folders or any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
+
+
+def _file_cycles(
+    tried: Iterable[Layout], directory: Path, listing: _Listing, taken: set[str]
+) -> Iterator[FoundCycle]:
+    of_files = [layout for layout in tried if layout.cycle == "file"]
+    for relative in listing.files:
+        if _is_inside(relative, taken):
+            continue
+        path = directory / relative
+        for layout in of_files:
+            reasons = next((r for way in layout.recognise if (r := _holds(way, path, {})) is not None), None)
+            if reasons is not None:
+                file = FoundFile(slot=layout.slots[0], path=path, rank=None)
+                yield FoundCycle(layout=layout, place=path, files=(file,), because=" and ".join(reasons))
+                break
 
 
 @cache
-def _slot_pattern(path: str) -> re.Pattern[str]:
-    pattern = re.escape(path).replace(r"\{rank\}", r"(?P<rank>\d+)").replace(r"\*", r"[^/]*")
-    return re.compile(pattern)
-
-
-def _walk(directory: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk without following links, at most `MAX_DEPTH` deep, in the order of names."""
-    root_depth = len(directory.parts)
-    for current, folders, files in os.walk(directory, followlinks=False):
-        place = Path(current)
-        folders.sort()
-        yield place, list(folders), sorted(files)
-        if len(place.parts) - root_depth >= MAX_DEPTH:
-            folders.clear()
-
-
-def _files_below(place: Path) -> list[PurePosixPath]:
-    return sorted(
-        PurePosixPath((folder / name).relative_to(place).as_posix())
-        for folder, _, files in _walk(place)
-        for name in files
-    )
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Return the regex of a slot's path or a layout's glob; the rank is its group `rank`."""
+    pattern = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+    pattern = pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
+    return re.compile(pattern, re.DOTALL)

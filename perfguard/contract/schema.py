@@ -10,7 +10,7 @@ row. tests/contract/test_schema.py compares both on random schemas and rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -242,12 +242,21 @@ class RowSchema:
         rows = is_object.arg_true()
         verdict = column.is_null() | True
         if len(rows):
-            inner = self._rows_valid(object_columns(column.gather(rows).to_list()), schema, Cells.JSON)
-            verdict = verdict.scatter(rows, inner)
+            frame = object_columns(column.gather(rows).to_list())
+            if frame is None:
+                return column.is_null() | self._texts_valid(column, schema)
+            verdict = verdict.scatter(rows, self._rows_valid(frame, schema, Cells.JSON))
         others = column.filter(~is_object & column.is_not_null()).unique().to_list()
         validator = self.validator(schema)
         refused = [text for text in others if not validator.is_valid(cell_value(text, Cells.JSON, None))]
         return verdict & ~column.is_in(refused).fill_null(False) if refused else verdict
+
+    def _texts_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
+        """Ask jsonschema of every distinct object: there are too many different keys for columns."""
+        validator = self.validator(schema)
+        texts = column.drop_nulls().unique().to_list()
+        refused = [text for text in texts if not validator.is_valid(cell_value(text, Cells.JSON, None))]
+        return ~column.is_in(refused).fill_null(False)
 
     def _certainly_valid(self, column: pl.Series, schema: Schema, cells: Cells) -> pl.Series:
         """Return which cells an expression proves valid; False only means that jsonschema has to say."""
@@ -310,6 +319,50 @@ class RowSchema:
         return frozenset(found) or None
 
 
+def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowError]:
+    """Check the JSON inside text cells, where the row schema says that a column holds some (`contentSchema`).
+
+    Each distinct text is read and checked once; at most a hundred rows are worded.
+    """
+    import json
+
+    from jsonschema import Draft202012Validator
+
+    worded = 0
+    for name, part in row.get("properties", {}).items():
+        if "contentSchema" not in part or name not in table.frame.columns:
+            continue
+        validator = Draft202012Validator(part["contentSchema"])
+        column = table.frame[name]
+        for text in column.drop_nulls().unique(maintain_order=True).to_list():
+            if not text and "null" in _as_set(part.get("type", ())):
+                continue
+            try:
+                errors = [error.message for error in validator.iter_errors(json.loads(text))]
+            except (ValueError, RecursionError) as error:
+                errors = [f"{text[:80]!r} is not JSON: {error}"]
+            if errors:
+                row_number = int((column == text).arg_true()[0])
+                yield RowError(row=row_number, path=f"$.{name}", message=errors[0])
+                worded += 1
+                if worded == WORDED_ROWS:
+                    return
+
+
+def row_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a table's schema that speaks of one row: of an array, or of the `traceEvents` of an object."""
+    items = schema["items"] if "items" in schema else schema["properties"]["traceEvents"]["items"]
+    if "$ref" in items:
+        items = schema["$defs"][items["$ref"].removeprefix("#/$defs/")]
+    found: Mapping[str, Any] = items
+    return found
+
+
+def is_table(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema describes rows (a table or a trace), and not one document."""
+    return schema.get("type") == "array" or "traceEvents" in schema.get("properties", {})
+
+
 def unnamed_columns(columns: Iterable[str], schema: Mapping[str, Any]) -> list[str]:
     """Return the columns that neither `properties` nor `patternProperties` of a row schema name."""
     named = schema.get("properties", {})
@@ -317,13 +370,24 @@ def unnamed_columns(columns: Iterable[str], schema: Mapping[str, Any]) -> list[s
     return [c for c in columns if c not in named and not any(re.search(p, c) for p in patterns)]
 
 
-def object_columns(objects: list[str]) -> pl.DataFrame:
-    """Turn JSON objects (as texts) into columns of raw JSON, null where an object lacks the key."""
+#: How many different keys objects may have to be laid out as columns: with N objects and N keys they fill N x N cells.
+MAX_KEYS = 2_000
+
+
+def object_columns(objects: list[str]) -> pl.DataFrame | None:
+    """Turn JSON objects (as texts) into columns of raw JSON, null where an object lacks the key.
+
+    Returns None where they have more than `MAX_KEYS` different keys.
+    """
     import msgspec
     import polars as pl
 
     decoded = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode("[" + ",".join(objects) + "]")
-    names = dict.fromkeys(key for one in decoded for key in one)
+    names: dict[str, None] = {}
+    for one in decoded:
+        names.update(dict.fromkeys(one))
+        if len(names) > MAX_KEYS:
+            return None
     columns = {
         name: pl.Series(name, [bytes(one[name]).decode() if name in one else None for one in decoded], dtype=pl.String)
         for name in names

@@ -106,6 +106,8 @@ class Policy:
     backend: str = ""
     #: Codes, or beginnings of codes, the user asked not to judge; such findings are shown as notes.
     ignore: tuple[str, ...] = field(default=())
+    #: Codes, or beginnings of codes, to look at alone; empty means all.
+    select: tuple[str, ...] = field(default=())
 
     def rule(self, metric: str, subject: str) -> Rule | None:
         """Return the most precise rule of the marker, else of the settings, else None."""
@@ -134,6 +136,7 @@ class Policy:
                 if f.code.name.startswith(self.ignore) and f.severity is not Severity.NOTE
                 else f
                 for f in findings
+                if not self.select or f.code.name.startswith(self.select)
             ]
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -71,6 +71,8 @@ class Verdict:
     recording: Path | None = None
     layouts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    #: What was looked at: ranks, cycles, files, rows.
+    read: dict[str, int] = field(default_factory=dict)
     #: How the environment differs from the baseline's, shown beside what got worse.
     environment_changes: tuple[str, ...] = ()
     refresh: Refresh | None = None
@@ -104,6 +106,7 @@ def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workl
         recording=recording.directory,
         layouts=contract.layouts,
         notes=contract.notes,
+        read=contract.read,
         rules=policy.marker,
         ignore=policy.ignore,
     )

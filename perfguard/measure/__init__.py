@@ -1,12 +1,18 @@
 """Measure: what do the numbers say?
 
 What goes in: a `Contract` whose artifacts could be read. What comes out: `Measurement`s, each of one metric and one subject.
-`METRICS` is the table of what can be asked; to add one, write a function with `@metric(...)` in `measure.metrics`.
+`METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
+dialect has in `metrics`, collectives in `communication`, the device's own counters in `device`, the data pipeline in `pipeline`.
 """
 
 from __future__ import annotations
 
+from perfguard.measure import communication, device, pipeline
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
 from perfguard.measure.metrics import METRICS, measure
+from perfguard.measure.operators import Operator, operators_of
 
-__all__ = ["METRICS", "Better", "Kind", "Measurement", "Metric", "Statistics", "measure"]
+# The imports above filled METRICS.
+del communication, device, pipeline
+
+__all__ = ["METRICS", "Better", "Kind", "Measurement", "Metric", "Operator", "Statistics", "measure", "operators_of"]

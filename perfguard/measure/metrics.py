@@ -1,4 +1,5 @@
-"""The metrics: each one decorated function from a profile, or from the recording's own steps, to measurements."""
+"""The metrics: each one decorated function to measurements, from a profile, from one cycle's artifacts, from all ranks, or
+from the recording's own steps. Here are the tables, and the metrics that every dialect has."""
 
 from __future__ import annotations
 
@@ -10,22 +11,26 @@ from perfguard.measure.measurement import Better, Kind, Measurement, Metric
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
-    from perfguard.contract import Contract
+    from perfguard.contract import Contract, Cycle
     from perfguard.measure.profile import MemoryStep, Profile
     from perfguard.recording import Recording
 
 ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
+CycleMetric = Callable[["Cycle"], Iterator[tuple[str, "Measured"]]]
+RankedMetric = Callable[[tuple["Cycle", ...]], Iterator[tuple[str, "Measured"]]]
 RecordingMetric = Callable[["Recording"], Iterator[tuple[str, "Measured"]]]
 Measured = float | int | list[str] | dict[str, float] | tuple[float, ...]
 
 METRICS: dict[str, Metric] = {}
 _OF_PROFILE: dict[str, ProfileMetric] = {}
 _OF_RECORDING: dict[str, RecordingMetric] = {}
+_OF_CYCLE: dict[str, tuple[tuple[str, ...], CycleMetric]] = {}
+_OF_RANKS: dict[str, RankedMetric] = {}
 
 #: A timed metric fails only beyond twice its baseline, and warns beyond 1.3 times. One run against one run raises 20
 #: to 45 false alarms in 100 at +5 to +20 % on a shared machine; a rule for repeated runs may gate closer.
-_FAIL_BEYOND = 1.0
-_WARN_BEYOND = 0.3
+FAIL_BEYOND = 1.0
+WARN_BEYOND = 0.3
 
 
 def metric(description: Metric) -> Callable[[ProfileMetric], ProfileMetric]:
@@ -50,6 +55,28 @@ def recording_metric(description: Metric) -> Callable[[RecordingMetric], Recordi
     return register
 
 
+def cycle_metric(description: Metric, *, needs: tuple[str, ...]) -> Callable[[CycleMetric], CycleMetric]:
+    """Register a metric that is computed from artifacts of one cycle; it runs where one of `needs` could be read."""
+
+    def register(function: CycleMetric) -> CycleMetric:
+        METRICS[description.name] = description
+        _OF_CYCLE[description.name] = (needs, function)
+        return function
+
+    return register
+
+
+def ranked_metric(description: Metric) -> Callable[[RankedMetric], RankedMetric]:
+    """Register a metric that compares the ranks with each other; it is given the cycles of all of them."""
+
+    def register(function: RankedMetric) -> RankedMetric:
+        METRICS[description.name] = description
+        _OF_RANKS[description.name] = function
+        return function
+
+    return register
+
+
 def measure(contract: Contract) -> tuple[Measurement, ...]:
     """Return every measurement the artifacts and steps allow, ordered by metric and subject."""
     from perfguard.measure.profile import profiles
@@ -60,15 +87,49 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
         prefix = f"rank{profile.rank}:" if len(ranks) > 1 else ""
         for name, function in _OF_PROFILE.items():
             found += [_measurement(name, prefix + subject, value) for subject, value in function(profile)]
+    found += _of_cycles(contract)
+    for name, of_ranks in _OF_RANKS.items():
+        if len({cycle.rank for cycle in contract.cycles}) > 1:
+            found += [_measurement(name, subject, value) for subject, value in of_ranks(contract.cycles)]
     for name, of_recording in _OF_RECORDING.items():
         found += [_measurement(name, subject, value) for subject, value in of_recording(contract.recording)]
     return tuple(sorted(found, key=lambda m: m.key))
+
+
+def _of_cycles(contract: Contract) -> Iterator[Measurement]:
+    """Compute the metrics of single artifacts. Several cycles of a rank are samples of one timed metric."""
+    several = len({cycle.rank for cycle in contract.cycles}) > 1
+    for name, (needs, function) in _OF_CYCLE.items():
+        values: dict[str, list[Measured]] = {}
+        for cycle in contract.cycles:
+            if any(slot in cycle.artifacts for slot in needs):
+                prefix = f"rank{cycle.rank}:" if several else ""
+                for subject, value in function(cycle):
+                    values.setdefault(prefix + subject, []).append(value)
+        for subject, samples in values.items():
+            numbers = [float(one) for one in samples if isinstance(one, (int, float))]
+            timed = METRICS[name].kind is Kind.TIMED and len(numbers) == len(samples) > 1
+            yield _measurement(name, subject, tuple(numbers) if timed else samples[0])
 
 
 def _measurement(name: str, subject: str, value: Measured) -> Measurement:
     if isinstance(value, tuple):
         return Measurement(metric=name, subject=subject, value=min(value), samples=value)
     return Measurement(metric=name, subject=subject, value=value)
+
+
+def shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER) -> Metric:
+    """Describe a timed metric that is shown and ranked, and judged once the settings name it."""
+    return Metric(
+        name=name,
+        unit=unit,
+        kind=Kind.TIMED,
+        better=better,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
+        gated=False,
+        meaning=meaning,
+    )
 
 
 def _per_step(count: int, steps: int | None) -> float | int:
@@ -213,8 +274,8 @@ def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
         unit="us/step",
         kind=Kind.TIMED,
         better=Better.LOWER,
-        relative=_FAIL_BEYOND,
-        warn_relative=_WARN_BEYOND,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
         gated=False,
         meaning="Time of an operator in a step, without the operators inside it; the minimum of the steps.",
     )
@@ -230,8 +291,8 @@ def operator_time(profile: Profile) -> Iterator[tuple[str, Measured]]:
         unit="fraction",
         kind=Kind.TIMED,
         better=Better.EQUAL,
-        relative=_FAIL_BEYOND,
-        warn_relative=_WARN_BEYOND,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
         gated=False,
         meaning="Share of an operator in the time of all operators of the window.",
     )
@@ -265,8 +326,8 @@ def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
         unit="us",
         kind=Kind.TIMED,
         better=Better.LOWER,
-        relative=_FAIL_BEYOND,
-        warn_relative=_WARN_BEYOND,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
         meaning="Wall time of an unprofiled step, device synchronised; the minimum of the timed steps.",
     )
 )
@@ -282,8 +343,8 @@ def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
         unit="us",
         kind=Kind.TIMED,
         better=Better.LOWER,
-        relative=_FAIL_BEYOND,
-        warn_relative=_WARN_BEYOND,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
         meaning="CPU time of the thread that drives an unprofiled step; the minimum of the timed steps.",
         # MindSpore's operators run on threads of their own, and now and then on this one: the same LeNet step took 1.8 ms
         # of it in seven processes and 14.2 ms in the eighth, at an equal wall time.
@@ -302,8 +363,8 @@ def step_cpu_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
         unit="ratio",
         kind=Kind.TIMED,
         better=Better.LOWER,
-        relative=_FAIL_BEYOND,
-        warn_relative=_WARN_BEYOND,
+        relative=FAIL_BEYOND,
+        warn_relative=WARN_BEYOND,
         gated=False,
         meaning="Profiled step time divided by unprofiled step time, minimum by minimum.",
     )

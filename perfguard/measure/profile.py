@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,7 @@ import msgspec
 import polars as pl
 
 from perfguard.contract.executions import step_of, unquoted
-from perfguard.contract.readers.trace import nanoseconds
-from perfguard.contract.table import as_int64
+from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
@@ -67,8 +65,8 @@ def _profile(rank: int, cycles: list[Cycle]) -> Profile:
         # What lies outside every step belongs to no step of the model; where steps are unknown all of it counts.
         frame = executions.frame.drop_nulls("step") if executions.by_step else executions.frame
         frames.append(frame.with_columns(pl.col("step") + offset))
-        shapes.append(SHAPES[cycle.layout.id](cycle))
-        memory += MEMORY[cycle.layout.id](cycle)
+        shapes.append(_shapes(cycle))
+        memory += _memory(cycle)
         steps = None if steps is None or executions.steps is None else steps + executions.steps
     return Profile(
         rank=rank,
@@ -99,9 +97,10 @@ def _shapes_of_framework(cycle: Cycle) -> pl.DataFrame:
     )
 
 
-def _shapes_of_trace(cycle: Cycle) -> pl.DataFrame:
+def _shapes_of_executions(cycle: Cycle) -> pl.DataFrame:
     assert cycle.executions is not None
-    recorded = cycle.executions.frame.drop_nulls(["shapes", "step"])
+    needed = ["shapes", "step"] if cycle.executions.by_step else ["shapes"]
+    recorded = cycle.executions.frame.drop_nulls(needed)
     return recorded.group_by("operator", "shapes").len("calls").cast({"calls": pl.Int64})
 
 
@@ -109,10 +108,14 @@ def _no_shapes() -> pl.DataFrame:
     return pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
 
 
-SHAPES: dict[str, Callable[[Cycle], pl.DataFrame]] = {
-    "ms-2.5+cpu": _shapes_of_framework,
-    "pt-torch": _shapes_of_trace,
-}
+def _shapes(cycle: Cycle) -> pl.DataFrame:
+    """Shapes from the executions themselves where they have any, else from the file that lists them apart."""
+    assert cycle.executions is not None
+    if cycle.executions.frame["shapes"].null_count() < cycle.executions.frame.height:
+        return _shapes_of_executions(cycle)
+    if cycle.executions.on_device:
+        return _no_shapes()
+    return _shapes_of_framework(cycle)
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -205,7 +208,36 @@ def _memory_by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], d
     return found
 
 
-MEMORY: dict[str, Callable[[Cycle], list[MemoryStep]]] = {
-    "ms-2.5+cpu": _memory_of_pool,
-    "pt-torch": _memory_of_trace,
-}
+def _memory_of_components(cycle: Cycle) -> list[MemoryStep]:
+    """Memory of an Ascend device, from memory_record: a row an event of a component (PTA, GE, MindSpore, ...).
+
+    The components' levels are added up by their own sum row (PTA+GE) already, so each is a device of its own: `PTA`, `APP`.
+    MB are of 1024 x 1024 bytes; MindSpore writes MB of 1000 KB.
+    """
+    artifact = cycle.artifacts.get("memory_record")
+    if artifact is None:
+        return []
+    cells = artifact.content.frame
+    scale = 1000 * 1024 if cycle.layout.id.startswith("ms-") else 1024 * 1024
+    rows = cells.select(
+        component="Component",
+        time=nanoseconds(cells["Timestamp(us)"]),
+        level=(as_float64(cells["Total Allocated(MB)"]) * scale).round().cast(pl.Int64),
+    ).drop_nulls()
+    found: list[MemoryStep] = []
+    for (component,), part in rows.group_by("component", maintain_order=True):
+        levels = part.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
+        found += _memory_by_step(levels, (), str(component))
+    return found
+
+
+def _memory(cycle: Cycle) -> list[MemoryStep]:
+    """Memory from whichever file of the cycle records it."""
+    for slot, read in (
+        ("trace", _memory_of_trace),
+        ("cpu_ms_memory_record", _memory_of_pool),
+        ("memory_record", _memory_of_components),
+    ):
+        if slot in cycle.artifacts:
+            return read(cycle)
+    return []

@@ -71,6 +71,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "severity": f.severity.value,
                 "message": f.message,
                 "place": f.place,
+                "rank": f.rank,
+                "check": f.check,
             }
             for f in verdict.findings
         ],
@@ -93,6 +95,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "recording": str(verdict.recording) if verdict.recording else None,
         "layouts": list(verdict.layouts),
         "notes": list(verdict.notes),
+        "read": dict(verdict.read),
         "environment_changes": list(verdict.environment_changes),
         "tolerance": {rule.pattern: _tolerance_document(rule.tolerance) for rule in verdict.rules},
         "ignore": list(verdict.ignore),
@@ -107,7 +110,14 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         workload=plain["workload"],
         outcome=Outcome(plain["outcome"]),
         findings=tuple(
-            Finding(code=Code[f["code"]], message=f["message"], place=f["place"], severity=Severity(f["severity"]))
+            Finding(
+                code=Code[f["code"]],
+                message=f["message"],
+                place=f["place"],
+                severity=Severity(f["severity"]),
+                rank=f.get("rank"),
+                check=f.get("check", ""),
+            )
             for f in plain["findings"]
         ),
         comparisons=tuple(
@@ -129,6 +139,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         refresh=Refresh(plain["baseline"]) if plain["baseline"] else None,
         changes=tuple(plain["changes"]),
         notes=tuple(plain["notes"]),
+        read=plain.get("read", {}),
         environment_changes=tuple(plain["environment_changes"]),
         rules=rules(plain["tolerance"], where="tolerance"),
         ignore=tuple(plain["ignore"]),

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Coverage, Outcome, Refresh, State, Verdict
-from perfguard.measure import METRICS, Measurement
+from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
 from perfguard.reports import RunReport
+from perfguard.reports.sarif import split_place
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
+#: How many different shapes of an operator a table shows.
+_SHAPES = 3
 
 
 def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
@@ -58,6 +61,72 @@ def finding_lines(findings: Iterable[Finding]) -> list[str]:
         f"{code} and {count - SHOWN_PER_CODE} more like it" for code, count in shown.items() if count > SHOWN_PER_CODE
     ]
     return lines
+
+
+def checked(verdict: Verdict, *, explain: bool, metrics: bool) -> list[str]:
+    """Return what `perfguard check` prints: outcome, what was read, findings by rank and file, worst first."""
+    read = verdict.read
+    counts = ", ".join(
+        f"{count} {noun if count != 1 else noun[:-1]}"
+        for noun in ("ranks", "cycles", "files", "rows")
+        if (count := read.get(noun, 0)) or noun == "files"
+    )
+    known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
+    lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}"]
+    lines += [f"  {line}" for line in grouped_lines(verdict.findings)]
+    if explain:
+        lines += [f"  {line}" for line in explanation(verdict)]
+    if metrics and verdict.measurements:
+        lines.append(measurement_rows(verdict.measurements))
+    return lines
+
+
+def grouped_lines(findings: Iterable[Finding]) -> list[str]:
+    """Return findings under the file they are about, files in the order of their worst finding.
+
+    At most `SHOWN_PER_CODE` of a code in a file are shown, the rest is counted. Ranks are named where there are several.
+    """
+    groups: dict[tuple[int | None, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rank, split_place(finding.place)[0]), []).append(finding)
+    ranks = {rank for rank, _ in groups if rank is not None}
+    lines = []
+    for (rank, file), group in groups.items():
+        name = printable(file) or "the recording"
+        lines.append(f"rank {rank}: {name}" if rank is not None and len(ranks) > 1 else name)
+        shown: dict[str, int] = {}
+        for finding in group:
+            count = shown[finding.code.name] = shown.get(finding.code.name, 0) + 1
+            if count <= SHOWN_PER_CODE:
+                lines.append(f"  {_line_in_file(finding)}")
+        lines += [
+            f"  {code} and {count - SHOWN_PER_CODE} more like it"
+            for code, count in shown.items()
+            if count > SHOWN_PER_CODE
+        ]
+    return lines
+
+
+def _line_in_file(finding: Finding) -> str:
+    _, line, inside = split_place(finding.place)
+    severity = "" if finding.severity is Severity.ERROR else f"({finding.severity.value}) "
+    where = " ".join(part for part in (f"line {line}" if line else "", inside) if part)
+    return printable(f"{finding.code.name} {severity}{finding.code.value}: {where + ': ' if where else ''}{finding.message}")
+
+
+def operator_rows(operators: Iterable[Operator]) -> str:
+    """Return the table of `perfguard ops`; of an operator with many shapes the most frequent three are shown."""
+    from tabulate import tabulate
+
+    rows = []
+    for one in operators:
+        frequent = sorted(one.shapes.items(), key=lambda item: (-item[1], item[0]))
+        shapes = "\n".join(f"{count} x {_short(printable(text), 70)}" for text, count in frequent[:_SHAPES])
+        more = f"\nand {len(frequent) - _SHAPES} more" if len(frequent) > _SHAPES else ""
+        name = _short(printable(one.operator), 70)
+        rows.append((one.rank, name, one.occurrences, one.total_us, one.average_us, one.self_us, shapes + more))
+    headers = ("rank", "operator", "occurrences", "total us", "average us", "self us", "shapes")
+    return str(tabulate(rows, headers=headers, floatfmt=".3f", disable_numparse=[1, 6]))
 
 
 def finding_line(finding: Finding) -> str:

@@ -17,7 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfguard.contract.readers import READERS, Content, decode_text, read_bytes
-from perfguard.contract.readers.trace import event_schema, nanoseconds
+from perfguard.contract.schema import row_schema
+from perfguard.contract.table import nanoseconds
 from perfguard.contract.table import Cells, Unreadable
 
 EVENT = {"ph": {}, "name": {}, "ts": {}, "dur": {}, "args": {}}
@@ -292,9 +293,9 @@ def test_an_empty_trace_has_no_rows(raw):
 @pytest.mark.parametrize("items", [{"properties": EVENT}, {"$ref": "#/$defs/event"}])
 def test_the_schema_of_an_event_is_found(items):
     definitions = {"$defs": {"event": {"properties": EVENT}}}
-    assert event_schema({"items": items, **definitions})["properties"] == EVENT
+    assert row_schema({"items": items, **definitions})["properties"] == EVENT
     nested = {"properties": {"traceEvents": {"items": items}}, **definitions}
-    assert event_schema(nested)["properties"] == EVENT
+    assert row_schema(nested)["properties"] == EVENT
 
 
 @pytest.mark.parametrize(

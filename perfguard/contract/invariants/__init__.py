@@ -8,8 +8,9 @@ else has to be touched. A function runs only where all the slots it needs could 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from perfguard.findings import Finding
@@ -28,17 +29,17 @@ class Invariant:
 
     name: str
     check: CycleCheck
+    #: Ids of the layouts it holds for; empty means every layout that has the slots.
     layouts: tuple[str, ...]
     needs: tuple[str, ...]
 
 
 INVARIANTS: dict[str, Invariant] = {}
 RECORDING_INVARIANTS: dict[str, RecordingCheck] = {}
-_MODULES = ("integrity", "mindspore_cpu", "whole_recording")
 
 
-def invariant(*, layouts: tuple[str, ...], needs: tuple[str, ...] = ()) -> Callable[[CycleCheck], CycleCheck]:
-    """Register a check of one cycle."""
+def invariant(*, layouts: tuple[str, ...] = (), needs: tuple[str, ...] = ()) -> Callable[[CycleCheck], CycleCheck]:
+    """Register a check of one cycle: of every layout that has the slots it needs, or of `layouts` only."""
 
     def register(check: CycleCheck) -> CycleCheck:
         INVARIANTS[check.__name__] = Invariant(name=check.__name__, check=check, layouts=layouts, needs=needs)
@@ -57,17 +58,21 @@ def check_cycle(cycle: Cycle) -> Iterator[Finding]:
     """Run every invariant of the cycle's layout whose slots could be read."""
     _load()
     for one in INVARIANTS.values():
-        if cycle.layout.id in one.layouts and all(slot in cycle.artifacts for slot in one.needs):
-            yield from one.check(cycle)
+        if one.layouts and cycle.layout.id not in one.layouts:
+            continue
+        if all(slot in cycle.artifacts for slot in one.needs):
+            for finding in one.check(cycle):
+                yield replace(finding, check=one.name, rank=cycle.rank)
 
 
 def check_recording(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
     """Run every invariant of a whole recording."""
     _load()
     for check in RECORDING_INVARIANTS.values():
-        yield from check(recording, cycles)
+        for finding in check(recording, cycles):
+            yield replace(finding, check=check.__name__)
 
 
 def _load() -> None:
-    for module in _MODULES:
-        import_module(f"perfguard.contract.invariants.{module}")
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

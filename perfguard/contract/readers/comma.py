@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import MAX_COLUMNS, Content, decode_text, read_bytes
 from perfguard.contract.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     header, _ = next(_rows(text), ([], 0))
     if not header:
         raise Unreadable("it has no header line", ":1")
-    if repeated := sorted({name for name in header if header.count(name) > 1}):
+    if len(header) > MAX_COLUMNS:
+        raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", ":1")
+    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
     # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
     plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1

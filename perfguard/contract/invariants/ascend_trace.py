@@ -1,0 +1,399 @@
+"""The trace of an Ascend device against the tables beside it, and what says that files belong together.
+
+Source, unless a function says otherwise: real output of torch_npu at levels 0, 1 and 2 (msinsight test data).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from perfguard.contract.executions import unquoted
+from perfguard.contract.invariants import invariant
+from perfguard.contract.invariants.ascend import by_device, quantity
+from perfguard.contract.invariants.communication import operations
+from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.contract.table import nanoseconds
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract.inspection import Artifact, Cycle
+
+#: Layouts whose trace holds a device.
+_DEVICE_LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3")
+#: Flows whose two ends the same profiler writes. HostToDevice is CANN's: it ends twice where a collective starts.
+_PAIRED_FLOWS = ("async_task_queue", "fwdbwd", "async_npu")
+#: Task types of the trace that are kernels, and so rows of kernel_details.
+_KERNEL_TASKS = ("AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "MIX_AIC", "MIX_AIV", "DSA_SQE")
+#: Column of step_trace_time by the lane of Overlap Analysis it adds up.
+_LANES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
+#: Clocks of host and device are joined by the profiler, and a host runs ahead of its device; no run is restarted in less.
+_ONE_RUN_NS = 10 * 10**9
+
+
+def _columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    import polars as pl
+
+    return frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in names if name not in frame.columns)
+
+
+def _complete_events(cycle: Cycle) -> pl.DataFrame:
+    """Return the events with a duration: name, process, label (`NPU 0`), start (ns), duration (us), args, row."""
+    import polars as pl
+
+    frame = _columns(cycle.artifacts["trace_view"].content.frame, "name", "ph", "pid", "ts", "dur", "args", "cat")
+    meta = frame.filter((pl.col("ph") == '"M"') & pl.col("name").is_in(['"process_name"', '"process_labels"']))
+    said = meta.select(
+        "pid",
+        process=pl.when(pl.col("name") == '"process_name"').then(pl.col("args").str.extract(r'"name":\s*"([^"]*)"')),
+        label=pl.when(pl.col("name") == '"process_labels"').then(pl.col("args").str.extract(r'"labels":\s*"([^"]*)"')),
+    )
+    processes = said.group_by("pid").agg(pl.col("process").drop_nulls().first(), pl.col("label").drop_nulls().first())
+    events = frame.with_row_index("row").filter(pl.col("ph") == '"X"')
+    return events.select(
+        "row",
+        "pid",
+        "args",
+        name=unquoted("name"),
+        start=nanoseconds(events["ts"]),
+        duration=quantity(events, "dur"),
+    ).join(processes, on="pid", how="left", maintain_order="left")
+
+
+@invariant(layouts=_DEVICE_LAYOUTS, needs=("kernel_details", "trace_view"))
+def kernels_are_in_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Every row of kernel_details is an event of the trace: same name, start within 1 ns, duration within 0.002 us.
+
+    Starts differ by 1 ns in a few collectives only; durations by 0.001 us, since the trace has more decimals.
+    """
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["kernel_details"], cycle.artifacts["trace_view"]
+    frame = artifact.content.frame
+    frame = frame.with_columns(
+        start=nanoseconds(frame["Start Time(us)"]), lasts=quantity(frame, "Duration(us)")
+    ).with_row_index("row")
+    events = _complete_events(cycle).select("start", "duration", Name="name")
+    near = pl.concat(events.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
+    found = (
+        frame.join(near, on=["Name", "start"], how="inner")
+        .with_columns(off=(pl.col("duration") - pl.col("lasts")).abs())
+        .sort("off")
+        .group_by("row")
+        .first()
+        .select("row", "off", there="duration")
+    )
+    frame = frame.join(found, on="row", how="left", maintain_order="left")
+    yield from disagreeing_rows(
+        artifact,
+        frame["off"].is_null(),
+        Code.I103,
+        lambda row: (
+            f"{row['Name']}: no event of {trace.path.name} with this name starts at {row['Start Time(us)'].strip()} us"
+        ),
+        frame=frame,
+    )
+    yield from disagreeing_rows(
+        artifact,
+        frame["off"] > 0.002,
+        Code.I103,
+        lambda row: f"{row['Name']}: {row['lasts']:g} us here, {row['there']:g} us in {trace.path.name}",
+        frame=frame,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("kernel_details", "trace_view"))
+def the_trace_has_no_other_kernels(cycle: Cycle) -> Iterator[Finding]:
+    """Every kernel on the Ascend Hardware lanes of the trace is a row of kernel_details, by name and start (within 1 ns).
+
+    A warning: it holds on two real ranks of torch_npu level 1, and nobody documents it.
+    """
+    import polars as pl
+
+    trace, kernels = cycle.artifacts["trace_view"], cycle.artifacts["kernel_details"]
+    table = kernels.content.frame
+    rows = table.select("Name", start=nanoseconds(table["Start Time(us)"]))
+    near = pl.concat(rows.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
+    task = pl.col("args").str.extract(r'"Task Type":\s*"([^"]*)"')
+    events = _complete_events(cycle).filter(pl.col("process") == "Ascend Hardware", task.is_in(list(_KERNEL_TASKS)))
+    other = events.rename({"name": "Name"}).join(near, on=["Name", "start"], how="anti", maintain_order="left")
+    table_of_trace = trace.content.table
+    assert table_of_trace is not None
+    yield from disagreements(
+        Code.I103,
+        (
+            (
+                f"{trace.place}{table_of_trace.place(row)}",
+                f"{name} at {start / 1000:.3f} us is not in {kernels.path.name}",
+            )
+            for row, name, start in other.select("row", "Name", "start").rows()
+        ),
+        count=other.height,
+        place=trace.place,
+        severity=Severity.WARNING,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def flows_have_two_ends(cycle: Cycle) -> Iterator[Finding]:
+    """As many flows begin as end, with the same ids: async_task_queue, fwdbwd and async_npu. Exact.
+
+    Not HostToDevice: 210 begin and 215 end in a correct trace.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = _columns(artifact.content.frame, "ph", "cat", "id", "name", "ts")
+    flows = frame.with_row_index("row").filter(
+        pl.col("ph").is_in(['"s"', '"f"']), pl.col("cat").is_in([f'"{one}"' for one in _PAIRED_FLOWS])
+    )
+    flows = flows.with_columns(pl.col("cat", "id").str.strip_chars('"'))
+    balance = flows.group_by("cat", "id", maintain_order=True).agg(
+        begins=(pl.col("ph") == '"s"').sum(), ends=(pl.col("ph") == '"f"').sum(), row=pl.col("row").first()
+    )
+    broken = balance.filter(pl.col("begins") != pl.col("ends"))
+    table = artifact.content.table
+    assert table is not None
+    yield from disagreements(
+        Code.I110,
+        (
+            (
+                f"{artifact.place}{table.place(row)}",
+                f"flow {flow} of {category} begins {begins} times and ends {ends} times",
+            )
+            for category, flow, begins, ends, row in broken.select("cat", "id", "begins", "ends", "row").rows()
+        ),
+        count=broken.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=_DEVICE_LAYOUTS, needs=("step_trace_time", "trace_view"))
+def step_times_are_the_lanes_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Computing, Communication, its not overlapped part and Free = the events of that name under Overlap Analysis.
+
+    Exact to 0.001 us (three decimals: 0.002) where step_trace_time has one step of a device. Of several, what lies in no
+    step is left out, so the steps may add up to less, never to more. Source: also torch_npu: _trace_step_time_parser.py.
+    """
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["step_trace_time"], cycle.artifacts["trace_view"]
+    table = artifact.content.frame
+    lanes = _complete_events(cycle).filter(pl.col("process") == "Overlap Analysis", pl.col("name").is_in(list(_LANES)))
+    if lanes.is_empty():
+        return
+    lanes = lanes.with_columns(device=pl.col("label").str.extract(r"(\d+)"))
+    devices = by_device(table)
+    apart = bool(devices) and set(table[devices[0]].to_list()) <= set(lanes["device"].drop_nulls().to_list())
+    found: list[str | None] = sorted(set(table[devices[0]].to_list())) if apart else [None]
+    for device in found:
+        rows = table if device is None else table.filter(pl.col(devices[0]) == device)
+        events = lanes if device is None else lanes.filter(pl.col("device") == device)
+        whose = f"device {device}: " if device is not None else ""
+        steps = rows.height if device is not None or not devices else rows.group_by(devices).len()["len"].max()
+        for lane in _LANES:
+            here = float(quantity(rows, lane).sum())
+            there = float(events.filter(pl.col("name") == lane)["duration"].sum())
+            slack = 0.002 + 1e-9 * there
+            if here - there > slack or (steps == 1 and there - here > slack):
+                several = f" in {steps} steps" if steps != 1 else ""
+                yield Finding(
+                    code=Code.I108,
+                    place=artifact.place,
+                    message=f"{whose}{lane} is {here:.9g} us here{several}, its events in {trace.path.name} add up to "
+                    f"{there:.9g} us",
+                )
+
+
+@invariant(needs=())
+def steps_are_the_same_everywhere(cycle: Cycle) -> Iterator[Finding]:
+    """ProfilerStep#N of the trace, Step of step_trace_time, Step Id of kernel_details and keys of communication agree.
+
+    The first three name the same steps; communication names some of them, and a file that names no step (no schedule was
+    set, or level 0) is not asked. Exact. Source: also Ascend/pytorch issue 167, where steps of the window were lost.
+    """
+    named = dict(_steps_named(cycle))
+    if cycle.layout.id not in _DEVICE_LAYOUTS or len(named) < 2:
+        return
+    reference = next(
+        slot for slot in ("step_trace_time", "trace_view", "kernel_details", "communication") if slot in named
+    )
+    expected = named.pop(reference)
+    for slot, steps in named.items():
+        artifact = cycle.artifacts[slot]
+        missing = set() if slot == "communication" else expected - steps
+        if not (missing or steps - expected):
+            continue
+        yield Finding(
+            code=Code.I113,
+            place=artifact.place,
+            message=f"it holds steps {_numbers(steps)}, {cycle.artifacts[reference].path.name} steps {_numbers(expected)}",
+        )
+
+
+def _steps_named(cycle: Cycle) -> Iterator[tuple[str, frozenset[int]]]:
+    import polars as pl
+
+    for slot, columns in (("step_trace_time", ("Step",)), ("kernel_details", ("Step Id", "Step ID"))):
+        if slot not in cycle.artifacts:
+            continue
+        frame = cycle.artifacts[slot].content.frame
+        for column in columns:
+            if column in frame.columns and (steps := _step_numbers(frame[column].unique().to_list())):
+                yield slot, steps
+    if "trace_view" in cycle.artifacts:
+        names = _columns(cycle.artifacts["trace_view"].content.frame, "name", "ph")
+        marks = names.filter((pl.col("ph") == '"X"') & pl.col("name").str.starts_with('"ProfilerStep#'))["name"]
+        if steps := _step_numbers(text[14:-1] for text in marks.to_list()):
+            yield "trace_view", steps
+    document = cycle.artifacts["communication"].content.document if "communication" in cycle.artifacts else None
+    if isinstance(document, Mapping) and (steps := _step_numbers(key.removeprefix("step") for key in document)):
+        yield "communication", steps
+
+
+def _step_numbers(texts: Any) -> frozenset[int]:
+    return frozenset(int(text) for text in texts if re.fullmatch(r"\s*\d{1,18}\s*", text))
+
+
+def _numbers(steps: frozenset[int]) -> str:
+    ordered = sorted(steps)
+    return ", ".join(map(str, ordered[:8])) + (f" and {len(ordered) - 8} more" if len(ordered) > 8 else "")
+
+
+@invariant(layouts=_DEVICE_LAYOUTS, needs=("trace_view",))
+def the_window_has_the_steps_asked_for(cycle: Cycle) -> Iterator[Finding]:
+    """ProfilerStep#N follow each other without a gap, and are as many as the schedule in profiler_info has active ones.
+
+    More, or a gap, is an error. Fewer is a warning: the loop may have been left early on purpose. Source: torch_npu writes
+    the schedule into profiler_info.json.
+    """
+    artifact = cycle.artifacts["trace_view"]
+    steps = sorted(dict(_steps_named(cycle)).get("trace_view", ()))
+    if not steps:
+        return
+    if steps != list(range(steps[0], steps[0] + len(steps))):
+        message = f"it marks steps {_numbers(frozenset(steps))}: they are not in a row"
+        yield Finding(code=Code.C101, place=artifact.place, message=message)
+    schedule = _at(_said(cycle), "config", "common_config", "schedule")
+    active = _at(schedule, "active") or _at(schedule, "_active")
+    if isinstance(active, int) and active != len(steps):
+        yield Finding(
+            code=Code.C101,
+            place=artifact.place,
+            message=f"the schedule has {active} active steps, the trace marks {len(steps)}",
+            severity=Severity.ERROR if len(steps) > active else Severity.WARNING,
+        )
+
+
+def _profiler_info(cycle: Cycle) -> Artifact | None:
+    """Return profiler_info_<rank>.json, or profiler_info.json, which a process that is alone writes."""
+    return cycle.artifacts.get("profiler_info") or cycle.artifacts.get("profiler_info_single")
+
+
+def _said(cycle: Cycle) -> Any:
+    info = _profiler_info(cycle)
+    return info.content.document if info is not None else None
+
+
+def _at(document: Any, *keys: str) -> Any:
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+@invariant(layouts=_DEVICE_LAYOUTS)
+def something_ran_on_the_device(cycle: Cycle) -> Iterator[Finding]:
+    """Where the NPU was traced, kernel_details has rows and the trace has events on Ascend Hardware.
+
+    A profiler that loses the device says so nowhere else: its files are all there. Source: pytorch issue 192021 and the like.
+    """
+    activities = _at(_said(cycle), "config", "common_config", "activities")
+    asked = any("NPU" in str(one) for one in activities) if isinstance(activities, list) else None
+    if not cycle.conditions.get("npu", bool(asked)):
+        return
+    if "kernel_details" in cycle.artifacts and cycle.artifacts["kernel_details"].content.frame.is_empty():
+        yield Finding(
+            code=Code.C112,
+            place=cycle.artifacts["kernel_details"].place,
+            message="the NPU was traced, and no kernel is here",
+        )
+    if "trace_view" in cycle.artifacts and not (_complete_events(cycle)["process"] == "Ascend Hardware").any():
+        yield Finding(
+            code=Code.C112,
+            place=cycle.artifacts["trace_view"].place,
+            message="the NPU was traced, and no event lies on Ascend Hardware",
+        )
+
+
+@invariant(layouts=_DEVICE_LAYOUTS)
+def files_are_of_one_run(cycle: Cycle) -> Iterator[Finding]:
+    """The times of all files lie near each other, and in the time profiler_info says was profiled; within 10 s.
+
+    profiler_info has the end in UNIX ns, and start and end on a monotonic clock. npu_module_mem is a warning only: a published
+    sample mixes two runs there. Holds for the rest on three real directories.
+    """
+    ranges = dict(_ranges_ns(cycle))
+    window = _window_ns(cycle)
+    if window is None and "kernel_details" in ranges:
+        window = (*ranges["kernel_details"], cycle.artifacts["kernel_details"].path.name)
+    if window is None:
+        return
+    start, end, source = window
+    for slot, (first, last) in ranges.items():
+        if start - _ONE_RUN_NS <= first and last <= end + _ONE_RUN_NS:
+            continue
+        off = max(start - first, last - end) / 1e9
+        yield Finding(
+            code=Code.I113,
+            place=cycle.artifacts[slot].place,
+            message=f"its times reach {off:.6g} s beyond those of {source}: it is of another run",
+            severity=Severity.WARNING if slot == "npu_module_mem" else Severity.ERROR,
+        )
+
+
+def _window_ns(cycle: Cycle) -> tuple[int, int, str] | None:
+    """Return start and end of what profiler_info says was profiled (UNIX ns), or None where it does not."""
+    artifact = _profiler_info(cycle)
+    document = _said(cycle)
+    end, stop = (_at(document, "end_info", key) for key in ("collectionTimeEnd", "MonotonicTimeEnd"))
+    begin = _at(document, "start_info", "start_monotonic")
+    if not (isinstance(end, int) and isinstance(stop, int) and isinstance(begin, int)) or stop < begin or artifact is None:
+        return None
+    return end - (stop - begin), end, artifact.path.name
+
+
+def _ranges_ns(cycle: Cycle) -> Iterator[tuple[str, tuple[int, int]]]:
+    for slot, column in (
+        ("kernel_details", "Start Time(us)"),
+        ("memory_record", "Timestamp(us)"),
+        ("operator_memory", "Allocation Time(us)"),
+        ("npu_module_mem", "Timestamp(us)"),
+    ):
+        if slot in cycle.artifacts and column in (frame := cycle.artifacts[slot].content.frame).columns:
+            times = nanoseconds(frame[column]).drop_nulls()
+            if len(times):
+                yield slot, (times.min(), times.max())  # type: ignore[misc]
+    if "trace_view" in cycle.artifacts:
+        times = _complete_events(cycle)["start"].drop_nulls()
+        if len(times):
+            yield "trace_view", (times.min(), times.max())  # type: ignore[misc]
+    if "communication" in cycle.artifacts:
+        artifact = cycle.artifacts["communication"]
+        starts = [one.times.get("Start Timestamp(us)") for one in operations(artifact.content.document, artifact.place)]
+        known = [round(float(start) * 1000) for start in starts if start is not None]
+        if known:
+            yield "communication", (min(known), max(known))
+
+
+@invariant(layouts=_DEVICE_LAYOUTS, needs=("profiler_info",))
+def profiler_info_is_of_its_rank(cycle: Cycle) -> Iterator[Finding]:
+    """`rank_id` in profiler_info_<rank>.json is the rank in its name. Exact; MindSpore writes the number as text."""
+    artifact = cycle.artifacts["profiler_info"]
+    named = re.search(r"_(\d+)\.json$", artifact.path.name)
+    said = _at(artifact.content.document, "rank_id")
+    if named is not None and said is not None and str(said) != named[1]:
+        message = f"it says it is of rank {said}, its name says {named[1]}"
+        yield Finding(code=Code.I113, place=f"{artifact.place} $.rank_id", message=message)

@@ -1,0 +1,101 @@
+"""What msprof-analyze makes of many ranks: cluster_analysis_output.
+
+The rows and entries of one rank are copies of the rank's own files, so the same identities hold; checked on a real sample
+of sixteen ranks (msinsight test data), whose totals are cut and therefore not judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.contract.invariants import invariant
+from perfguard.contract.invariants.ascend import quantities, step_time_findings
+from perfguard.contract.invariants.communication import (
+    bandwidth_messages,
+    bandwidths_follow,
+    operations,
+    times_add_up,
+)
+from perfguard.contract.invariants.disagreement import disagreements
+from perfguard.findings import Code, Finding
+
+if TYPE_CHECKING:
+    from perfguard.contract.inspection import Cycle
+
+_STEP_COLUMNS = (
+    "Computing",
+    "Communication(Not Overlapped)",
+    "Overlapped",
+    "Communication",
+    "Free",
+    "Stage",
+    "Bubble",
+    "Communication(Not Overlapped and Exclude Receive)",
+    "Preparing",
+)
+
+
+@invariant(needs=("cluster_step_trace_time",))
+def cluster_step_times_add_up(cycle: Cycle) -> Iterator[Finding]:
+    """Rows of a rank keep the identities of step_trace_time; rows of a stage do not, they are maxima."""
+    frame = cycle.artifacts["cluster_step_trace_time"].content.frame
+    yield from step_time_findings(cycle, "cluster_step_trace_time", rows=frame["Type"] == "rank")
+
+
+@invariant(needs=("cluster_step_trace_time",))
+def a_stage_is_its_slowest_rank(cycle: Cycle) -> Iterator[Finding]:
+    """Every time in a row of a stage = the largest of its ranks in the same step (1e-6 us and 1e-12 of it).
+
+    Ranks are those `Index` lists. A stage with a rank that has no row is not judged. Source: real output; msprof-analyze:
+    cluster_analyse.
+    """
+    artifact = cycle.artifacts["cluster_step_trace_time"]
+    table = artifact.content.table
+    assert table is not None
+    columns = [column for column in _STEP_COLUMNS if column in table.frame.columns]
+    frame = quantities(table.frame, **{f"of {column}": column for column in columns})
+    ranks = {(row["Step"], row["Index"].strip()): row for row in frame.iter_rows(named=True) if row["Type"] == "rank"}
+    found: list[tuple[str, str]] = []
+    for number, row in enumerate(frame.iter_rows(named=True)):
+        if row["Type"] != "stage":
+            continue
+        members = [(row["Step"], rank) for rank in re.findall(r"\d+", row["Index"])]
+        if not members or any(member not in ranks for member in members):
+            continue
+        for column in columns:
+            values = [ranks[member][f"of {column}"] for member in members]
+            own = row[f"of {column}"]
+            if own is None or any(value is None for value in values):
+                continue
+            if abs(own - max(values)) > 1e-6 + 1e-12 * abs(own):
+                message = (
+                    f"stage {row['Index']}: {column} is {own:.9g} us, the largest of its ranks is {max(values):.9g} us"
+                )
+                found.append((f"{artifact.place}{table.place(number)}", message))
+    yield from disagreements(Code.I108, found, count=len(found), place=artifact.place)
+
+
+@invariant(needs=("cluster_communication",))
+def cluster_communication_adds_up(cycle: Cycle) -> Iterator[Finding]:
+    """Times and bandwidths of every rank follow from each other as in communication.json."""
+    artifact = cycle.artifacts["cluster_communication"]
+    found = list(operations(artifact.content.document, artifact.place, depth=3))
+    yield from times_add_up(artifact.place, found)
+    yield from bandwidths_follow(artifact.place, found)
+
+
+@invariant(needs=("cluster_communication_matrix",))
+def cluster_matrix_bandwidths_follow(cycle: Cycle) -> Iterator[Finding]:
+    """Bandwidth = Transit Size / Transit Time for every link (1e-4)."""
+    artifact = cycle.artifacts["cluster_communication_matrix"]
+    yield from disagreements(
+        Code.I109,
+        (
+            (one.place, message)
+            for one in operations(artifact.content.document, artifact.place, depth=3)
+            for message in bandwidth_messages(one.info, one.group[-1])
+        ),
+        place=artifact.place,
+    )

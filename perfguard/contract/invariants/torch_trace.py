@@ -1,0 +1,206 @@
+"""What must hold in a trace of torch.profiler. Each held on every real trace of torch 2.13 on CPU it was tried on.
+
+Not asserted: allocated <= reserved (torch reserves nothing on a CPU), and an order of the events in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.contract.executions import unquoted
+from perfguard.contract.invariants import invariant
+from perfguard.contract.invariants.disagreement import disagreements
+from perfguard.contract.table import nanoseconds
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract.inspection import Artifact, Cycle
+
+#: torch before 2.1 wrote whole microseconds, so that a child may seem to end one later than its parent.
+_TOLERANCE_NS = 1000
+_COLUMNS = ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "args")
+#: Operators that make a tensor of nothing; they have no shapes to record.
+_FACTORIES = r"^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)"
+
+
+@invariant(needs=("trace",))
+def operators_of_a_thread_are_nested(cycle: Cycle) -> Iterator[Finding]:
+    """An operator lies inside another of its thread, or beside it; the marks of steps count as such. Tolerance 1 us.
+
+    So no operator is longer than what called it, and none reaches out of the step it began in.
+    """
+    artifact, frame = _events(cycle)
+    import polars as pl
+
+    is_step = (pl.col("category") == "user_annotation") & pl.col("plain").str.contains(r"^ProfilerStep#[0-9]+$")
+    work = frame.filter((pl.col("ph") == '"X"') & ((pl.col("category") == "cpu_op") | is_step))
+    if work.is_empty():
+        return
+    work = work.with_columns(start=nanoseconds(work["ts"]), lasts=nanoseconds(work["dur"])).drop_nulls(
+        ("start", "lasts")
+    )
+    work = work.with_columns(end=pl.col("start") + pl.col("lasts"))
+    work = work.sort("pid", "tid", "start", "end", descending=[False, False, False, True], maintain_order=True)
+    columns = work.select("pid", "tid", "start", "end", "row", "plain")
+    yield from disagreements(Code.I112, _overlaps(artifact, columns), place=artifact.place)
+
+
+@invariant(needs=("trace",))
+def the_external_id_of_an_operator_is_its_own(cycle: Cycle) -> Iterator[Finding]:
+    """No two cpu_op events have one External id. Exact; 0 stands for none."""
+    import polars as pl
+
+    artifact, frame = _events(cycle)
+    operators = frame.filter((pl.col("ph") == '"X"') & (pl.col("category") == "cpu_op")).select(
+        "row", "plain", _argument("External id")
+    )
+    operators = operators.filter(pl.col("External id") > 0)
+    first = (
+        operators.group_by("External id").agg(pl.col("row").first().alias("first"), pl.len()).filter(pl.col("len") > 1)
+    )
+    again = operators.join(first, on="External id", maintain_order="left").filter(pl.col("row") != pl.col("first"))
+    yield from disagreements(
+        Code.I114,
+        (
+            (_at(artifact, row), f"{name}: External id {number} is that of event {before} as well")
+            for row, name, number, before in again.select("row", "plain", "External id", "first").iter_rows()
+        ),
+        count=again.height,
+        place=artifact.place,
+    )
+
+
+@invariant(needs=("trace",))
+def every_flow_has_two_ends(cycle: Cycle) -> Iterator[Finding]:
+    """Of one category the flows that begin (s) are those that end (f), by id and number. Exact for fwdbwd, else a warning.
+
+    A device may drop what a launch led to when the window closes; forward and backward are both on the host.
+    """
+    import polars as pl
+
+    artifact, frame = _events(cycle)
+    flows = frame.filter(pl.col("ph").is_in(['"s"', '"f"'])).select("row", "ph", "category", "id")
+    ends = flows.group_by("category", "id", maintain_order=True).agg(
+        pl.col("row").first(), starts=(pl.col("ph") == '"s"').sum(), stops=(pl.col("ph") == '"f"').sum()
+    )
+    broken = ends.filter(pl.col("starts") != pl.col("stops"))
+    for severity, is_exact in ((Severity.ERROR, True), (Severity.WARNING, False)):
+        part = broken.filter((pl.col("category") == "fwdbwd").fill_null(False) == is_exact)
+        # A launch may lead to several kernels.
+        part = part if is_exact else part.filter((pl.col("starts") == 0) | (pl.col("stops") == 0))
+        yield from disagreements(
+            Code.I110,
+            (
+                (_at(artifact, row), f"flow {number} of {category} begins {starts} times and ends {stops} times")
+                for category, number, row, starts, stops in part.iter_rows()
+            ),
+            count=part.height,
+            place=artifact.place,
+            severity=severity,
+        )
+
+
+@invariant(needs=("trace",))
+def allocated_memory_is_a_running_sum(cycle: Cycle) -> Iterator[Finding]:
+    """Total Allocated rises by Bytes from one memory event of a device to the next, in the order of Ev Idx. Exact.
+
+    A warning on devices: their allocator reports from several threads.
+    """
+    import polars as pl
+
+    artifact, frame = _events(cycle)
+    names = ("Ev Idx", "Bytes", "Total Allocated", "Device Type", "Device Id")
+    memory = frame.filter(pl.col("plain") == "[memory]").select("row", *(_argument(name) for name in names))
+    memory = memory.sort("Ev Idx", maintain_order=True).with_columns(
+        before=pl.col("Total Allocated").shift(1).over("Device Type", "Device Id")
+    )
+    broken = memory.filter(pl.col("before") + pl.col("Bytes") != pl.col("Total Allocated"))
+    for severity, on_host in ((Severity.ERROR, True), (Severity.WARNING, False)):
+        part = broken.filter((pl.col("Device Type") == 0) == on_host)
+        yield from disagreements(
+            Code.I107,
+            (
+                (
+                    _at(artifact, row["row"]),
+                    f"{row['before']} bytes before, {row['Bytes']:+d} bytes, but a total of {row['Total Allocated']} bytes",
+                )
+                for row in part.iter_rows(named=True)
+            ),
+            count=part.height,
+            place=artifact.place,
+            severity=severity,
+        )
+
+
+@invariant(needs=("trace",))
+def what_the_header_says_was_recorded_is_there(cycle: Cycle) -> Iterator[Finding]:
+    """With profile_memory there are memory events, with record_shapes operators have Input Dims.
+
+    Asked only where operators ran that must leave them: those that allocate, and those that take tensors.
+    """
+    import polars as pl
+
+    artifact, frame = _events(cycle)
+    header = artifact.content.document
+    operators = frame.filter((pl.col("ph") == '"X"') & (pl.col("category") == "cpu_op")).select("plain", "args")
+    allocating = operators["plain"].str.contains(r"^aten::empty").sum()
+    if header.get("profile_memory") == 1 and allocating and not (frame["plain"] == "[memory]").any():
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.profile_memory",
+            message=f"the header says that memory was profiled; {allocating} operators allocate, but no memory event is there",
+        )
+    taking = operators.filter(pl.col("plain").str.starts_with("aten::") & ~pl.col("plain").str.contains(_FACTORIES))
+    with_shapes = operators["args"].str.contains('"Input Dims"', literal=True).sum()
+    if header.get("record_shapes") == 1 and taking.height and not with_shapes:
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.record_shapes",
+            message=f"the header says that shapes were recorded; none of {operators.height} operators has Input Dims",
+        )
+
+
+def _events(cycle: Cycle) -> tuple[Artifact, pl.DataFrame]:
+    """Return the events with their row, and with name and category without quotes."""
+    import polars as pl
+
+    artifact = cycle.artifacts["trace"]
+    frame = artifact.content.frame
+    absent = [pl.lit(None, dtype=pl.String).alias(column) for column in _COLUMNS if column not in frame.columns]
+    frame = frame.with_columns(absent).select(_COLUMNS).with_row_index("row")
+    return artifact, frame.with_columns(unquoted("name").alias("plain"), unquoted("cat").alias("category"))
+
+
+def _argument(name: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col("args").str.extract(rf'"{name}":\s*(-?[0-9]{{1,18}})[,\s}}]').cast(pl.Int64).alias(name)
+
+
+def _overlaps(artifact: Artifact, sorted_work: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield operators that begin inside another of their thread and end after it; sorted by thread, start, longest first."""
+    thread: tuple[str, str] | None = None
+    open_ones: list[tuple[int, str]] = []
+    for pid, tid, start, end, row, name in sorted_work.iter_rows():
+        if (pid, tid) != thread:
+            thread, open_ones = (pid, tid), []
+        while open_ones and open_ones[-1][0] <= start:
+            open_ones.pop()
+        if open_ones and end > open_ones[-1][0] + _TOLERANCE_NS:
+            until, outer = open_ones[-1]
+            # What only touches, by the rounding of whole microseconds, is a neighbour.
+            if until > start + _TOLERANCE_NS:
+                yield (
+                    _at(artifact, row),
+                    f"{name} begins inside {outer}, but ends {(end - until) / 1000:.3f} us after it",
+                )
+        open_ones.append((end, name))
+
+
+def _at(artifact: Artifact, row: int) -> str:
+    table = artifact.content.table
+    assert table is not None
+    return f"{artifact.place}{table.place(row)}"

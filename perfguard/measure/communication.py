@@ -1,0 +1,227 @@
+"""Communication: what collectives and links did, per rank, and how far the ranks are apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perfguard.measure.measurement import Better, Kind, Metric
+from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
+
+if TYPE_CHECKING:
+    from perfguard.contract import Cycle
+
+_TOTAL = "Total Op Info"
+_KIND = re.compile(r"^(?P<kind>.*?)(?:_{2}\d.*|@.*|-op\d+.*|\.\d+.*)?$")
+
+
+@cycle_metric(
+    Metric(
+        name="communication_calls",
+        unit="calls/step",
+        kind=Kind.EXACT,
+        better=Better.EQUAL,
+        meaning="How often a collective or a send ran in a step.",
+    ),
+    needs=("communication", "hccl_raw"),
+)
+def communication_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Calls of each kind, the mean of the steps (whole where they agree)."""
+    steps = _steps(cycle)
+    counts: dict[str, int] = defaultdict(int)
+    for ops in steps:
+        for name in ops:
+            counts[kind_of(name)] += 1
+    for kind, count in sorted(counts.items()):
+        yield kind, count // len(steps) if count % len(steps) == 0 else count / len(steps)
+
+
+@cycle_metric(
+    shown("communication_time", "us/step", "Time of a kind of collective in a step, from its start to its end."),
+    needs=("communication", "hccl_raw"),
+)
+def communication_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Elapsed time of all calls of a kind; a sample a step."""
+    yield from _by_kind(cycle, "elapse_us")
+
+
+@cycle_metric(
+    shown("communication_wait", "us/step", "How much of it a rank waited for the others."),
+    needs=("communication", "hccl_raw"),
+)
+def communication_wait(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Waiting time of all calls of a kind; a sample a step."""
+    yield from _by_kind(cycle, "wait_us")
+
+
+@cycle_metric(
+    Metric(
+        name="communication_size",
+        unit="MB/step",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How much went over a kind of link (HCCS, RDMA, PCIE, SDMA) in a step.",
+    ),
+    needs=("communication",),
+)
+def communication_size(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Transit Size of all calls, the mean of the steps."""
+    for link, (size, _, steps) in _links(cycle).items():
+        if size:
+            yield link, round(size / steps, 6)
+
+
+@cycle_metric(
+    shown("communication_bandwidth", "GB/s", "Size over time of a kind of link.", better=Better.HIGHER),
+    needs=("communication",),
+)
+def communication_bandwidth(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """All sizes over all times of the window; MB/ms is GB/s."""
+    for link, (size, time, _) in _links(cycle).items():
+        if time:
+            yield link, round(size / time, 4)
+
+
+@cycle_metric(
+    shown("step_part_time", "us", "Parts of a step on the device: computing, communication, overlapped, free, bubble, ..."),
+    needs=("step_trace_time", "step_trace_raw", "cluster_step_trace_time"),
+)
+def step_part_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """A sample a step; of a cluster's file each rank is a subject of its own."""
+    for subject, samples in sorted(_step_parts(cycle).items()):
+        yield subject, tuple(samples)
+
+
+@ranked_metric(
+    shown("rank_spread", "ratio", "Slowest rank over fastest rank: of operators, computing and communication.")
+)
+def rank_spread(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+    """Sums over the window. A large spread of communication is mostly waiting for the rank that computes longest."""
+    sums: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for cycle in cycles:
+        if cycle.executions is not None:
+            sums["operators"][cycle.rank] += float(cycle.executions.frame["self_ns"].sum())
+        if "step_trace_time" in cycle.artifacts:
+            parts = _step_parts(cycle)
+            for part in ("computing", "communication"):
+                if part in parts:
+                    sums[part][cycle.rank] += sum(parts[part])
+    for part, by_rank in sums.items():
+        if len(by_rank) > 1 and min(by_rank.values()) > 0:
+            yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
+
+
+def kind_of(name: str) -> str:
+    """Return `hcom_allReduce` of `hcom_allReduce__586_0_1@17522`, `AllReduce` of `AllReduce-op33`."""
+    found = _KIND.match(name)
+    return (found["kind"] if found else "") or name
+
+
+def _by_kind(cycle: Cycle, part: str) -> Iterator[tuple[str, Measured]]:
+    samples: dict[str, list[float]] = defaultdict(list)
+    for ops in _steps(cycle):
+        of_step: dict[str, float] = defaultdict(float)
+        for name, times in ops.items():
+            of_step[kind_of(name)] += times[part]
+        for kind, total in of_step.items():
+            samples[kind].append(round(total, 3))
+    for kind in sorted(samples):
+        yield kind, tuple(samples[kind])
+
+
+def _steps(cycle: Cycle) -> list[dict[str, dict[str, float]]]:
+    """Return for every step its operators with elapsed and waiting time in us."""
+    content = cycle.content("communication")
+    if content is not None:
+        return [
+            {
+                f"{name}": {
+                    "elapse_us": one["Communication Time Info"]["Elapse Time(ms)"] * 1e3,
+                    "wait_us": one["Communication Time Info"]["Wait Time(ms)"] * 1e3,
+                }
+                for group in ("p2p", "collective")
+                for name, one in step.get(group, {}).items()
+                if name != _TOTAL
+            }
+            for step in content.document.values()
+        ]
+    artifact = cycle.artifacts.get("hccl_raw")
+    if artifact is None:
+        return []
+    # Milliseconds up to 2.0, microseconds from 2.1 on; the version of the schema says which.
+    scale = 1e3 if _is_milliseconds(artifact.schema) else 1.0
+    frame = artifact.content.frame
+    return [
+        {
+            name: {"elapse_us": float(cost[1]) * scale, "wait_us": float(cost[2]) * scale}
+            for name, cost in json.loads(text).items()
+        }
+        for number, text in zip(
+            frame["step_num"].to_list(), frame["communication_operator_cost"].to_list(), strict=True
+        )
+        if number != "-"
+    ]
+
+
+def _is_milliseconds(schema: str | None) -> bool:
+    return schema is None or not re.search(r"\.2\.[1-9]", schema)
+
+
+def _links(cycle: Cycle) -> dict[str, tuple[float, float, int]]:
+    """Return size [MB], time [ms] and number of steps for every kind of link."""
+    content = cycle.content("communication")
+    if content is None:
+        return {}
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    steps: list[dict[str, Any]] = list(content.document.values())
+    for step in steps:
+        for group in ("p2p", "collective"):
+            for name, one in step.get(group, {}).items():
+                for link, info in one.get("Communication Bandwidth Info", {}).items() if name != _TOTAL else ():
+                    found[link][0] += info["Transit Size(MB)"]
+                    found[link][1] += info["Transit Time(ms)"]
+    return {link: (size, time, len(steps)) for link, (size, time) in found.items()}
+
+
+_PARTS = {
+    "Computing": "computing",
+    "Communication": "communication",
+    "Communication(Not Overlapped)": "communication_not_overlapped",
+    "Overlapped": "overlapped",
+    "Free": "free",
+    "Stage": "stage",
+    "Bubble": "bubble",
+    "Preparing": "preparing",
+}
+_RAW_PARTS = ("total", "iteration_interval", "fp_and_bp", "tail")
+
+
+def _step_parts(cycle: Cycle) -> dict[str, list[float]]:
+    from perfguard.contract.table import as_float64
+
+    found: dict[str, list[float]] = {}
+    for slot in ("step_trace_time", "cluster_step_trace_time"):
+        if (content := cycle.content(slot)) is None:
+            continue
+        frame = content.frame
+        kinds = frame["Type"].to_list() if "Type" in frame.columns else [""] * frame.height
+        indices = frame["Index"].to_list() if "Index" in frame.columns else [""] * frame.height
+        for column, part in _PARTS.items():
+            if column not in frame.columns:
+                continue
+            for kind, index, value in zip(kinds, indices, as_float64(frame[column]).to_list(), strict=True):
+                if value is not None:
+                    found.setdefault(f"{kind}{index}:{part}" if kind else part, []).append(round(value, 3))
+    if (content := cycle.content("step_trace_raw")) is not None:
+        frame = content.frame
+        # The last row is the average of the others; times are counts of 10 ns.
+        rows = [index for index, number in enumerate(frame["step_num"].to_list()) if number not in ("-", "0")]
+        for part in _RAW_PARTS:
+            if part in frame.columns:
+                values = as_float64(frame[part]).gather(rows).drop_nulls().to_list()
+                if values:
+                    found[part] = [round(value / 100, 3) for value in values]
+    return found

@@ -1,0 +1,78 @@
+"""The device's own counters: how busy its units were, floating-point operations, the runtime's calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.measure.measurement import Better
+from perfguard.measure.metrics import Measured, cycle_metric, shown
+
+if TYPE_CHECKING:
+    from perfguard.contract import Cycle
+
+_RATIO = re.compile(r"^(?P<unit>(?:aic|aiv|aicore|cube)\w*?)_(?:ratio|utilization\(%\))$")
+
+
+@cycle_metric(
+    shown(
+        "device_utilisation",
+        "fraction",
+        "How busy a unit of the device was (cube, vector, memory transfer), weighted by the kernels' durations.",
+        better=Better.HIGHER,
+    ),
+    needs=("kernel_details",),
+)
+def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Mean over the kernels that have the counter. Which counters there are depends on aic_metrics."""
+    import polars as pl
+
+    from perfguard.contract.table import as_float64
+
+    content = cycle.content("kernel_details")
+    if content is None:
+        return
+    frame = content.frame
+    weights = as_float64(frame["Duration(us)"])
+    for column in frame.columns:
+        if (found := _RATIO.match(column)) is None:
+            continue
+        values = as_float64(frame[column])
+        pairs = pl.DataFrame({"value": values, "weight": weights}).drop_nulls()
+        total = pairs["weight"].sum()
+        if total > 0:
+            mean = float((pairs["value"] * pairs["weight"]).sum()) / float(total)
+            yield found["unit"], round(mean / 100 if column.endswith("(%)") else mean, 6)
+
+
+@cycle_metric(
+    shown("flops", "MFLOP or GFLOP/s", "Floating-point operations of the window, and per second.", better=Better.EQUAL),
+    needs=("flops_summary",),
+)
+def flops(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Every number of flops_summary under its own key: FLOPs, FLOPS, FLOPS_Utilization, cube_FLOPs, vec_FLOPs, ..."""
+    content = cycle.content("flops_summary")
+    if content is not None:
+        for key, value in sorted(content.document.items()):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                yield key, value
+
+
+@cycle_metric(
+    shown("api_time", "us/step", "Time the host spent in a call of the runtime (Launch, aclrtSynchronizeStream, ...)."),
+    needs=("api_statistic",),
+)
+def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Time(us) of api_statistic, over the steps of the window where they are known."""
+    from perfguard.contract.table import as_float64
+
+    content = cycle.content("api_statistic")
+    if content is None:
+        return
+    steps = (cycle.executions.steps if cycle.executions is not None else None) or 1
+    frame = content.frame
+    sums: dict[str, float] = {}
+    for name, time in zip(frame["API Name"].to_list(), as_float64(frame["Time(us)"]).to_list(), strict=True):
+        sums[name] = sums.get(name, 0.0) + (time or 0.0)
+    yield from ((name, round(time / steps, 3)) for name, time in sorted(sums.items()))

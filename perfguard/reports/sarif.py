@@ -1,0 +1,84 @@
+"""Findings as SARIF 2.1.0, the format of code-scanning pages.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) 2.1.0, sections 3.14 (run), 3.27 (result), 3.28 (location).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import perfguard
+from perfguard.findings import ADVICE, Code, Finding, Severity
+from perfguard.judge import Verdict
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> [$A-Za-z_].*)?$", re.DOTALL)
+
+
+def sarif_json(verdicts: Iterable[Verdict]) -> str:
+    """Return one SARIF log: a run for each verdict, a rule for every code."""
+    return (
+        json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(verdict) for verdict in verdicts]}, indent=2)
+        + "\n"
+    )
+
+
+def _run(verdict: Verdict) -> dict[str, Any]:
+    base = f"{verdict.recording.resolve().as_uri()}/" if verdict.recording else "file:///"
+    return {
+        "tool": {
+            "driver": {
+                "name": "perfguard",
+                "version": perfguard.__version__,
+                "rules": [_rule(code) for code in Code],
+            }
+        },
+        "originalUriBaseIds": {"PROFILER_OUTPUT": {"uri": base}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding) for finding in verdict.findings],
+    }
+
+
+def _rule(code: Code) -> dict[str, Any]:
+    return {
+        "id": code.name,
+        "shortDescription": {"text": code.value},
+        "fullDescription": {"text": ADVICE[code].cause},
+        "help": {"text": ADVICE[code].fix},
+    }
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    place, line, inside = split_place(finding.place)
+    location: dict[str, Any] = {}
+    if place:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": quote(place.encode("utf-8", "surrogateescape")), "uriBaseId": "PROFILER_OUTPUT"},
+            **({"region": {"startLine": line}} if line else {}),
+        }
+    if inside:
+        location["logicalLocations"] = [{"fullyQualifiedName": inside}]
+    result: dict[str, Any] = {
+        "ruleId": finding.code.name,
+        "ruleIndex": list(Code).index(finding.code),
+        "level": _LEVEL[finding.severity],
+        "message": {"text": f"{finding.code.value}: {finding.message}".encode("utf-8", "replace").decode()},
+        "locations": [location] if location else [],
+    }
+    properties = {"rank": finding.rank, "check": finding.check or None}
+    if any(value is not None for value in properties.values()):
+        result["properties"] = {key: value for key, value in properties.items() if value is not None}
+    return result
+
+
+def split_place(place: str) -> tuple[str, int | None, str]:
+    """Split `a/b.csv:7 $.percent` into file, line and the path inside."""
+    found = _PLACE.match(place)
+    assert found is not None
+    line = found["line"]
+    return found["file"], int(line) if line and int(line) > 0 else None, (found["inside"] or "").strip()

@@ -1,0 +1,310 @@
+"""The whole directory one rank writes on an Ascend device: torch_npu, and MindSpore 2.5 and later.
+
+Formats: real directories of torch_npu (msinsight test data), MindSpore 2.10 source (profiler_info.py, npu_profiler.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from random import Random
+
+from perfguard.testing import ascend_output as output
+from perfguard.testing import minddata
+from perfguard.testing.ascend_trace import mindspore_trace_view, torch_trace_view
+from perfguard.testing.databases import (
+    analysis_database,
+    communication_database,
+    mindspore_database,
+    torch_database,
+)
+from perfguard.testing.formats import csv_bytes, json_bytes, microseconds, us
+from perfguard.testing.mindspore_cpu import directory_name, info_2_5, log_bytes, log_name, memory_file, stamp, utc
+from perfguard.testing.truth import Rank, Truth
+
+#: torch_npu names its directories in local time; this run was east of Greenwich.
+_LOCAL = timedelta(hours=8)
+
+_ENVIRONMENT = (
+    "ASCEND_GLOBAL_LOG_LEVEL",
+    "HCCL_RDMA_TC",
+    "HCCL_RDMA_SL",
+    "ACLNN_CACHE_LIMIT",
+    "HOST_CACHE_CAPACITY",
+    "ASCEND_ENHANCE_ENABLE",
+    "PYTORCH_NPU_ALLOC_CONF",
+    "ASCEND_LAUNCH_BLOCKING",
+)
+
+
+def level_of(on: Mapping[str, bool]) -> int:
+    """Return the profiler's level: 0, 1 or 2."""
+    return 2 if on["level2"] else int(on["level1"])
+
+
+def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+    """Write the directory of one rank and cycle of torch_npu."""
+    distributed = truth.world > 1
+    local = rank.start_ns + int(_LOCAL.total_seconds()) * 10**9
+    name = f"{truth.host}_{rank.pid}_{stamp(local)}_ascend_pt"
+    suffix = f"_{rank.number}" if distributed else ""
+    files = {
+        f"profiler_info{suffix}.json": _torch_info(rank, on),
+        "profiler_metadata.json": _torch_metadata(truth, rank),
+        **_raw(rank),
+        **_torch_logs(rank, name),
+    }
+    made = {}
+    if on["analysed"] and on["text"]:
+        made |= _torch_text(truth, rank, on)
+    if on["analysed"] and on["db"]:
+        made[f"ascend_pytorch_profiler{suffix}.db"] = torch_database(truth, rank, memory=on["memory"])
+        if distributed:
+            made["analysis.db"] = analysis_database(truth, rank, scheduled=on["scheduled"], level=level_of(on))
+    files |= {f"ASCEND_PROFILER_OUTPUT/{file}": content for file, content in made.items()}
+    return {f"{name}/{file}": content for file, content in files.items()}
+
+
+def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+    level, scheduled = level_of(on), on["scheduled"]
+    files = {
+        "trace_view.json": torch_trace_view(truth, rank, shapes=on["shapes"], stack=on["stack"], scheduled=scheduled),
+        "kernel_details.csv": output.kernel_details(truth, rank, mindspore=False, level=level, scheduled=scheduled),
+        "operator_details.csv": output.operator_details(rank, mindspore=False, shapes=on["shapes"], stack=on["stack"]),
+        "step_trace_time.csv": output.step_trace_time(rank, mindspore=False, scheduled=scheduled),
+    }
+    if on["l2_cache"]:
+        files["l2_cache.csv"] = output.l2_cache(rank, with_device=False)
+    if on["memory"]:
+        files["memory_record.csv"] = output.memory_record(rank, mindspore=False)
+        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=False)
+        files["npu_module_mem.csv"] = output.npu_module_mem(rank, mindspore=False)
+    if level:
+        files["api_statistic.csv"] = output.api_statistic(rank, with_device=False)
+        files["op_statistic.csv"] = output.op_statistic(rank, with_device=False)
+        if truth.world > 1:
+            files["communication.json"] = output.communication(truth, rank, mindspore=False, scheduled=scheduled)
+            files["communication_matrix.json"] = output.communication_matrix(
+                truth, rank, mindspore=False, scheduled=scheduled
+            )
+    return files
+
+
+def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
+    first = rank.steps[0].number
+    exports = [name for name in ("text", "db") if on[name]]
+    document = {
+        "config": {
+            "common_config": {
+                "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
+                "schedule": {
+                    "wait": 0,
+                    "active": len(rank.steps) if on["scheduled"] else 1,
+                    "warmup": 1 if first else 0,
+                    "repeat": 1,
+                    "skip_first": max(first - 1, 0),
+                },
+                "record_shapes": on["shapes"],
+                "profile_memory": on["memory"],
+                "with_stack": on["stack"],
+                "with_flops": False,
+                "with_modules": False,
+            },
+            "experimental_config": {
+                "_profiler_level": f"Level{level_of(on)}",
+                "_aic_metrics": "ACL_AICORE_PIPE_UTILIZATION",
+                "_l2_cache": on["l2_cache"],
+                "_msprof_tx": False,
+                "_data_simplification": True,
+                "record_op_args": False,
+                "_export_type": exports[0] if len(exports) == 1 else exports,
+                "_op_attr": False,
+                "_gc_detect_threshold": None,
+            },
+        },
+        "start_info": {
+            "syscnt_enable": True,
+            "freq": 100,
+            "start_cnt": rank.start_ns // 10 % 10**14,
+            "start_monotonic": rank.start_ns % 10**15,
+        },
+        "end_info": {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15},
+        "rank_id": rank.number,
+    }
+    if not on["scheduled"]:
+        document["config"]["common_config"]["schedule"] = {}
+    return json_bytes(document, indent=4)
+
+
+def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
+    document: dict[str, object] = {"ENV_VARIABLES": dict.fromkeys(_ENVIRONMENT, "")}
+    if truth.world > 1:
+        ranks = list(range(truth.world))
+        document["distributed_args"] = {
+            "tensor_model_parallel_size": 1,
+            "pipeline_model_parallel_size": 1,
+            "data_parallel_size": truth.world,
+            "context_parallel_size": 1,
+            "expert_model_parallel_size": 1,
+            "sequence_parallel": False,
+            "rank": rank.number,
+            "world_size": truth.world,
+        }
+        document["parallel_group_info"] = {
+            f"127.0.1.1%eno1_{truth.group[:5]}_0_1": {
+                "group_name": "default_group",
+                "group_rank": rank.number,
+                "global_ranks": ranks,
+            }
+        }
+    return json_bytes(document, indent=4)
+
+
+def _torch_logs(rank: Rank, directory: str) -> dict[str, bytes]:
+    at = rank.end_ns
+    name = f"profiler_{utc(at):%Y%m%d%H%M%S}_{rank.pid}.log"
+    path = f"/home/user/out/{directory}/logs/{name}"
+    lines = [
+        (at, "_log.py:87", f"Profiler logger initialized at: {path}"),
+        (at, "_profiling_parser.py:120", "Start parsing profiling data"),
+        (at + 2 * 10**9, "_profiling_parser.py:131", "All profiling data parsed"),
+    ]
+    return {f"logs/{name}": log_bytes(lines)}
+
+
+def _raw(rank: Rank) -> dict[str, bytes]:
+    """Write CANN's own directory: what lies in it is nobody's contract, that it is there is."""
+    random = Random(f"raw {rank.start_ns} {rank.number}")
+    token = "".join(random.choice("ABCDEFGHIJKLMNOPQR") for _ in range(16))
+    name = f"PROF_000001_{stamp(rank.start_ns)}_{token}"
+    return {
+        f"{name}/host/data/unaging.api_event.data.slice_0": random.randbytes(256),
+        f"{name}/device_{rank.number}/data/ffts_profile.data.{rank.number}.slice_0": random.randbytes(256),
+    }
+
+
+def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+    """Write the directory of one rank and cycle of MindSpore 2.5 and later on an Ascend device."""
+    name = directory_name(truth, rank)
+    random = Random(f"framework {rank.start_ns} {rank.number}")
+    level = level_of(on)
+    exports = [export for export in ("text", "db") if on[export]]
+    parameters: dict[str, object] = {
+        "profile_memory": on["memory"],
+        "data_process": on["data_process"],
+        "l2_cache": on["l2_cache"],
+        "record_shapes": on["shapes"],
+        "with_stack": on["stack"],
+        "export_type": exports,
+        "data_simplification": on["simplified"],
+    }
+    files = {
+        f"profiler_info_{rank.number}.json": info_2_5(
+            rank,
+            activities=("CPU", "NPU"),
+            level=f"Level{level}",
+            parameters=parameters,
+            scheduled=len(rank.steps) if on["scheduled"] else 0,
+        ),
+        **_raw(rank),
+        f"logs/{log_name(rank)}": _mindspore_log(rank, name),
+    }
+    if not on["simplified"] or not on["analysed"]:
+        files["FRAMEWORK/mindspore.op_range"] = random.randbytes(512)
+        if on["memory"]:
+            files["FRAMEWORK/mindspore.memory_usage"] = random.randbytes(512)
+            files[f"FRAMEWORK/cpu_ms_memory_record_{rank.number}.txt"] = memory_file(rank)
+        if on["data_process"]:
+            for file, content in minddata.collected(rank.pipeline, rank.number, sink=on["sink"]).items():
+                files[f"FRAMEWORK/{file}"] = content
+    made = {}
+    if on["analysed"] and on["text"]:
+        made |= _mindspore_text(truth, rank, on)
+    if on["analysed"] and on["db"]:
+        made[f"ascend_mindspore_profiler_{rank.number}.db"] = mindspore_database(truth, rank, memory=on["memory"])
+        if truth.world > 1:
+            made["communication_analyzer.db"] = communication_database(
+                truth, rank, scheduled=on["scheduled"], level=level
+            )
+    files |= {f"ASCEND_PROFILER_OUTPUT/{file}": content for file, content in made.items()}
+    return {f"{name}/{file}": content for file, content in files.items()}
+
+
+def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+    level, scheduled = level_of(on), on["scheduled"]
+    files = {
+        "trace_view.json": mindspore_trace_view(truth, rank, scheduled=scheduled),
+        "kernel_details.csv": output.kernel_details(truth, rank, mindspore=True, level=level, scheduled=scheduled),
+        "step_trace_time.csv": output.step_trace_time(rank, mindspore=True, scheduled=scheduled),
+        "op_statistic.csv": output.op_statistic(rank, with_device=True),
+        "api_statistic.csv": output.api_statistic(rank, with_device=True),
+        "dataset.csv": _dataset(rank),
+    }
+    if on["shapes"]:
+        files["operator_details.csv"] = output.operator_details(rank, mindspore=True, shapes=True, stack=False)
+    if on["l2_cache"]:
+        files["l2_cache.csv"] = output.l2_cache(rank, with_device=True)
+    if on["memory"]:
+        files["memory_record.csv"] = output.memory_record(rank, mindspore=True)
+        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=True)
+        files["npu_module_mem.csv"] = output.npu_module_mem(rank, mindspore=True)
+        files["static_op_mem.csv"] = output.static_op_mem(truth, rank)
+    if level and truth.world > 1:
+        files["communication.json"] = output.communication(truth, rank, mindspore=True, scheduled=scheduled)
+        files["communication_matrix.json"] = output.communication_matrix(
+            truth, rank, mindspore=True, scheduled=scheduled
+        )
+    if level == 2 and on["aicpu"]:
+        files["data_preprocess.csv"] = _data_preprocess(rank)
+    if on["data_process"]:
+        files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version="2.10")
+    return files
+
+
+def _dataset(rank: Rank) -> bytes:
+    header = ["Operation", "Stage", "Occurrences", "Avg. time (us)", "Custom Info"]
+    rows = []
+    for stage in rank.pipeline.stages:
+        name = stage.type.removesuffix("Op")
+        mean = round(sum(batch.pipeline_ms for batch in rank.pipeline.batches) * 250 / len(rank.pipeline.batches), 2)
+        rows.append([f"Pipeline{name}", "WorkerEntry", len(rank.pipeline.batches), mean, ""])
+    return csv_bytes([header, *rows])
+
+
+def _data_preprocess(rank: Rank) -> bytes:
+    header = [
+        "Device_id",
+        "Timestamp(us)",
+        "Node",
+        "Compute_time(us)",
+        "Memcpy_time(us)",
+        "Task_time(us)",
+        "Dispatch_time(us)",
+        "Total_time(us)",
+        "Stream ID",
+        "Task ID",
+    ]
+    rows = []
+    for number, step in enumerate(rank.steps):
+        compute, copy, dispatch = 12_000 + 10 * number, 2_000, 1_500
+        task = compute + copy
+        times = [us(compute), us(copy), us(task), us(dispatch), us(task + dispatch)]
+        rows.append([rank.number, f"{microseconds(step.start_ns)}\t", "GetNext", *times, 3, number])
+    return csv_bytes([header, *rows], newline="\n")
+
+
+def _mindspore_log(rank: Rank, directory: str) -> bytes:
+    start, end = rank.start_ns, rank.end_ns
+    after = end + 3 * 10**9
+    path = f"/home/user/out/{directory}/logs/{log_name(rank)}"
+    return log_bytes(
+        [
+            (start, "log.py:108", f"Profiler logger initialized at: {path}"),
+            (start, "npu_profiler.py:106", "NpuProfiler start."),
+            (end, "npu_profiler.py:126", "NpuProfiler stop."),
+            (end, "npu_profiler.py:162", "NpuProfiler analyse."),
+            (after, "ascend_timeline_viewer.py:42", "AscendTimelineViewer start"),
+            (after, "ascend_timeline_viewer.py:52", "AscendTimelineViewer end"),
+            (after, "npu_profiler.py:170", "NpuProfiler finalize."),
+        ]
+    )

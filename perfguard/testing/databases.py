@@ -1,0 +1,336 @@
+"""The SQLite exports of torch_npu and MindSpore: every fact a number, every text an id in STRING_IDS.
+
+Tables and columns: real databases of torch_npu level 1 (msinsight test data). MindSpore's hold CANN's share of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfguard.testing import ascend_output as output
+from perfguard.testing.torch_trace import HostOperation, host_operations
+from perfguard.testing.truth import Collective, Rank, Truth
+
+#: Ids of the framework's own strings begin far above CANN's.
+_FRAMEWORK_STRINGS = 1 << 28
+
+_NO_CONTEXT = 4294967295
+
+_ENUMS = {
+    "ENUM_API_TYPE": {
+        5000: "runtime",
+        5500: "hccl",
+        10000: "node",
+        15000: "model",
+        20000: "acl",
+        50001: "op",
+        50002: "queue",
+    },
+    "ENUM_MODULE": dict(enumerate(output.MODULES)),
+    "ENUM_HCCL_DATA_TYPE": {0: "INT8", 1: "INT16", 2: "INT32", 3: "FP16", 4: "FP32"},
+    "ENUM_HCCL_LINK_TYPE": {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 3: "ROCE"},
+    "ENUM_HCCL_TRANSPORT_TYPE": {0: "SDMA", 1: "RDMA", 2: "LOCAL"},
+    "ENUM_HCCL_RDMA_TYPE": {0: "RDMA_SEND_NOTIFY", 1: "RDMA_SEND_PAYLOAD", 2: "RDMA_PAYLOAD_PREPARE"},
+    "ENUM_MSTX_EVENT_TYPE": {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"},
+}
+
+_TABLES = {
+    "SESSION_TIME_INFO": "startTimeNs INTEGER,endTimeNs INTEGER",
+    "NPU_INFO": "id INTEGER,name TEXT",
+    "HOST_INFO": "hostUid TEXT,hostName TEXT",
+    "META_DATA": "name TEXT,value TEXT",
+    "RANK_DEVICE_MAP": "rankId INTEGER, deviceId INTEGER",
+    "STRING_IDS": "id INTEGER PRIMARY KEY,value TEXT",
+    "TASK": (
+        "startNs INTEGER,endNs INTEGER,deviceId INTEGER,connectionId INTEGER,globalTaskId INTEGER,globalPid INTEGER,"
+        "taskType INTEGER,contextId INTEGER,streamId INTEGER,taskId INTEGER,modelId INTEGER"
+    ),
+    "COMPUTE_TASK_INFO": (
+        "name INTEGER,globalTaskId INTEGER PRIMARY KEY,blockDim INTEGER,mixBlockDim INTEGER,taskType INTEGER,"
+        "opType INTEGER,inputFormats INTEGER,inputDataTypes INTEGER,inputShapes INTEGER,outputFormats INTEGER,"
+        "outputDataTypes INTEGER,outputShapes INTEGER,attrInfo INTEGER"
+    ),
+    "COMMUNICATION_OP": (
+        "opName INTEGER,startNs INTEGER,endNs INTEGER,connectionId INTEGER,groupName INTEGER,opId INTEGER PRIMARY KEY,"
+        "relay INTEGER,retry INTEGER,dataType INTEGER,algType INTEGER,count NUMERIC,opType INTEGER"
+    ),
+    "COMMUNICATION_TASK_INFO": (
+        "name INTEGER,globalTaskId INTEGER,taskType INTEGER,planeId INTEGER,groupName INTEGER,notifyId INTEGER,"
+        "rdmaType INTEGER,srcRank INTEGER,dstRank INTEGER,transportType INTEGER,size INTEGER,dataType INTEGER,"
+        "linkType INTEGER,opId INTEGER"
+    ),
+    "CANN_API": (
+        "startNs INTEGER,endNs INTEGER,type INTEGER,globalTid INTEGER,connectionId INTEGER PRIMARY KEY,name INTEGER"
+    ),
+    "NPU_MEM": "type INTEGER,ddr NUMERIC,hbm NUMERIC,timestampNs INTEGER,deviceId INTEGER",
+    "NPU_MODULE_MEM": "moduleId INTEGER,timestampNs INTEGER,totalReserved NUMERIC,deviceId INTEGER",
+    "AICORE_FREQ": "deviceId INTEGER,timestampNs NUMERIC,freq INTEGER",
+    "STEP_TIME": "id INTEGER, startNs INTEGER, endNs INTEGER",
+    "PYTORCH_API": (
+        "startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, sequenceNumber INTEGER, "
+        "fwdThreadId INTEGER, inputDtypes INTEGER, inputShapes INTEGER, callchainId INTEGER, type INTEGER"
+    ),
+    "CONNECTION_IDS": "id INTEGER, connectionId INTEGER",
+    "PYTORCH_CALLCHAINS": "id INTEGER, stack INTEGER, stackDepth INTEGER",
+    "MEMORY_RECORD": (
+        "component INTEGER, timestamp INTEGER, totalAllocated INTEGER, totalReserved INTEGER, totalActive INTEGER, "
+        "streamPtr INTEGER, deviceId INTEGER"
+    ),
+    "OP_MEMORY": (
+        "name INTEGER, size INTEGER, allocationTime INTEGER, releaseTime INTEGER, activeReleaseTime INTEGER, "
+        "duration INTEGER, activeDuration INTEGER, allocationTotalAllocated INTEGER, allocationTotalReserved INTEGER, "
+        "allocationTotalActive INTEGER, releaseTotalAllocated INTEGER, releaseTotalReserved INTEGER, "
+        "releaseTotalActive INTEGER, streamPtr INTEGER, deviceId INTEGER"
+    ),
+    "StepTraceTime": (
+        "step TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, overlapped NUMERIC, "
+        "communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
+        "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC"
+    ),
+    "CommAnalyzerBandwidth": (
+        "hccl_op_name TEXT, group_name TEXT, transport_type TEXT, transit_size NUMERIC, transit_time NUMERIC, "
+        "bandwidth NUMERIC, large_packet_ratio NUMERIC, package_size NUMERIC, count NUMERIC, total_duration NUMERIC, "
+        "step TEXT, type TEXT"
+    ),
+    "CommAnalyzerMatrix": (
+        "hccl_op_name TEXT, group_name TEXT, src_rank TEXT, dst_rank TEXT, transport_type TEXT, transit_size NUMERIC, "
+        "transit_time NUMERIC, bandwidth NUMERIC, step TEXT, type TEXT, op_name TEXT"
+    ),
+    "CommAnalyzerTime": (
+        "hccl_op_name TEXT, group_name TEXT, start_timestamp NUMERIC, elapse_time NUMERIC, transit_time NUMERIC, "
+        "wait_time NUMERIC, synchronization_time NUMERIC, idle_time NUMERIC, step TEXT, type TEXT"
+    ),
+}
+
+Row = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Strings:
+    """Gives every text its id, in the order in which they are asked for."""
+
+    first: int
+    ids: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, text: str) -> int:
+        return self.ids.setdefault(text, self.first + len(self.ids))
+
+
+def torch_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
+    """Write ascend_pytorch_profiler of one rank and cycle."""
+    strings, words = _Strings(0), _Strings(_FRAMEWORK_STRINGS)
+    tables = _device_tables(truth, rank, strings)
+    tables["STEP_TIME"] = [(step.number, step.start_ns, step.end_ns) for step in rank.steps]
+    tables |= _torch_operations(rank, words)
+    if memory:
+        tables |= _torch_memory(rank, words)
+    tables["STRING_IDS"] = [(number, text) for one in (strings, words) for text, number in one.ids.items()]
+    return _database(tables)
+
+
+def mindspore_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
+    """Write ascend_mindspore_profiler of one rank and cycle: what CANN knows."""
+    strings = _Strings(0)
+    tables = _device_tables(truth, rank, strings)
+    if not memory:
+        del tables["NPU_MODULE_MEM"]
+    tables["STRING_IDS"] = [(number, text) for text, number in strings.ids.items()]
+    return _database(tables)
+
+
+def analysis_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
+    """Write torch_npu's analysis.db: times of steps, and from level 1 on those of communication."""
+    rows = [(str(row[0]), *row[1:]) for row in output.torch_step_rows(rank, scheduled=scheduled)]
+    tables: dict[str, list[Row]] = {"StepTraceTime": rows}
+    if level:
+        tables |= _communication_tables(truth, rank, mindspore=False, scheduled=scheduled)
+    return _database(tables)
+
+
+def communication_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
+    """Write MindSpore's communication_analyzer.db; the tables are empty at level 0."""
+    tables = _communication_tables(truth, rank, mindspore=True, scheduled=scheduled)
+    return _database(tables if level else dict.fromkeys(tables, []))
+
+
+def _database(tables: dict[str, list[Row]]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.db"
+        connection = sqlite3.connect(path)
+        try:
+            with connection:
+                for name, rows in tables.items():
+                    columns = _TABLES.get(name, "id INTEGER PRIMARY KEY,name TEXT")
+                    connection.execute(f"CREATE TABLE {name} ({columns})")
+                    marks = ",".join("?" for _ in columns.split(","))
+                    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        finally:
+            connection.close()
+        return path.read_bytes()
+
+
+def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, list[Row]]:
+    tables: dict[str, list[Row]] = {name: list(pairs.items()) for name, pairs in _ENUMS.items()}
+    number = rank.number
+    thread = rank.pid << 32 | rank.pid
+    tables["SESSION_TIME_INFO"] = [(rank.start_ns, rank.end_ns)]
+    tables["NPU_INFO"] = [(number, "Ascend910B")]
+    tables["HOST_INFO"] = [("3538958389648580163", truth.host)]
+    versions = {"MAJOR": "1", "MINOR": "0", "MICRO": "0"}
+    tables["META_DATA"] = [("SCHEMA_VERSION", "1.0.0"), *((f"SCHEMA_VERSION_{k}", v) for k, v in versions.items())]
+    tables["RANK_DEVICE_MAP"] = [(number, number)]
+    tasks, computing, moving, operations = [], [], [], []
+    for i, one in enumerate(rank.kernels):
+        core = "KERNEL_AICORE" if one.operator.kind.core == "AI_CORE" else "KERNEL_AIVEC"
+        kind = strings(core)
+        tasks.append(
+            (one.start_ns, one.end_ns, number, 900 + i, i, rank.pid, kind, _NO_CONTEXT, 2, one.task, _NO_CONTEXT)
+        )
+        shapes = ";".join(",".join(map(str, shape)) for shape in one.operator.inputs if shape)
+        computing.append(
+            (
+                strings(output.kernel_name(one)),
+                i,
+                32,
+                0,
+                strings(one.operator.kind.core),
+                strings(one.operator.type),
+                strings("ND"),
+                strings("FLOAT"),
+                strings(shapes),
+                strings("ND"),
+                strings("FLOAT"),
+                strings(",".join(map(str, one.operator.output))),
+                strings("N/A"),
+            )
+        )
+    first = len(rank.kernels)
+    for i, collective in enumerate(rank.collectives, start=first):
+        operations.append(_collective_row(truth, collective, i, strings))
+        for link in collective.links:
+            task = len(tasks)
+            start, kind = collective.start_ns, strings("Memcpy")
+            length = min(link.duration_ns, collective.elapse_ns)
+            tasks.append(
+                (start, start + length, number, 900 + i, task, rank.pid, kind, _NO_CONTEXT, 4, 807, _NO_CONTEXT)
+            )
+            name, group = strings(output.collective_name(truth, collective)), strings(truth.group)
+            link_type = 0 if link.source == link.target else 1
+            moving.append(
+                (name, task, kind, 0, group, 0, 65535, link.source, link.target, 0, link.packet_bytes, 4, link_type, i)
+            )
+    tables |= {
+        "TASK": tasks,
+        "COMPUTE_TASK_INFO": computing,
+        "COMMUNICATION_OP": operations,
+        "COMMUNICATION_TASK_INFO": moving,
+    }
+    types = {"acl": 20000, "node": 10000, "hccl": 5500}
+    tables["CANN_API"] = [
+        (call.start_ns, call.start_ns + call.duration_ns, types[call.level], thread, 2000 + i, strings(call.name))
+        for i, call in enumerate(output.calls(rank))
+    ]
+    tables["NPU_MEM"] = [
+        (strings("app"), 0, 2_212_077_568, at, number) for at in range(rank.start_ns, rank.end_ns, 20_000_000)
+    ]
+    tables["NPU_MODULE_MEM"] = [
+        (module, rank.start_ns + 20_000_000 * reading, 1_048_576 * module, number)
+        for reading in range(4)
+        for module in range(len(output.MODULES))
+    ]
+    tables["AICORE_FREQ"] = [(number, rank.start_ns, 1800), (number, rank.end_ns, 1800)]
+    return tables
+
+
+def _collective_row(truth: Truth, one: Collective, number: int, strings: _Strings) -> Row:
+    name, group = strings(output.collective_name(truth, one)), strings(truth.group)
+    algorithm, kind = strings("MESH-RING"), strings(f"hcom_{one.type}_")
+    return (name, one.start_ns, one.end_ns, 900 + number, group, number, 0, 0, 4, algorithm, one.elements, kind)
+
+
+def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
+    thread = rank.pid << 32 | rank.pid
+    called, connections, chains = [], [], []
+    for i, one in enumerate(host_operations(rank)):
+        connections.append((i, 10_000 + i))
+        chain = None if one.is_backward else i
+        if chain is not None:
+            chains += [(i, words(line), depth) for depth, line in enumerate(output.call_stack(one).split(";\r\n"))]
+        called.append(_operation_row(one, i, thread, chain, words))
+    for step in rank.steps:
+        name = words(f"ProfilerStep#{step.number}")
+        called.append((str(step.start_ns), str(step.end_ns), thread, None, name, None, None, None, None, None, 50001))
+    return {"PYTORCH_API": called, "CONNECTION_IDS": connections, "PYTORCH_CALLCHAINS": chains}
+
+
+def _operation_row(one: HostOperation, number: int, thread: int, chain: int | None, words: _Strings) -> Row:
+    types = shapes = None
+    if one.operator is not None:
+        types = words(";\r\n".join("float" if shape else "Scalar" for shape in one.operator.inputs))
+        shapes = words(output.torch_shapes(one))
+    forward = 1 if one.is_backward else 0
+    name, start, end = words(one.name), str(one.start_ns), str(one.end_ns)
+    return (start, end, thread, number, name, one.sequence, forward, types, shapes, chain, 50001)
+
+
+def _torch_memory(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
+    stream = 897357296
+    records: list[Row] = [
+        (
+            words(one.component),
+            one.at_ns,
+            one.allocated,
+            one.reserved,
+            one.active,
+            None if one.active is None else stream,
+            rank.number,
+        )
+        for one in output.memory_rows(rank, mindspore=False)
+        if one.allocated is not None
+    ]
+    blocks: list[Row] = []
+    for one in output.block_rows(rank, mindspore=False):
+        length = None if one.end_ns is None else one.end_ns - one.start_ns
+        reserved = output.POOL_RESERVED
+        released = None if one.end_ns is None else reserved
+        times = (one.start_ns, one.end_ns, one.end_ns, length, length)
+        totals = (one.total_at_start, reserved, one.total_at_start, one.total_at_end, released, one.total_at_end)
+        blocks.append((words(one.name), one.size, *times, *totals, stream, rank.number))
+    return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
+
+
+def _communication_tables(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool) -> dict[str, list[Row]]:
+    times: list[Row] = []
+    speeds: list[Row] = []
+    links: list[Row] = []
+    group = truth.group
+    for step, ones in output.collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
+        for one in ones:
+            name, info = output.collective_name(truth, one), output.time_info(one)
+            times.append((name, group, *list(info.values())[:6], step, "collective"))
+            for transport, part in output.bandwidth_info(one).items():
+                rows = _packet_rows(part)
+                speeds += [(name, group, transport, *row, step, "collective") for row in rows]
+        for place, link, entry in output.matrix_entries(truth, ones):
+            source, _, target = link.partition("-")
+            kind, size, time, bandwidth = list(entry.values())[:4]
+            operation = entry.get("Op Name", "")
+            key = f"allreduce-{place}"
+            links.append((key, group, source, target, kind, size, time, bandwidth, step, "collective", operation))
+    return {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": speeds, "CommAnalyzerMatrix": links}
+
+
+def _packet_rows(part: dict[str, object]) -> Iterator[Row]:
+    """Give a row for each size of packet; one of zeros where the sizes are not known, none where nothing moved."""
+    if not part["Transit Size(MB)"]:
+        return
+    whole = (part["Transit Size(MB)"], part["Transit Time(ms)"], part["Bandwidth(GB/s)"], part["Large Packet Ratio"])
+    sizes = part["Size Distribution"]
+    assert isinstance(sizes, dict)
+    packets: Iterable[tuple[str, list[float]]] = sizes.items() or [("0", [0, 0])]
+    for size, (count, time) in packets:
+        yield (*whole, float(size), count, time)
