@@ -4,14 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfguard.errors import CaptureError, PerfguardError, StoreError, UsageError
+    from perfguard.gate import check
     from perfguard.window import StepWindow
 
-__all__ = ["CaptureError", "PerfguardError", "StepWindow", "StoreError", "UsageError", "__version__"]
+__all__ = ["CaptureError", "PerfguardError", "StepWindow", "StoreError", "UsageError", "__version__", "check"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "StepWindow": "perfguard.window",
+    "check": "perfguard.gate",
     "PerfguardError": "perfguard.errors",
     "UsageError": "perfguard.errors",
     "CaptureError": "perfguard.errors",

@@ -7,16 +7,19 @@ what surrounds it: comparing two things that lie on disk, and refreshing a basel
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from perfguard.contract import Expectation, inspect
-from perfguard.contract.layout import Layout
+from perfguard.capture.replay import replay
+from perfguard.contract import Expectation, expectation, inspect
+from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, UsageError
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
+from perfguard.settings import codes
 from perfguard.stores import STORES, Store
 
 
@@ -51,6 +54,29 @@ def examine(
     whole = not any(finding.invalidates for finding in policy.considered(contract.findings))
     # What is not whole is not measured: its numbers would look like numbers.
     return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
+
+
+def check(
+    directory: str | Path, *, expect: str = "", layout: str | None = None, ignore: Iterable[str] = ()
+) -> Verdict:
+    """Check a profiler's output directory in a test of your own, as `perfguard check` does.
+
+    `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`), `layout` names one where it
+    should not be recognised, `ignore` are codes to show without judging. Returns the verdict, with everything measured.
+    Raises `AssertionError` with the findings where something is wrong, or where nothing here is known profiler output.
+    """
+    from perfguard.reports.terminal import checked
+
+    verdict = examine(
+        replay(Path(directory)),
+        workload=str(directory),
+        policy=Policy(ignore=codes(ignore)),
+        expected=expectation([expect] if expect else []),
+        layout=layout_named(layout) if layout else None,
+    )
+    if not verdict.passed or not verdict.layouts:
+        raise AssertionError("\n".join(checked(verdict, explain=False, metrics=False)))
+    return verdict
 
 
 def operators(recording: Recording) -> list[Operator]:

@@ -124,7 +124,7 @@ def test_a_column_has_a_type_and_a_meaning(name, column):
 
 
 #: Numbers that name something and measure nothing.
-IDENTIFIERS = {"pid", "tid", "thread", "id", "graph_id"}
+IDENTIFIERS = re.compile(r"^(pid|tid|thread|Step|Index|Metric|.*(_id|Id|ID|_pid|_index| id)|id)$")
 
 
 @pytest.mark.parametrize("name, column", COLUMNS)
@@ -132,7 +132,7 @@ def test_a_measured_number_has_a_unit(name, column):
     part = columns_of(name)[column]
     types = part.get("type", ())
     numeric = {types} if isinstance(types, str) else set(types)
-    if numeric & {"number", "integer"} and column not in IDENTIFIERS:
+    if numeric & {"number", "integer"} and not IDENTIFIERS.match(column):
         assert part["x-unit"]
 
 
@@ -140,7 +140,7 @@ def test_a_measured_number_has_a_unit(name, column):
 def test_units_are_known_ones(path):
     units = {part["x-unit"] for part in parts(load(path)) if "x-unit" in part}
     assert units <= {
-        *("1", "ns", "us", "10ns", "ms", "s", "byte", "KB", "MB", "GB", "GB/s", "MHz", "percent", "fraction"),
+        *("1", "ns", "us", "10ns", "ms", "s", "byte", "KB", "MB", "GB", "GB/s", "MB/s", "byte/s", "1/s", "MHz", "percent", "fraction"),
         *("FLOP", "MFLOP", "GFLOP/s", "cycle", "address"),
     }
 

@@ -139,6 +139,9 @@ def _from_source(
     if "absent" in source:
         there = next((by_slot[slot][0] for slot in source["absent"] if slot in by_slot), None)
         return None if there is None else Known(False, f"{there.path.name} is there")
+    if "unranked" in source:
+        one = next((file for slot in source["unranked"] for file in by_slot.get(slot, ()) if file.rank is None), None)
+        return None if one is None else Known(False, f"{one.path.name} names no rank")
     if "text" in source:
         ((slot, pattern),) = source["text"].items()
         if slot not in by_slot:

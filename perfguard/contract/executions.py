@@ -310,6 +310,7 @@ SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Executions | None]], ...
     (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
 )
 
+#: Databases of a device's tasks.
 DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
 #: How often one operator can be counted without its executions being listed; a damaged count must not fill the memory.

@@ -267,7 +267,7 @@ def _layout_findings(
     rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
     unknown: dict[str, list[str]] = defaultdict(list)
     for slot in found.layout.slots:
-        path = slot.path.replace("{rank}", rank)
+        path = slot.path.replace("{rank}", rank).replace("{_rank}", f"_{rank}")
         need = _need(slot, known)
         if need is None and slot.name not in filled:
             unknown[", ".join(undecided(slot.required, known))].append(path)
@@ -345,12 +345,21 @@ def _read(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
         content, findings = _read_version(file, schema(version) if version else {}, place)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
-            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), findings
+            short = list(_short_row_findings(content, place))
+            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
         misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
         if best is None or misfit < best[0]:
             best = (misfit, findings)
     assert best is not None
     return None, best[1]
+
+
+def _short_row_findings(content: Content, place: str) -> Iterator[Finding]:
+    for line, message in content.short_rows[:WORDED_ROWS]:
+        message = f"{message}: it is left out; this version's own readers pad it"
+        yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
+    if (more := len(content.short_rows) - WORDED_ROWS) > 0:
+        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=f"and {more} more rows like these")
 
 
 def _read_version(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:

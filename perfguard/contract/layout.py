@@ -7,6 +7,7 @@ looked at here, where a layout recognises its dialect by a text.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import stat
@@ -36,7 +37,7 @@ HEAD_BYTES = 64 * 1024
 class Slot:
     """The place declared for one kind of file.
 
-    `path` is relative to the cycle, with `*` (inside a name), `**` (across folders) and `{rank}`. `required` is "always",
+    `path` is relative to the cycle, with `*` (inside a name), `**` (across folders) `{rank}` and `{_rank}` (with its underscore, or not there). `required` is "always",
     "optional", "never" or an expression of conditions (`graph & !heterogeneous`), `otherwise` what holds where that
     expression is known to be false.
     """
@@ -85,7 +86,8 @@ class Layout:
     """All places of one dialect of profiler output. Layouts are tried by `order`, the smallest first.
 
     `cycle` is what one cycle of it is: a directory, a file, or "parent": a directory that only says the rank (and the
-    window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks.
+    window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
+    of other layouts may lie below one of this.
     """
 
     id: str
@@ -94,6 +96,7 @@ class Layout:
     order: int
     cycle: str
     ranks: str
+    nests: bool
     recognise: tuple[Recognition, ...]
     #: Where each condition can be read from; see perfguard.contract.conditions.
     conditions: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -167,6 +170,7 @@ def _layout(plain: Mapping[str, Any]) -> Layout:
         order=plain["order"],
         cycle=plain["cycle"],
         ranks=plain.get("ranks", "one"),
+        nests=plain.get("nests", False),
         recognise=tuple(
             Recognition(
                 name=one.get("name"),
@@ -201,6 +205,7 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
     found: list[FoundCycle] = []
     parents: dict[str, Parent] = {}
     taken: set[str] = set()
+    nesting: set[str] = set()
     marks = _marks(listing, tried)
     for folder in listing.folders:
         if _is_inside(folder, taken):
@@ -213,13 +218,15 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
             if layout.cycle == "parent":
                 parents[folder] = _parent(layout, place)
                 continue
+            if layout.nests and _is_inside(folder, nesting):
+                continue
             found += _directory_cycles(layout, place, folder, listing, because)
-            taken.add(folder)
+            (nesting if layout.nests else taken).add(folder)
             break
     found += _file_cycles(tried, directory, listing, taken)
     if only is not None and not found and only.cycle == "directory":
         found = _directory_cycles(only, directory, "", listing, "you said so")
-    cycles = [_with_parents(cycle, directory, parents) for cycle in found]
+    cycles = [_with_parents(_without_inner(cycle, found), directory, parents) for cycle in found]
     return Survey(
         cycles=tuple(sorted(cycles, key=lambda cycle: str(cycle.place))),
         parents=tuple(parents[folder] for folder in sorted(parents)),
@@ -386,16 +393,30 @@ def _parent(layout: Layout, place: Path) -> Parent:
     return Parent(layout=layout, place=place, rank=named.get("rank"), steps=steps)
 
 
-def _with_parents(cycle: FoundCycle, directory: Path, parents: Mapping[str, Parent]) -> FoundCycle:
-    import dataclasses
+def _without_inner(cycle: FoundCycle, found: list[FoundCycle]) -> FoundCycle:
+    """Leave out of a cycle that nests others what belongs to those."""
+    inner = {other.place for other in found if other.place != cycle.place} if cycle.layout.nests else set()
+    if not inner:
+        return cycle
 
+    def is_own(path: Path) -> bool:
+        return path not in inner and inner.isdisjoint(path.parents)
+
+    return dataclasses.replace(
+        cycle,
+        files=tuple(file for file in cycle.files if is_own(file.path)),
+        strangers=tuple(one for one in cycle.strangers if is_own(cycle.place / one)),
+    )
+
+
+def _with_parents(cycle: FoundCycle, directory: Path, parents: Mapping[str, Parent]) -> FoundCycle:
     above = [parents[folder] for folder in _ancestors(cycle.place, directory) if folder in parents]
     return dataclasses.replace(cycle, parents=tuple(above)) if above else cycle
 
 
 def _ancestors(place: Path, directory: Path) -> Iterator[str]:
-    """Yield the folders a cycle lies in, the nearest first."""
-    for parent in place.parents:
+    """Yield the folder of a cycle and those it lies in, the nearest first."""
+    for parent in (place, *place.parents):
         if not parent.is_relative_to(directory):
             return
         yield "" if parent == directory else parent.relative_to(directory).as_posix()
@@ -458,7 +479,8 @@ def _file_cycles(
 
 @cache
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Return the regex of a slot's path or a layout's glob; the rank is its group `rank`."""
+    """Return the regex of a slot's path or a layout's glob; the rank is its group `rank`, `{_rank}` is `_7` or nothing."""
     pattern = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+    pattern = pattern.replace(r"\{_rank\}", r"(?:_(?P<rank>[0-9]+))?", 1)
     pattern = pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
     return re.compile(pattern, re.DOTALL)

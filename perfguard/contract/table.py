@@ -88,7 +88,10 @@ def _as_numbers(column: pl.Series, *, integer: bool) -> pl.Series:
     odd = found.is_null().arg_true()
     if len(odd):
         values = [number_of(column[index] or "") for index in odd]
-        found = found.scatter(odd, [None if v is None else int(v) if integer else float(v) for v in values])
+        if integer:
+            # Beyond 64 bits there is no column type; schemas bound what is added up, so nothing is lost by the null.
+            values = [None if v is None or abs(v) >= 2**63 else int(v) for v in values]
+        found = found.scatter(odd, values if integer else [None if v is None else float(v) for v in values])
     return found
 
 

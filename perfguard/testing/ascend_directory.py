@@ -54,7 +54,7 @@ def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, b
         **_raw(rank),
         **_torch_logs(rank, name),
     }
-    made = {}
+    made: dict[str, bytes] = {}
     if on["analysed"] and on["text"]:
         made |= _torch_text(truth, rank, on)
     if on["analysed"] and on["db"]:
@@ -93,17 +93,15 @@ def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, b
 def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
     first = rank.steps[0].number
     exports = [name for name in ("text", "db") if on[name]]
+    schedule: dict[str, int] = {}
+    if on["scheduled"]:
+        warmup, skip = min(first, 1), max(first - 1, 0)
+        schedule = {"wait": 0, "active": len(rank.steps), "warmup": warmup, "repeat": 1, "skip_first": skip}
     document = {
         "config": {
             "common_config": {
                 "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
-                "schedule": {
-                    "wait": 0,
-                    "active": len(rank.steps) if on["scheduled"] else 1,
-                    "warmup": 1 if first else 0,
-                    "repeat": 1,
-                    "skip_first": max(first - 1, 0),
-                },
+                "schedule": schedule,
                 "record_shapes": on["shapes"],
                 "profile_memory": on["memory"],
                 "with_stack": on["stack"],
@@ -131,8 +129,6 @@ def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
         "end_info": {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15},
         "rank_id": rank.number,
     }
-    if not on["scheduled"]:
-        document["config"]["common_config"]["schedule"] = {}
     return json_bytes(document, indent=4)
 
 
@@ -217,7 +213,7 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[st
         if on["data_process"]:
             for file, content in minddata.collected(rank.pipeline, rank.number, sink=on["sink"]).items():
                 files[f"FRAMEWORK/{file}"] = content
-    made = {}
+    made: dict[str, bytes] = {}
     if on["analysed"] and on["text"]:
         made |= _mindspore_text(truth, rank, on)
     if on["analysed"] and on["db"]:

@@ -437,7 +437,7 @@ def _inside(spans: Overlap, step: int | None) -> list[list[Span]]:
 def communication(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool) -> bytes:
     """Write communication.json: times and bandwidths of each collective operation, by step."""
     document = {
-        key: {"p2p": {}, "collective": _with_total(truth, ones)}
+        key: {"p2p": {}, "collective": with_total(truth, ones)}
         for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled)
     }
     return json_bytes(document)
@@ -501,7 +501,8 @@ def bandwidth_info(one: Collective) -> dict[str, dict[str, object]]:
     return found
 
 
-def _with_total(truth: Truth, ones: list[Collective]) -> dict[str, object]:
+def with_total(truth: Truth, ones: list[Collective]) -> dict[str, object]:
+    """Return the operations by name, and `Total Op Info`, which adds them up; empty without any."""
     document: dict[str, object] = {}
     times = dict.fromkeys(list(time_info(ones[0]))[1:6], 0.0) if ones else {}
     links: dict[str, dict[str, object]] = {}
@@ -623,25 +624,25 @@ def memory_rows(rank: Rank, *, mindspore: bool) -> list[MemoryRow]:
         MemoryRow(component="APP", at_ns=at, allocated=None, reserved=2_212_077_568, active=None)
         for at in range(rank.start_ns, rank.end_ns, 20_000_000)
     ]
-    engine = 0
+    engine = engine_reserved = 0
     both = []
     for number, (at, _, total) in enumerate(memory_totals(rank.allocations)):
         allocated = _POOL_BEFORE + total
         both.append(MemoryRow(component=pool, at_ns=at, allocated=allocated, reserved=POOL_RESERVED, active=allocated))
-        both.append(_together(pool, at, allocated, engine))
+        both.append(_together(pool, at, allocated, engine, engine_reserved))
         if number % 5 == 4:
-            engine = 0 if engine else 51_511_296
+            engine, engine_reserved = 0 if engine else 51_511_296, _ENGINE_RESERVED
             later = at + 1
             both.append(
                 MemoryRow(component="GE", at_ns=later, allocated=engine, reserved=_ENGINE_RESERVED, active=None)
             )
-            both.append(_together(pool, later, allocated, engine))
+            both.append(_together(pool, later, allocated, engine, engine_reserved))
     # torch_npu puts the readings of the process first, MindSpore last.
     return [*both, *rows] if mindspore else [*rows, *both]
 
 
-def _together(pool: str, at_ns: int, allocated: int, engine: int) -> MemoryRow:
-    reserved = POOL_RESERVED + (_ENGINE_RESERVED if engine else 0)
+def _together(pool: str, at_ns: int, allocated: int, engine: int, engine_reserved: int) -> MemoryRow:
+    reserved = POOL_RESERVED + engine_reserved
     return MemoryRow(
         component=f"{pool}+GE", at_ns=at_ns, allocated=allocated + engine, reserved=reserved, active=allocated
     )

@@ -59,6 +59,11 @@ def mindspore_trace_view(truth: Truth, rank: Rank, *, scheduled: bool) -> bytes:
     )
 
 
+def cann_events(truth: Truth, rank: Rank) -> list[Event]:
+    """Return CANN's part of a trace: calls, tasks, collective operations, overlap and the flows between them."""
+    return list(_Trace(truth=truth, rank=rank, strings=False).events())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trace:
     """CANN's part of the trace."""
@@ -297,7 +302,7 @@ class _TorchHost:
 
 def launch_name(one: Kernel) -> str:
     """Name of the framework's event that launched a kernel, as MindSpore prints it."""
-    return f"KernelLaunch::{one.operator.full_name}"
+    return f"Kernel::KernelLaunch::{one.operator.full_name}"
 
 
 def _mindspore_host(rank: Rank, *, scheduled: bool) -> Iterator[Event]:

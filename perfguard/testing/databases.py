@@ -154,7 +154,7 @@ def analysis_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) 
 def communication_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
     """Write MindSpore's communication_analyzer.db; the tables are empty at level 0."""
     tables = _communication_tables(truth, rank, mindspore=True, scheduled=scheduled)
-    return _database(tables if level else dict.fromkeys(tables, []))
+    return _database(tables if level else {name: [] for name in tables})
 
 
 def _database(tables: dict[str, list[Row]]) -> bytes:
@@ -183,7 +183,10 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
     versions = {"MAJOR": "1", "MINOR": "0", "MICRO": "0"}
     tables["META_DATA"] = [("SCHEMA_VERSION", "1.0.0"), *((f"SCHEMA_VERSION_{k}", v) for k, v in versions.items())]
     tables["RANK_DEVICE_MAP"] = [(number, number)]
-    tasks, computing, moving, operations = [], [], [], []
+    tasks: list[Row] = []
+    computing: list[Row] = []
+    moving: list[Row] = []
+    operations: list[Row] = []
     for i, one in enumerate(rank.kernels):
         core = "KERNEL_AICORE" if one.operator.kind.core == "AI_CORE" else "KERNEL_AIVEC"
         kind = strings(core)
@@ -254,7 +257,9 @@ def _collective_row(truth: Truth, one: Collective, number: int, strings: _String
 
 def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
     thread = rank.pid << 32 | rank.pid
-    called, connections, chains = [], [], []
+    called: list[Row] = []
+    connections: list[Row] = []
+    chains: list[Row] = []
     for i, one in enumerate(host_operations(rank)):
         connections.append((i, 10_000 + i))
         chain = None if one.is_backward else i

@@ -7,12 +7,16 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract import Contract, inspect
+from perfguard.contract import Contract, expectation, inspect
+from perfguard.contract import inspection as inspection_module
+from perfguard.contract import layout as layout_module
+from perfguard.contract.layout import Layout, Recognition, Slot, layout_named
 from perfguard.contract.schema import WORDED_ROWS
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.recording import Recording, read_recording
@@ -52,7 +56,7 @@ def test_a_clean_recording_has_no_finding_above_a_note(copy_recording, name):
     contract = inspected(copy_recording(name))
     assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
     assert contract.is_whole
-    assert contract.notes == ()
+    assert [note for note in contract.notes if "cannot tell" in note] == []
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -242,8 +246,276 @@ def test_the_memory_record_is_required_where_it_was_asked_for(copy_recording, co
     (directory / "recording.json").write_text(json.dumps({**facts, "conditions": conditions}), encoding="utf-8")
     contract = inspected(directory)
     assert [finding.code.name for finding in contract.findings] == codes
-    assert len(contract.notes) == notes
-    assert all("cannot tell whether memory was on" in note for note in contract.notes)
+    unknown = [note for note in contract.notes if "cannot tell" in note]
+    assert len(unknown) == notes
+    assert all("cannot tell whether memory was on: not required: FRAMEWORK/cpu_ms_memory" in note for note in unknown)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected", "codes"),
+    [
+        ({"memory": True}, "no-memory", []),
+        ({"memory": False}, "memory", ["A102"]),
+        ({}, "memory", ["A102"]),
+        ({}, "no-memory", []),
+        ({"memory": True}, "graph", ["A102"]),
+    ],
+)
+def test_what_you_expect_goes_before_what_was_recorded(copy_recording, recorded, expected, codes):
+    directory = copy_recording("mindspore-graph")
+    one(directory, "cpu_ms_memory_record_0.txt").unlink()
+    facts = json.loads((directory / "recording.json").read_text(encoding="utf-8"))
+    (directory / "recording.json").write_text(json.dumps({**facts, "conditions": recorded}), encoding="utf-8")
+    contract = inspect(read_recording(directory), expectation([expected]))
+    assert [(f.code.name, f.message) for f in contract.findings] == [
+        (code, "layout ms-2.5+cpu requires it where memory") for code in codes
+    ]
+    assert [note for note in contract.notes if "cannot tell" in note] == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "codes", "place"),
+    [
+        ("ranks=1", [], None),
+        ("ranks=2", ["A107"], "rank 1"),
+        ("ranks=4", ["A107", "A107", "A107"], "rank 1"),
+    ],
+)
+def test_every_rank_that_is_expected_must_be_there(copy_recording, expected, codes, place):
+    contract = inspect(read_recording(copy_recording("torch-mlp")), expectation([expected]))
+    found = [(f.code.name, f.rank) for f in contract.findings]
+    assert found == [(code, rank) for rank, code in enumerate(codes, start=1)]
+    assert place is None or contract.findings[0].place == place
+
+
+def test_a_rank_beyond_those_expected_should_not_be_there(copy_recording):
+    directory = copy_recording("torch-mlp")
+    distributed = '"distributedInfo": {"rank": 3, "world_size": 4, "backend": "gloo"}, "schemaVersion"'
+    replace("*.pt.trace.json", '"schemaVersion"', distributed)(directory)
+    findings = inspect(read_recording(directory), expectation(["ranks=1"])).findings
+    assert [(f.code.name, f.place, f.rank) for f in findings] == [("A107", "rank 0", 0), ("A106", "rank 3", 3)]
+
+
+@pytest.mark.usefixtures("must_not_hang")
+def test_a_thousand_million_ranks_can_be_expected(copy_recording):
+    contract = inspect(read_recording(copy_recording("torch-mlp")), expectation(["ranks=999999999"]))
+    assert {f.code for f in contract.findings} == {Code.A107}
+    assert len(contract.findings) <= WORDED_ROWS + 1
+
+
+@pytest.mark.parametrize(("steps", "codes"), [(3, []), (2, ["C101"]), (5, ["C101"])])
+@pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
+def test_the_steps_that_are_expected_of_a_foreign_directory_must_be_there(copy_recording, name, steps, codes):
+    foreign = Recording(directory=copy_recording(name) / "profiler")
+    contract = inspect(foreign, expectation([f"steps={steps}"]))
+    assert [f.code.name for f in contract.findings] == codes
+    assert {cycle.asked.active for cycle in contract.cycles} == {steps}
+
+
+def test_the_steps_of_a_recording_are_its_own_whatever_is_expected(copy_recording):
+    contract = inspect(read_recording(copy_recording("torch-mlp")), expectation(["steps=7"]))
+    assert [cycle.asked.active for cycle in contract.cycles] == [3]
+    assert contract.findings == ()
+
+
+# -- layouts in the engine -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def knowing(monkeypatch):
+    """Return a function that makes one layout the only one there is: a directory called `run*` with these slots."""
+
+    def know(*slots: Slot, **more: Any) -> None:
+        facts = {"order": 1, "cycle": "directory", "ranks": "one", "nests": False, "conditions": {}} | more
+        layout = Layout(id="a", title="t", source="s", recognise=(Recognition(name="^run"),), slots=slots, **facts)
+        for module in (layout_module, inspection_module):
+            monkeypatch.setattr(module, "layouts", lambda: (layout,))
+
+    return know
+
+
+def opaque(path: str, **more: Any) -> Slot:
+    return Slot(name=path.partition("*")[0] or path, path=path, format="opaque", **more)
+
+
+def touched(root: Path, *names: str) -> Recording:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return Recording(directory=root)
+
+
+MEMORY_ON, MEMORY_OFF = {"memory": ({"always": True},)}, {"memory": ({"always": False},)}
+
+
+@pytest.mark.parametrize(
+    ("slot", "conditions", "there", "codes"),
+    [
+        ({"required": "always"}, {}, False, ["A102"]),
+        ({"required": "always"}, {}, True, []),
+        ({"required": "always", "missing": "C110"}, {}, False, ["C110"]),
+        ({"required": "always", "missing": "A104"}, {}, False, ["A104"]),
+        ({"required": "optional"}, {}, False, []),
+        ({"required": "optional"}, {}, True, []),
+        ({"required": "never"}, {}, False, []),
+        ({"required": "never"}, {}, True, ["A106"]),
+        ({"required": "memory"}, MEMORY_ON, False, ["A102"]),
+        ({"required": "memory"}, MEMORY_OFF, False, []),
+        ({"required": "memory"}, MEMORY_OFF, True, []),
+        ({"required": "memory", "otherwise": "never"}, MEMORY_ON, True, []),
+        ({"required": "memory", "otherwise": "never"}, MEMORY_OFF, True, ["A106"]),
+        ({"required": "memory", "otherwise": "never"}, MEMORY_OFF, False, []),
+        ({"required": "memory", "otherwise": "never"}, {}, True, []),
+        ({"required": "memory", "otherwise": "never"}, {}, False, []),
+        ({"required": "!memory"}, MEMORY_OFF, False, ["A102"]),
+        ({"required": "memory & graph"}, MEMORY_ON, False, []),
+        ({"required": "memory & graph", "otherwise": "never"}, MEMORY_OFF, True, ["A106"]),
+    ],
+)
+def test_whether_a_file_must_be_there_follows_from_what_was_on(tmp_path, knowing, slot, conditions, there, codes):
+    knowing(opaque("x", **slot), conditions=conditions)
+    findings = inspect(touched(tmp_path, "run/anchor", *(["run/x"] if there else []))).findings
+    errors = [f for f in findings if f.severity is Severity.ERROR]
+    assert [(f.code.name, f.place) for f in errors] == [(code, "run/x") for code in codes]
+
+
+def test_all_files_that_hang_on_the_same_unknown_are_one_note(tmp_path, knowing):
+    slots = [opaque(name, required="memory & text") for name in ("x", "y")]
+    knowing(*slots, opaque("z", required="text"), conditions=MEMORY_ON)
+    notes = inspect(touched(tmp_path, "run/anchor")).notes
+    assert [note for note in notes if "cannot tell" in note] == [
+        "run: cannot tell whether text was on: not required: x, y, z"
+    ]
+
+
+def test_what_was_known_and_by_whom_is_explained(tmp_path, knowing):
+    knowing(opaque("x", required="optional"), conditions=MEMORY_ON)
+    contract = inspect(touched(tmp_path, "run/x"), expectation(["no-graph"]))
+    assert contract.notes == (
+        "run: layout a, because its name matches ^run; rank 0",
+        "run: graph off (you), memory on (the layout)",
+    )
+    assert [dict(cycle.conditions) for cycle in contract.cycles] == [{"graph": False, "memory": True}]
+
+
+def test_no_more_than_a_stated_number_of_files_of_a_slot_is_read(tmp_path, knowing, monkeypatch):
+    monkeypatch.setattr(inspection_module, "MAX_FILES_OF_SLOT", 3)
+    knowing(Slot(name="log", path="*.log", format="log", required="optional"))
+    contract = inspect(touched(tmp_path, *(f"run/{number}.log" for number in range(6))))
+    assert [(f.code.name, f.place) for f in contract.findings] == [("A108", "run/3.log")]
+    assert len(contract.cycles[0].files) == 3
+
+
+def test_two_files_in_a_slot_for_one_are_not_one_rank(tmp_path, knowing):
+    knowing(opaque("a_{rank}.bin"))
+    contract = inspect(touched(tmp_path, "run/a_0.bin", "run/a_00.bin"))
+    assert [f.code.name for f in contract.findings] == ["A105"]
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"\xff" * 100, b"{" * 100])
+def test_what_is_opaque_is_never_opened(tmp_path, knowing, bytes_):
+    knowing(opaque("x"))
+    recording = touched(tmp_path, "run/x")
+    (tmp_path / "run" / "x").write_bytes(bytes_)
+    assert inspect(recording).findings == ()
+
+
+def test_strangers_are_one_note_that_names_the_first_few(tmp_path, knowing):
+    knowing(opaque("x", required="optional"))
+    (finding,) = inspect(touched(tmp_path, *(f"run/s{number:02}" for number in range(11)))).findings
+    assert (finding.code, finding.severity, finding.place) == (Code.A103, Severity.NOTE, "run")
+    assert finding.message == f"layout a has no slot for {', '.join(f's{n:02}' for n in range(8))} and 3 more"
+
+
+def test_a_parent_without_a_cycle_is_said(tmp_path):
+    ranks = touched(tmp_path, "rank_0/w_ascend_ms/FRAMEWORK/x", "rank_1/notes.txt")
+    found = [f for f in inspect(ranks).findings if f.code is Code.A101]
+    assert [(f.place, f.rank, f.severity) for f in found] == [("rank_1", 1, Severity.ERROR)]
+
+
+def test_the_rank_is_read_from_the_directory_above(copy_recording, tmp_path):
+    source = copy_recording("torch-mlp") / "profiler"
+    shutil.copytree(source, tmp_path / "judged" / "rank_6")
+    contract = inspect(Recording(directory=tmp_path / "judged"))
+    assert [cycle.rank for cycle in contract.cycles] == [6]
+    assert "ranks" in contract.layouts
+
+
+def test_the_steps_are_read_from_the_name_of_the_directory_above(copy_recording, tmp_path):
+    source = copy_recording("torch-mlp") / "profiler"
+    shutil.copytree(source, tmp_path / "judged" / "rank6_start2_stop5")
+    contract = inspect(Recording(directory=tmp_path / "judged"))
+    assert [(cycle.rank, cycle.asked.active) for cycle in contract.cycles] == [(6, 4)]
+    assert [f.code.name for f in contract.findings] == ["C101"]
+
+
+def test_a_directory_can_be_judged_as_a_layout_it_is_not(copy_recording):
+    contract = inspect(Recording(directory=copy_recording("torch-mlp") / "profiler"), only=layout_named("ms-2.5+cpu"))
+    assert contract.layouts == ("ms-2.5+cpu",)
+    assert {f.code.name for f in contract.findings if f.severity is Severity.ERROR} == {"A102", "A104"}
+
+
+# -- how much was looked at ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("torch-mlp", {"ranks": 1, "cycles": 1, "files": 1}),
+        ("torch-repeat2", {"ranks": 1, "cycles": 2, "files": 2}),
+        ("mindspore-graph", {"ranks": 1, "cycles": 1, "files": 7}),
+    ],
+)
+def test_what_was_read_is_counted(copy_recording, name, read):
+    found = inspected(copy_recording(name)).read
+    assert {key: found[key] for key in read} == read
+    assert found["rows"] > 50
+
+
+def test_every_finding_names_its_rank_and_each_of_an_invariant_its_check(copy_recording):
+    directory = copy_recording("mindspore-graph")
+    replace("cpu_op_type_info_0.csv", "MatMul,6", "MatMul,7")(directory)
+    findings = inspected(directory).findings
+    assert {f.rank for f in findings} == {0}
+    assert {f.check for f in findings} >= {"types_are_the_sum_of_details", "type_averages_follow"}
+
+
+# -- versions of a schema --------------------------------------------------------------------------------------------
+
+VERSIONS = {
+    "v1": {"a": "integer", "b": "integer"},
+    "v2": {"a": "integer", "c": "number"},
+}
+
+
+@pytest.fixture
+def versions(monkeypatch, knowing):
+    def rules(name: str) -> dict[str, Any]:
+        properties = {key: {"type": kind} for key, kind in VERSIONS[name].items()}
+        row = {"type": "object", "additionalProperties": False, "required": list(properties), "properties": properties}
+        return {"type": "array", "items": row}
+
+    monkeypatch.setattr(inspection_module, "schema", rules)
+    knowing(Slot(name="t", path="t.csv", format="csv", schemas=("v1", "v2")))
+
+
+@pytest.mark.parametrize(
+    ("text", "fits", "codes"),
+    [
+        ("a,b\n1,2\n", "v1", []),
+        ("a,c\n1,2.5\n", "v2", []),
+        ("a,b\n1,x\n", None, ["S103"]),
+        ("a,c\n1,x\n", None, ["S103"]),
+        ("a,c,d\n1,2,3\n", None, ["S102"]),
+        ("", None, ["S101"]),
+    ],
+)
+def test_a_file_is_judged_by_the_version_of_its_schema_that_fits_best(tmp_path, versions, text, fits, codes):
+    recording = touched(tmp_path, "run/t.csv")
+    (tmp_path / "run" / "t.csv").write_text(text)
+    contract = inspect(recording)
+    assert [f.code.name for f in contract.findings] == codes
+    assert [artifact.schema for artifact in contract.cycles[0].files] == ([fits] if fits else [])
 
 
 # -- ranks -----------------------------------------------------------------------------------------------------------

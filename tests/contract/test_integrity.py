@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gzip
 import json
@@ -150,12 +151,20 @@ def without_step(number: int, *, with_mark: bool) -> Corruption:
 
 def leak(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     before = min(mark["ts"] for mark in marks(events))
-    tail = [{**operator(events, i), "ts": before - 100 + i} for i in range(4)]
+    tail = [{**again(events, i), "ts": before - 100 + i} for i in range(4)]
     return [*tail, *events]
 
 
+def again(events: list[dict[str, Any]], number: int = 0) -> dict[str, Any]:
+    """Return an operator once more, with an External id of its own."""
+    other = copy.deepcopy(operator(events, number))
+    ids = [event["args"]["External id"] for event in events if "External id" in event.get("args", {})]
+    other["args"]["External id"] = max(ids) + 1 + number
+    return other
+
+
 def once_more(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*events, copy.deepcopy(operator(events))]
+    return [*events, again(events)]
 
 
 def in_executions(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Corruption:
@@ -177,15 +186,18 @@ def in_executions(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
         executions = change(executions)
         counts = Counter(one["name"] for one in executions)
         header, *rows = [line.split(",") for line in the(directory, DETAIL).read_text().splitlines()]
-        kinds: Counter[str] = Counter()
+        rows = [row for row in rows if counts[row[3]]]
         for row in rows:
-            row[4] = str(counts[row[3]])
-            kinds[row[1]] += counts[row[3]]
-        write_rows(the(directory, DETAIL), [header, *(row for row in rows if row[4] != "0")])
+            row[4:8] = measured(executions, lambda one, name=row[3]: one["name"] == name)
+        write_rows(the(directory, DETAIL), [header, *rows])
+        type_of = {row[3]: row[1] for row in rows}
         header, *rows = [line.split(",") for line in the(directory, TYPES).read_text().splitlines()]
+        rows = [row for row in rows if row[0] in type_of.values()]
         for row in rows:
-            row[1] = str(kinds[row[0]])
-        write_rows(the(directory, TYPES), [header, *(row for row in rows if row[1] != "0")])
+            row[1], row[3], row[4], row[5] = measured(executions, lambda one, kind=row[0]: type_of[one["name"]] == kind)
+            one_of_them = min(counts[name] for name, kind in type_of.items() if kind == row[0])
+            row[2] = str(int(row[1]) // one_of_them)
+        write_rows(the(directory, TYPES), [header, *rows])
         the(directory, STAMPS).write_text(
             "".join(
                 f"{name};HostCpuOps;"
@@ -201,6 +213,14 @@ def in_executions(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
     return corrupt
 
 
+def measured(executions: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Return count, total, average and share of the wanted executions, as MindSpore prints them."""
+    all_of_them = sum(float(one["cells"][1]) for one in executions)
+    durations = [float(one["cells"][1]) for one in executions if wanted(one)]
+    total = sum(durations)
+    return [str(len(durations)), f"{total:.6g}", f"{total / len(durations):.6g}", f"{total / all_of_them:.6g}"]
+
+
 def write_rows(path: Path, rows: list[list[str]]) -> None:
     path.write_text("".join(",".join(row) + "\n" for row in rows))
 
@@ -210,7 +230,8 @@ def start_of(execution: dict[str, Any]) -> int:
 
 
 def moved(execution: dict[str, Any], start: int) -> dict[str, Any]:
-    return {**execution, "cells": [str(start), *execution["cells"][1:]]}
+    cells = [str(start), *execution["cells"][1:]]
+    return {**execution, "cells": cells, "event": {**execution["event"], "ts": f"{start / 1000:.3f}"}}
 
 
 def lose_second_step(executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -365,17 +386,24 @@ CASES = [
     case("a FIFO in the place of a trace", TORCH, instead_of(TRACE, os.mkfifo), "S101"),
     case("a FIFO in the place of a table", GRAPH, instead_of(TYPES, os.mkfifo), "S101"),
     case("a FIFO as a stranger", GRAPH, lambda d: os.mkfifo(the(d, "FRAMEWORK") / "pipe"), notes="A103"),
-    case("a file that links to itself", TORCH, instead_of(TRACE, lambda path: path.symlink_to(path.name)), "S101"),
-    case("a file that links to nowhere", GRAPH, instead_of(VIEW, lambda path: path.symlink_to("nowhere")), "S101"),
-    case("a loop of directories", GRAPH, lambda d: (the(d, "FRAMEWORK") / "loop").symlink_to("..")),
-    case("a loop above the cycle", TORCH, lambda d: (d / "profiler" / "loop").symlink_to(d)),
-    case("two ranks' files in one cycle", GRAPH, second_rank(DETAIL, TYPES, STAMPS, FRAMEWORK, MEMORY), "S101"),
-    case("one file of another rank besides", GRAPH, second_rank(TYPES), "S101"),
+    case("a file that links to itself", TORCH, instead_of(TRACE, lambda path: path.symlink_to(path.name)), "A101 A109"),
+    case("a file that links to nowhere", GRAPH, instead_of(VIEW, lambda path: path.symlink_to("nowhere")), "A104 A109"),
+    case("a loop of directories", GRAPH, lambda d: (the(d, "FRAMEWORK") / "loop").symlink_to(".."), notes="A109"),
+    case("a loop above the cycle", TORCH, lambda d: (d / "profiler" / "loop").symlink_to(d), notes="A109"),
+    case("a link out of the directory", GRAPH, lambda d: (the(d, "FRAMEWORK") / "x").symlink_to("/etc/passwd"), "A109"),
+    case(
+        "a folder deeper than is looked at",
+        GRAPH,
+        lambda d: the(d, "FRAMEWORK").joinpath(*"d" * 20).mkdir(parents=True),
+        "A108",
+    ),
+    case("two ranks' files in one cycle", GRAPH, second_rank(DETAIL, TYPES, STAMPS, FRAMEWORK, MEMORY), "A105"),
+    case("one file of another rank besides", GRAPH, second_rank(TYPES), "A105"),
     case(
         "one file of another rank instead",
         GRAPH,
         lambda d: the(d, TYPES).rename(the(d, TYPES).with_name("cpu_op_type_info_1.csv")),
-        "S101",
+        "A105",
     ),
     # S102: columns
     *(
@@ -441,14 +469,14 @@ CASES = [
     case("a duration of 1e300 ms", GRAPH, replace(STAMPS, "0.010616", "1e300"), "S103"),
     case("a count beyond 64 bits", GRAPH, replace(DETAIL, "op1,3,", "op1,99999999999999999999,"), "S103"),
     # I: files that disagree
-    case("a deleted row of the types", GRAPH, drop_line(TYPES, 2), "I101"),
-    case("a repeated row of the types", GRAPH, repeat_last_line(TYPES), "I101"),
-    case("another count in the types", GRAPH, replace(TYPES, "MatMul,6", "MatMul,7"), "I101"),
+    case("a deleted row of the types", GRAPH, drop_line(TYPES, 2), "I101 I105"),
+    case("a repeated row of the types", GRAPH, repeat_last_line(TYPES), "I101 I105 I114"),
+    case("another count in the types", GRAPH, replace(TYPES, "MatMul,6", "MatMul,7"), "I101 I105"),
     case("a lost line of the framework file", GRAPH, drop_line(FRAMEWORK, 3), "I101"),
     case("a repeated line of the framework file", PYNATIVE, repeat_last_line(FRAMEWORK), "I101"),
-    case("a deleted row of the details", GRAPH, drop_line(DETAIL, 3), "I101 I102 I103"),
-    case("a repeated row of the details", GRAPH, repeat_last_line(DETAIL), "I101 I102 I103"),
-    case("another count in the details", GRAPH, replace(DETAIL, "op1,3,", "op1,4,"), "I101 I102 I103"),
+    case("a deleted row of the details", GRAPH, drop_line(DETAIL, 3), "I101 I102 I103 I105"),
+    case("a repeated row of the details", GRAPH, repeat_last_line(DETAIL), "I101 I102 I103 I105 I114"),
+    case("another count in the details", GRAPH, replace(DETAIL, "op1,3,", "op1,4,"), "I101 I102 I103 I105"),
     case("no rows in the types", GRAPH, in_bytes(TYPES, lambda raw: raw.splitlines(keepends=True)[0]), "I101"),
     case("a deleted execution", GRAPH, replace(STAMPS, "1795261968310666118,0.010616,0 ", ""), "C102 I102"),
     case("a deleted operator of the timestamps", GRAPH, drop_line(STAMPS, 2), "I102"),
@@ -489,7 +517,10 @@ CASES = [
     case("no execution in any file", GRAPH, in_executions(lambda executions: []), "S101"),
     case("an event without a time", TORCH, set_operator(ts=0, dur=0), "C101 C102 C104"),
     case(
-        "an execution without a time", GRAPH, replace(STAMPS, "1795261968310666118,0.010616", "0,0"), "C101 C102 C104"
+        "an execution without a time",
+        GRAPH,
+        replace(STAMPS, "1795261968310666118,0.010616", "0,0"),
+        "C101 C102 C104 I103 I104 I106",
     ),
     case("a step raised", GRAPH, in_json(FACTS, lambda facts: facts.update(ending="step-raised", reason="x")), "C105"),
     case(
@@ -527,7 +558,68 @@ def test_a_corrupted_recording_is_found_out_by_exactly_these_codes(given_case, c
 
 def test_every_code_that_invalidates_has_a_negative_case():
     wanted = {code.name for code in Code if code.family in INVALIDATING_FAMILIES}
-    assert wanted - {code for one in CASES for code in one.errors | one.notes} == set()
+    expected = {code for path in CHECKED for code in expected_codes(path.read_text(encoding="utf-8"))}
+    assert wanted - expected == set()
+
+
+#: The test modules whose cases count.
+CHECKED = sorted(Path(__file__).parent.glob("test_*.py"))
+
+
+def expected_codes(source: str) -> set[str]:
+    """Return the codes that tests of a module expect: in a table, in what a test is given, or in what it asserts.
+
+    A code is a text of nothing but codes (`"I104 I105"`) or `Code.I104`; one that is asserted not to be there, or that
+    only helpers and fixtures mention, does not count.
+    """
+    found: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, (ast.List, ast.Tuple, ast.Dict)):
+            found |= codes_in(node.value)
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            for mark in node.decorator_list:
+                found |= codes_in(mark) if "parametrize" in ast.unparse(mark) else set()
+            for statement in ast.walk(node):
+                if isinstance(statement, ast.Assert) and is_claim(statement.test):
+                    found |= codes_in(statement.test)
+    return found
+
+
+def is_claim(test: ast.expr) -> bool:
+    """Whether a comparison claims that something is there."""
+    operators = test.ops if isinstance(test, ast.Compare) else []
+    return bool(operators) and all(isinstance(one, (ast.Eq, ast.Is, ast.In, ast.GtE)) for one in operators)
+
+
+def codes_in(node: ast.AST) -> set[str]:
+    texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    named = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "Code"}
+    worded = {code for text in texts if re.fullmatch(r"[ASIC]\d{3}( [ASIC]\d{3})*", text) for code in text.split()}
+    return named | worded
+
+
+@pytest.mark.parametrize(
+    ("source", "codes_expected"),
+    [
+        ('CASES = [case("x", corrupt, "I104 I105")]', {"I104", "I105"}),
+        ('CASES: dict[str, str] = {"x": "I104"}', {"I104"}),
+        ("CASES = ((corrupt, Code.A107),)", {"A107"}),
+        ('@pytest.mark.parametrize("code", ["C110"])\ndef test_x(code): pass', {"C110"}),
+        ('def test_x():\n    assert codes(found) == ["C110"]', {"C110"}),
+        ("def test_x():\n    for f in found:\n        assert f.code is Code.C110", {"C110"}),
+        ('def test_x():\n    assert "C110" in codes(found)', {"C110"}),
+        ('def test_x():\n    assert "C110" not in codes(found)', set()),
+        ('def test_x():\n    assert codes(found) != ["C110"]', set()),
+        ('def test_x():\n    assert codes(found) <= {"C110"}', set()),
+        ('def test_x():\n    codes = ["C110"]', set()),
+        ('def helper():\n    assert codes(found) == ["C110"]', set()),
+        ('NAME = "C110"', set()),
+        ('CASES = ["C110 is what must be found"]', set()),
+        ("# C110", set()),
+    ],
+)
+def test_a_code_counts_only_where_a_test_expects_it(source, codes_expected):
+    assert expected_codes(source) == codes_expected
 
 
 def test_the_names_of_the_negative_cases_are_unique():

@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def cpu_use() -> dict[str, Any]:
         "process_info": {key: values[1:] for key, values in each.items()},
         "process_memory_info": {f"{kind}_mbytes": [1.5] * 4 for kind in ("pss", "rss", "vss")},
         "system_memory_info": {
-            f"{kind}_sys_memory_mbytes": [size] * 4 for kind, size in (("available", 3.0), ("used", 1.5), ("total", 4.5))
+            f"{kind}_sys_memory_mbytes": [size] * 4
+            for kind, size in (("available", 3.0), ("used", 1.5), ("total", 4.5))
         },
     }
 
@@ -66,7 +68,7 @@ def cpu_use() -> dict[str, Any]:
 def summary() -> dict[str, list[Any]]:
     averages = [round(sum(sizes) / 4, 2) for sizes in SIZES.values()]
     names = ["Batch", "Map", "Generator"]
-    later, ends = slice(1, None), zip(STAMPS, STAMPS[1:], strict=False)
+    later, ends = slice(1, None), pairwise(STAMPS)
     batch = [a + b for a, b in zip(PIPELINE, PUSH, strict=True)][later] + [b - a for a, b in ends]
     return {
         "op_ids": list(SIZES),
@@ -227,7 +229,7 @@ def test_a_changed_pipeline_is_found(minddata, edit, code):
         ("1.0,16,0.0625", ",16,0.0625", "I105"),
         ("[2]", "[0]", "I111"),
         ("[2]", "[2", "S103"),
-        ("[0, 0, 3, 1]", "[0, 0, 3]", "I105"),
+        ("[0, 0, 3, 1]", "[0, 0, 3]", "I111"),
         ("[0, 0, 3, 1]", "[0, 0, 3, true]", "S103"),
         ("sample_interval", "sampling_interval", "S102"),
         (",1,\r\n", ",,\r\n", "I111"),
@@ -362,6 +364,15 @@ def test_waits_of_the_device(minddata, text, code):
     (minddata / "minddata_aicpu_0.txt").write_text(text)
     (minddata / "dataset_iterator_profiling_0.txt").rename(minddata / "device_queue_profiling_0.txt")
     assert {one for one, place in errors(minddata) if "aicpu" in place} == ({code} if code else set())
+
+
+def test_a_pipeline_of_another_run_is_found_as_one(minddata):
+    def edit(document: Any) -> None:
+        for one in document["op_info"]:
+            one.update(op_type="ShuffleOp", num_workers=7)
+
+    change(minddata, "pipeline_profiling_0.json", edit)
+    assert [e for e in errors(minddata) if "raw" in e[1]] == [("I113", "minddata_pipeline_raw_0.csv")]
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------

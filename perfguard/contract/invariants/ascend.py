@@ -6,7 +6,7 @@ directories), on which it holds with the tolerance given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.invariants import invariant
@@ -46,6 +46,11 @@ def quantities(frame: pl.DataFrame, **columns: str) -> pl.DataFrame:
 def by_device(frame: pl.DataFrame) -> list[str]:
     """Return the column that tells devices apart, if the file has one: only some versions write it."""
     return [column for column in ("Device_id",) if column in frame.columns]
+
+
+def is_named(kernel: str, name: str) -> bool:
+    """Whether a row of kernel_details is the kernel of this name: MindSpore writes `<operator that launched it>/<name>`."""
+    return kernel == name or kernel.endswith(f"/{name}")
 
 
 def is_communication(core: str = "Accelerator Core") -> pl.Expr:
@@ -155,12 +160,15 @@ def op_statistic_counts_kernels(cycle: Cycle) -> Iterator[Finding]:
     """Count, Total, Min and Max of op_statistic = rows of kernel_details of the same Type and Accelerator Core.
 
     Count exact; Total to 0.0005 us a row (0.007 us seen), Min and Max to 0.002 us. Communication is not in op_statistic.
-    Both ways: a type of kernel_details that op_statistic lacks is wrong too.
+    Both ways: a type of kernel_details that op_statistic lacks is wrong too. At level 0 every Type is N/A, and there is
+    nothing to compare.
     """
     import polars as pl
 
     statistic, kernels = cycle.artifacts["op_statistic"], cycle.artifacts["kernel_details"]
     table = kernels.content.frame
+    if (table.filter(~is_communication())["Type"] == "N/A").all() and not table.is_empty():
+        return
     device = [one for one in by_device(table) if one in statistic.content.frame.columns]
     keys = [*device, "OP Type", "Core Type"]
     rows = (
@@ -370,8 +378,8 @@ def operators_contain_their_parts(cycle: Cycle) -> Iterator[Finding]:
 def l2_cache_names_the_kernels(cycle: Cycle) -> Iterator[Finding]:
     """A task of l2_cache that kernel_details knows (by stream and task) has the same name there.
 
-    Holds on all 179 rows of two real ranks. Task numbers wrap around, so single rows are a warning; where most differ the
-    file is of another run.
+    Holds on all 179 rows of two real ranks. MindSpore puts the operator that launched a kernel before its name there. Task
+    numbers wrap around, so single rows are a warning; where most differ the file is of another run.
     """
     import polars as pl
 
@@ -385,7 +393,10 @@ def l2_cache_names_the_kernels(cycle: Cycle) -> Iterator[Finding]:
     there = known.group_by(keys).agg(names=pl.col("Name"))
     frame = frame.join(there, on=keys, how="left", maintain_order="left")
     is_known = frame["names"].is_not_null()
-    wrong = frame.select(~pl.col("names").list.contains(pl.col("Op Name"))).to_series().fill_null(False)
+    pairs = frame.select("names", "Op Name").rows()
+    wrong = pl.Series(
+        [not (names is None or any(is_named(one, name) for one in names)) for names, name in pairs], dtype=pl.Boolean
+    )
     if 2 * wrong.sum() > is_known.sum():
         message = (
             f"{wrong.sum()} of the {is_known.sum()} tasks that {kernels.path.name} knows have another name there: "
@@ -414,13 +425,18 @@ def step_times_add_up(cycle: Cycle) -> Iterator[Finding]:
     Bubble: exact, 0.002 us for three printed decimals. Computing + Communication(Not Overlapped) + Free = Stage + Bubble
     within 0.5 us (0.13 us seen), where the file has one step of a device. Of several, each event goes whole to the step it
     begins in, so a collective that reaches into the next step stretches the Stage of its own: there the sum may only be
-    smaller. Source: torch_npu: _trace_step_time_parser.py.
+    smaller. Source: torch_npu: _trace_step_time_parser.py. MindSpore's Stage is another: from the first collective to the
+    end of the last (MindSpore 2.10 source: ascend_step_trace_time_viewer.py), so only the first two hold there.
     """
-    yield from step_time_findings(cycle, "step_trace_time")
+    height = cycle.artifacts["step_trace_time"].content.frame.height
+    yield from step_time_findings(cycle, "step_trace_time", [True] * height, stages=cycle.layout.id == "pt-npu")
 
 
-def step_time_findings(cycle: Cycle, slot: str, *, rows: pl.Series | None = None) -> Iterator[Finding]:
-    """Yield what breaks the identities of step times in a table with step_trace_time's columns; `rows` narrows it."""
+def step_time_findings(cycle: Cycle, slot: str, rows: Sequence[bool], *, stages: bool) -> Iterator[Finding]:
+    """Yield what breaks the identities of step times in a table with step_trace_time's columns, in the chosen rows.
+
+    `stages` says whether Stage is torch_npu's.
+    """
     import polars as pl
 
     artifact = cycle.artifacts[slot]
@@ -437,7 +453,7 @@ def step_time_findings(cycle: Cycle, slot: str, *, rows: pl.Series | None = None
         bubble="Bubble",
         sent=excluding,
     )
-    looked_at = rows if rows is not None else pl.Series([True]).new_from_index(0, frame.height)
+    looked_at = pl.Series(rows, dtype=pl.Boolean)
     slack = _STEP_US + 1e-12 * frame["communication"].abs()
     yield from disagreeing_rows(
         artifact,
@@ -459,6 +475,8 @@ def step_time_findings(cycle: Cycle, slot: str, *, rows: pl.Series | None = None
         ),
         frame=frame,
     )
+    if not stages:
+        return
     keys = [column for column in ("Device_id", "Type", "Index") if column in columns]
     frame = frame.with_columns(
         busy=pl.col("computing") + pl.col("exposed") + pl.col("free"),

@@ -7,6 +7,7 @@ Source: a real database export of torch_npu level 1 (msinsight test data), on wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 
     from perfguard.contract.inspection import Artifact, Cycle
 
-_PROFILERS = (
-    "ascend_pytorch_profiler",
-    "ascend_pytorch_profiler_single",
-    "ascend_mindspore_profiler",
-    "ascend_mindspore_profiler_single",
-)
+_PROFILERS = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 _ANALYSES = ("analysis", "communication_analyzer")
 
 #: Columns that hold an id of STRING_IDS.
@@ -201,6 +197,20 @@ def tasks_lie_in_the_session(cycle: Cycle) -> Iterator[Finding]:
                 f"it starts {(row['start'] - begin) / 1e9:.6g} s after the start of the session, outside of it"
             ),
         )
+
+
+@invariant()
+def the_database_is_of_its_rank(cycle: Cycle) -> Iterator[Finding]:
+    """The rank in the name of `..._profiler_<rank>.db` is one of RANK_DEVICE_MAP. Exact."""
+    for artifact in _databases(cycle, _PROFILERS):
+        named = re.search(r"_(\d+)\.db$", artifact.path.name)
+        ranks = _frame(artifact, "RANK_DEVICE_MAP", "rankId")
+        if named is None or ranks is None or ranks.is_empty():
+            continue
+        said = ranks["rankId"].drop_nulls().to_list()
+        if named[1] not in said:
+            message = f"it says it is of rank {', '.join(said)}, the file's name says {named[1]}"
+            yield Finding(code=Code.I113, place=f"{artifact.place} RANK_DEVICE_MAP", message=message)
 
 
 @invariant()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _DURATION_US = 0.5
 #: Totals in MB are binary fractions written in full, or rounded to three decimals.
 _MB = 0.002
+#: Components that are the sum of two allocators.
+_SUMS = ("PTA+GE", "MindSpore+GE")
 
 
 @invariant(needs=("memory_record",))
@@ -77,19 +79,16 @@ def allocated_fits_into_reserved(cycle: Cycle) -> Iterator[Finding]:
 
 @invariant(needs=("memory_record",))
 def combined_memory_is_the_sum(cycle: Cycle) -> Iterator[Finding]:
-    """PTA+GE = the row right above it + the last row of the other allocator, for allocated and reserved (MB, to 0.002).
+    """PTA+GE (MindSpore+GE) = the row right above it + the last of the other allocator, allocated and reserved (MB, to 0.002).
 
-    torch_npu writes each record of one allocator followed by the sum, with the same time. Not for `Total Active`, which GE
-    does not know. Source: torch_npu: _memory_view_parser.py; holds on three real files. MindSpore's `MindSpore+GE` was
-    never seen and is not judged.
+    Each record of one allocator is followed by the sum, with the same time. Not for `Total Active`, which GE does not know.
+    Source: torch_npu: _memory_view_parser.py, holds on three real files; MindSpore 2.10 source: ascend_memory_viewer.py.
     """
     import polars as pl
 
     artifact = cycle.artifacts["memory_record"]
     frame = quantities(artifact.content.frame, allocated="Total Allocated(MB)", reserved="Total Reserved(MB)")
-    if not (frame["Component"] == "PTA+GE").any():
-        return
-    is_sum = pl.col("Component") == "PTA+GE"
+    is_sum = pl.col("Component").is_in(list(_SUMS))
     is_ge = pl.col("Component") == "GE"
     # Not only PTA: newer versions interleave WORKSPACE in the same way. Whatever a sum follows is an allocator.
     is_own = ~is_ge & ~is_sum & is_sum.shift(-1).fill_null(False)
@@ -105,13 +104,13 @@ def combined_memory_is_the_sum(cycle: Cycle) -> Iterator[Finding]:
     frame = frame.with_columns(
         **{f"{name}_sum": pl.col(f"{name}_own") + pl.col(f"{name}_ge") for name in ("allocated", "reserved")}
     )
-    sums = frame["Component"] == "PTA+GE"
+    sums = frame.select(is_sum).to_series()
     yield from disagreeing_rows(
         artifact,
         sums & ((nanoseconds(frame["above"]) != nanoseconds(frame["Timestamp(us)"])).fill_null(True)),
         Code.I107,
         lambda row: (
-            f"PTA+GE at {row['Timestamp(us)'].strip()} us does not follow the row it sums up: above is "
+            f"{row['Component']} at {row['Timestamp(us)'].strip()} us does not follow the row it sums up: above is "
             f"{row['above_component'] or 'nothing'} at {(row['above'] or '').strip()} us"
         ),
         frame=frame,
@@ -122,7 +121,7 @@ def combined_memory_is_the_sum(cycle: Cycle) -> Iterator[Finding]:
             sums & ((frame[name] - frame[f"{name}_sum"]).abs() > _MB),
             Code.I107,
             lambda row, name=name: (  # type: ignore[misc]
-                f"PTA+GE: {row[name]:.9g} MB {name}, the allocators above add up to {row[f'{name}_sum']:.9g} MB"
+                f"{row['Component']}: {row[name]:.9g} MB {name}, the allocators above add up to {row[f'{name}_sum']:.9g} MB"
             ),
             frame=frame,
         )

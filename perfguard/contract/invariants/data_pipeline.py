@@ -129,6 +129,11 @@ def the_raw_table_is_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
     artifact, other = cycle.artifacts["minddata_pipeline_raw"], cycle.artifacts["pipeline_profiling"]
     document, frame = other.content.document, artifact.content.frame
     operators = {one["op_id"]: one for one in document["op_info"]}
+    types = {number_of(number): kind for number, kind in frame.select("op_id", "op_type").iter_rows()}
+    if types and all(operators.get(number, {}).get("op_type") != kind for number, kind in types.items()):
+        message = f"no operator has the type it has in {other.path.name}: the two are not of one run"
+        yield Finding(code=Code.I113, place=artifact.place, message=message)
+        return
     wrong = []
     for row, cells in enumerate(frame.iter_rows(named=True)):
         operator = operators.get(number_of(cells["op_id"]))
@@ -487,7 +492,7 @@ def _batch_findings(cycle: Cycle, slot: str, *, at_the_edge: Severity) -> Iterat
     torn: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     sums: list[tuple[str, str]] = []
-    last = groups.height - 1
+    last, before = groups.height - 1, 0
     for index, (_, batch, row, kinds, whole, parts) in enumerate(groups.iter_rows()):
         place = _at(artifact, row)
         if kinds != [1, 2, 0, 3]:
@@ -496,8 +501,10 @@ def _batch_findings(cycle: Cycle, slot: str, *, at_the_edge: Severity) -> Iterat
             (torn if index in (0, last) else broken).append((place, message))
         elif abs(whole - parts) > 1:
             sums.append((place, f"batch {batch} took {whole} ms, its pipeline and push {parts} ms together"))
-        if index and batch not in (groups["batch_num"][index - 1] + 1, 1):
-            gaps.append((place, f"batch {batch} follows batch {groups['batch_num'][index - 1]}"))
+        # A new epoch may count from 1 again.
+        if index and batch not in (before + 1, 1):
+            gaps.append((place, f"batch {batch} follows batch {before}"))
+        before = batch
     yield from disagreements(Code.I111, broken, count=len(broken), place=artifact.place)
     yield from disagreements(Code.I111, torn, severity=at_the_edge)
     yield from disagreements(Code.I111, gaps, count=len(gaps), place=artifact.place)

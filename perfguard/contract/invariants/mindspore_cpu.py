@@ -869,9 +869,7 @@ def _host_events(cycle: Cycle) -> pl.DataFrame:
     """Events of trace_view that are host operators, with their row."""
     import polars as pl
 
-    trace = _frame(cycle, "trace_view").with_row_index("row")
-    if "args" not in trace.columns:
-        return trace.clear()
+    trace = _with_columns(_frame(cycle, "trace_view"), "ph", "name", "ts", "dur", "args").with_row_index("row")
     marked = (pl.col("ph") == '"X"') & pl.col("args").str.contains('"HostCpuOps"', literal=True)
     return trace.filter(marked).with_columns(unquoted("name"))
 
@@ -880,7 +878,8 @@ def _lane(cycle: Cycle, thread: str) -> pl.DataFrame:
     """Complete events of the 2.0 timeline on threads that begin with a text: row, name, pid, start and duration in ns."""
     import polars as pl
 
-    trace = _frame(cycle, "cpu_timeline_display").with_row_index("row")
+    trace = _frame(cycle, "cpu_timeline_display")
+    trace = _with_columns(trace, "ph", "name", "pid", "tid", "ts", "dur").with_row_index("row")
     tid = pl.col("tid").str.strip_chars('"')
     events = trace.filter((pl.col("ph") == '"X"') & (tid.str.starts_with(thread)))
     if thread.isdigit():
@@ -891,6 +890,15 @@ def _lane(cycle: Cycle, thread: str) -> pl.DataFrame:
         "pid",
         start=nanoseconds(events["ts"]),
         duration=nanoseconds(events["dur"]),
+    )
+
+
+def _with_columns(events: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Add the keys that no event of a trace has."""
+    import polars as pl
+
+    return events.with_columns(
+        pl.lit(None, dtype=pl.String).alias(name) for name in names if name not in events.columns
     )
 
 

@@ -44,6 +44,8 @@ class Content:
     document: Any = NO_DOCUMENT
     #: Tables by name, of a format that holds many (a database).
     tables: Mapping[str, Table] = field(default_factory=dict)
+    #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
+    short_rows: tuple[tuple[int, str], ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -20,7 +20,8 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a CSV file with a header; every cell stays text, an empty cell is the empty text.
 
     Raises `Unreadable` for an empty file, broken UTF-8, a file cut off in its last line, a repeated column, or a row whose
-    number of cells is not the header's (the place names its line).
+    number of cells is not the header's (the place names its line). Where the schema says `x-short-rows`, rows that lack
+    cells are left out and told instead.
     """
     text = decode_text(read_bytes(path))
     if not text:
@@ -37,8 +38,9 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
     # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
     plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
-    frame, lines = (_frame_of_plain(text, header), None) if plain else _frame_of_any(text, header)
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines))
+    short: list[tuple[int, str]] | None = [] if "x-short-rows" in schema else None
+    frame, lines = _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
+    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines), short_rows=tuple(short or ()))
 
 
 def _frame_of_plain(text: str, header: list[str]) -> pl.DataFrame:
@@ -55,18 +57,22 @@ def _frame_of_plain(text: str, header: list[str]) -> pl.DataFrame:
     return frame.fill_null("")
 
 
-def _frame_of_any(text: str, header: list[str]) -> tuple[pl.DataFrame, tuple[int, ...]]:
-    """Read with the csv module, which knows the line of every row."""
+def _frame_of_any(
+    text: str, header: list[str], short: list[tuple[int, str]] | None = None
+) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Read with the csv module, which knows the line of every row. Rows that lack cells are put into `short`, if given."""
     import polars as pl
 
     rows, lines = [], []
     before = 0
     for row, end in _rows(text):
-        if before and len(row) != len(header):
-            raise Unreadable(
-                f"the row has {len(row)} cells, the header {len(header)}: {','.join(row)[:120]!r}", f":{before + 1}"
-            )
-        if before:
+        fits = len(row) == len(header)
+        if before and not fits:
+            message = f"the row has {len(row)} cells, the header {len(header)}: {','.join(row)[:120]!r}"
+            if short is None or len(row) > len(header):
+                raise Unreadable(message, f":{before + 1}")
+            short.append((before + 1, message))
+        if before and fits:
             rows.append(row)
             lines.append(before + 1)
         before = end

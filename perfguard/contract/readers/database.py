@@ -42,6 +42,7 @@ _ALLOWED_PRAGMAS = frozenset(
 )
 #: A stored column of `PRAGMA table_xinfo`; others are hidden columns of virtual tables, or computed.
 _STORED = 0
+_COMPUTED = (2, 3)
 
 
 def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -57,10 +58,6 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
             work = _Work(MAX_INSTRUCTIONS + MAX_INSTRUCTIONS_PER_BYTE * size)
             database.set_progress_handler(work.look, _INSTRUCTIONS_BETWEEN_LOOKS)
             database.set_authorizer(_authorize)
-            # 'ok' is the only row of a whole database.
-            complaint = _said(database.execute("PRAGMA quick_check(1)").fetchone())
-            if complaint != "ok":
-                raise Unreadable(f"SQLite finds it damaged: {complaint[:200]}")
             names = [
                 name
                 for name, text in database.execute(
@@ -68,6 +65,15 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
                 )
                 if isinstance(name, str) and not (text or "").lstrip().upper().startswith("CREATE VIRTUAL")
             ]
+            # Checking a database computes such columns, and what they compute may be anything.
+            for name in names:
+                described = database.execute(f"PRAGMA table_xinfo({_quoted(name)})")
+                if any(hidden in _COMPUTED for *_, hidden in described):
+                    raise Unreadable("the table has computed columns, which no profiler writes", f" {name}")
+            # 'ok' is the only row of a whole database.
+            complaint = _said(database.execute("PRAGMA quick_check(1)").fetchone())
+            if complaint != "ok":
+                raise Unreadable(f"SQLite finds it damaged: {complaint[:200]}")
             wanted = [name for name in schema.get("properties", {}) if name in names]
             tables = {name: _table(database, name) for name in wanted}
     except sqlite3.Error as error:

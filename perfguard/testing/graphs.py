@@ -1,0 +1,189 @@
+"""Graphs MindSpore saves while it compiles (`save_graphs`), and the tables of its memory tracker.
+
+Formats read on real output: graphs of MindSpore 2.0.0, memory tracker of 2.10.0, both on CPU.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from perfguard.testing.mindspore_cpu import memory_totals
+from perfguard.testing.truth import Operator, Rank, Truth
+
+#: Passes of the compiler, in their order.
+_PASSES = (
+    "bootstrap",
+    "type_inference",
+    "auto_monad",
+    "graph_reusing",
+    "inline",
+    "optimize",
+    "validate",
+    "task_emit",
+    "execute",
+)
+
+_TASK = ("time_stamp", "task_name", "node_name", "graph_name", "file_name", "line_num", "python_stack")
+_BLOCK = (
+    "start_time_stamp",
+    "end_time_stamp",
+    "device_addr",
+    "stream_id",
+    "pool_type",
+    "size",
+    "actual_used_memory",
+    "actual_peak_memory",
+    "file_name",
+    "line_num",
+    "type",
+    "producer_task",
+    "task_name",
+    "node_name",
+    "graph_name",
+    "user_tasks",
+    "last_user_task",
+    "python_stack",
+    "is_persistent",
+    "is_small",
+)
+
+_NEVER = 9223372036854775807
+
+
+def graph_files(truth: Truth, rank: Rank, *, level: int) -> dict[str, bytes]:
+    """Write the graphs one rank saves; level 1 the graph after each pass, 3 also drawings and the code's trace."""
+    prefix = f"rank_{rank.number}/" if truth.world > 1 else ""
+    files: dict[str, bytes] = {}
+    counter = 0
+    for number, name in enumerate(_PASSES):
+        files[f"{number:02d}_{name}_{counter:04d}.ir"] = _graph(truth, name)
+        if level == 3:
+            files[f"{number:02d}_{name}_{counter:04d}.dot"] = _drawing(truth, name)
+        counter += 1
+        if name == "inline":
+            for one, step in enumerate(("py_interpret_to_execute", "opt_a", "opt_b")):
+                files[f"opt_pass_{one}_{step}_{counter:04d}.ir"] = _graph(truth, step)
+                counter += 1
+    files[f"hwopt_comm_after_kernel_select_kernel_graph_0_{counter:04d}.ir"] = _graph(truth, "kernel_graph_0")
+    files[f"graph_build_0_{counter + 1:04d}.ir"] = _graph(truth, "kernel_graph_0")
+    files["actor_set/0_actor_set_pipeline_kernel_graph_0.ir"] = _graph(truth, "kernel_graph_0")
+    random = Random(f"graph {truth.graph}")
+    for name in ("before_opt_0", "after_opt_0", "optimize", "vm_build_0"):
+        files[f"ms_output_{name}.pb"] = random.randbytes(128)
+    if level == 3:
+        files[f"trace_code_graph_{counter + 2:04d}"] = _graph(truth, "trace_code")
+    return {f"{prefix}{name}": content for name, content in files.items()}
+
+
+def _graph(truth: Truth, name: str) -> bytes:
+    title = f"{truth.graph}_1_construct.{name}"
+    lines = [
+        f"# IR entry: @{title}",
+        "# Total subgraphs: 1",
+        "",
+        "# Attrs:",
+        "training : 1",
+        "",
+        "# Total params: 1",
+        "# Params:",
+        "%para1_inputs0 : <Tensor[Float32], (2, 2)>",
+        "",
+        "subgraph attr:",
+        "training : 1",
+        f"subgraph instance: {title} : 0x55e7339c9b00",
+        "# In file /home/user/train.py:8/    def construct(self, x):/",
+        f"subgraph @{title}() {{",
+    ]
+    for number, operator in enumerate(truth.operators):
+        before = "%para1_inputs0" if number == 0 else f"%{number - 1}"
+        shape = _shape(operator.output)
+        lines += [
+            f"  %{number}(equiv{operator.name}) = {operator.type}({before}) {{instance name: {operator.type.lower()}}}",
+            f"      : (<Tensor[Float32], {shape}>) -> (<Tensor[Float32], {shape}>)",
+            f"      # Scope: ({operator.kind.scope})",
+        ]
+    last = len(truth.operators) - 1
+    shape = _shape(truth.operators[-1].output)
+    lines += [f"  Return(%{last})", f"      : (<Tensor[Float32], {shape}>)", "      # Scope: (Default)", "}", "", ""]
+    return "\n".join(lines).encode()
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+def _drawing(truth: Truth, name: str) -> bytes:
+    lines = ["digraph mindspore {", 'compound="true";', f'label="{name}";']
+    for number, operator in enumerate(truth.operators):
+        lines.append(f'node_{number}[shape="ellipse" label="{operator.name}"];')
+    lines += [f"node_{number}->node_{number + 1};" for number in range(len(truth.operators) - 1)]
+    lines.append("}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def tracker_files(truth: Truth, rank: Rank, *, blocks: bool) -> dict[str, bytes]:
+    """Write what the memory tracker leaves; its time is a counter of its own events.
+
+    `blocks`: on a CPU no block is seen, and memory_block.csv has a header only.
+    """
+    clock = 0
+    tasks: list[list[object]] = []
+    for number, execution in enumerate(rank.executions):
+        clock += 1
+        name = execution.operator.full_name
+        stack = "File:/home/user/train.py;Line:10;Function:<module>|"
+        tasks.append([clock, f"KernelActor_{number}", name, "kernel_graph_0", "kernel_runner.cc", 212, stack])
+    rows = _blocks(rank, clock) if blocks else []
+    return {
+        "task.csv": _table(_TASK, tasks),
+        "memory_block.csv": _table(_BLOCK, rows),
+        "tracker_graph.ir": _tracker_graph(truth.operators),
+    }
+
+
+def _blocks(rank: Rank, first: int) -> list[list[object]]:
+    moments: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    peak = 0
+    peaks: dict[int, int] = {}
+    for clock, (_, block, total) in enumerate(memory_totals(rank.allocations), start=first + 1):
+        peak = max(peak, total)
+        moments.setdefault(id(block), []).append(clock)
+        used.setdefault(id(block), total)
+        peaks.setdefault(id(block), peak)
+    rows: list[list[object]] = []
+    for number, one in enumerate(rank.allocations):
+        start, *end = moments[id(one)]
+        operator = one.operator
+        address = f"0x{0x12C0_0000_0000 + (number << 24):x}"
+        task = f"{operator.name}_{number}"
+        sizes = [one.size, used[id(one)], peaks[id(one)]]
+        where: list[object] = [
+            "kernel_runner.cc",
+            215,
+            "OtherOpOutput",
+            number,
+            task,
+            operator.full_name,
+            "kernel_graph_0",
+        ]
+        rows.append([start, end[0] if end else _NEVER, address, 0, "Ascend", *sizes, *where, number, number, "", 0, 0])
+    return rows
+
+
+def _table(header: tuple[str, ...], rows: list[list[object]]) -> bytes:
+    """Every line ends in a comma."""
+    lines = [",".join(header) + ","]
+    lines += ["".join(f"{cell}," for cell in row) for row in rows]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _tracker_graph(operators: tuple[Operator, ...]) -> bytes:
+    lines = []
+    for number, operator in enumerate(operators):
+        lines += [
+            f"() = {operator.full_name}(), task_info: {number}, attrs {{stream_id=0}} ",
+            "    () <- ()",
+            "    # File:/home/user/train.py;Line:10;Function:<module>|",
+        ]
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,616 @@
+"""Operators: ways to corrupt a file. Each yields the places where it applies; a `Site` can then change the bytes.
+
+An operator is a function of a `View` (one file of a subject, taken apart); it yields at most `view.sites` places for each
+column, drawn from the view's own random numbers, so that a run is the same whenever the seed is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import sqlite3
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.mutation.sheets import Cell, Edit, Row, Sheet, applied, number_parts, sheet_of
+
+#: Formats whose bytes are not text.
+_BINARY = ("tfrecord", "sqlite", "opaque")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place where an operator applies. `column` names a class of places, `place` this one."""
+
+    operator: str
+    column: str
+    place: str
+    #: Old bytes -> new bytes.
+    change: Callable[[bytes], bytes]
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One file of a subject: its bytes, and what they are where its format can be taken apart."""
+
+    path: Path
+    form: str
+    raw: bytes
+    sheet: Sheet | None
+    #: The same file of another run.
+    stale: bytes | None
+    units: Callable[[str], str | None]
+    random: Random
+    #: How many places of one column an operator takes.
+    sites: int = 1
+
+    def some(self, found: Sequence[Any]) -> list[Any]:
+        """Draw as many as are wanted of one column."""
+        return list(found) if len(found) <= self.sites else self.random.sample(list(found), self.sites)
+
+
+def view_of(
+    path: Path, form: str, *, stale: bytes | None, units: Callable[[str], str | None], seed: str, sites: int
+) -> View:
+    """Take a file apart. `units` names the unit of a column, None where it measures nothing."""
+    raw = path.read_bytes()
+    sheet = None if form in _BINARY else sheet_of(_text(raw), form)
+    return View(path=path, form=form, raw=raw, sheet=sheet, stale=stale, units=units, random=Random(seed), sites=sites)
+
+
+def _text(raw: bytes) -> str:
+    plain = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    return plain.decode("utf-8", errors="surrogateescape")
+
+
+def _edit(*edits: Edit) -> Callable[[bytes], bytes]:
+    """Replace spans of the text, packing it again where it was packed."""
+
+    def change(raw: bytes) -> bytes:
+        new = applied(_text(raw), list(edits)).encode("utf-8", errors="surrogateescape")
+        return gzip.compress(new, mtime=0) if raw[:2] == b"\x1f\x8b" else new
+
+    return change
+
+
+# -- one value -------------------------------------------------------------------------------------------------------
+
+
+def _numbers(view: View) -> dict[str, list[tuple[Cell, str, Decimal, str]]]:
+    """Return the cells that hold a number, by column: what is before it, the number, what is behind it."""
+    found: dict[str, list[tuple[Cell, str, Decimal, str]]] = {}
+    if view.sheet is None:
+        return found
+    for row in view.sheet.rows:
+        for cell in row.cells:
+            parts = number_parts(view.sheet.of(cell))
+            if parts is not None:
+                found.setdefault(cell.column, []).append((cell, parts[0], Decimal(parts[1]), parts[2]))
+    return found
+
+
+def _worded(value: Decimal, like: Decimal) -> str:
+    """Print a number with the decimals the other has."""
+    if "E" in f"{like}":
+        return f"{value:E}"
+    exponent = like.as_tuple().exponent
+    decimals = -exponent if isinstance(exponent, int) and exponent < 0 else 0
+    return f"{value:.{decimals}f}"
+
+
+def _value(name: str, compute: Callable[[Decimal], Decimal | str]) -> Operator:
+    """Make an operator that gives one cell another value."""
+
+    def sites(view: View) -> Iterator[Site]:
+        assert view.sheet is not None
+        for column, cells in _numbers(view).items():
+            if column.endswith(".ph"):
+                continue
+            open_ = [one for one in cells if _changed(one, compute) is not None]
+            for cell, before, value, behind in view.some(open_):
+                new = _changed((cell, before, value, behind), compute)
+                assert new is not None
+                edit = _edit((cell.start, cell.end, new))
+                yield Site(name, column, view.sheet.place(cell.start), edit, view.units(column) or "-")
+
+    return sites
+
+
+def _changed(one: tuple[Cell, str, Decimal, str], compute: Callable[[Decimal], Decimal | str]) -> str | None:
+    """Return the cell's new text, or None where it would be the old number."""
+    _, before, value, behind = one
+    new = compute(value)
+    if isinstance(new, str):
+        return before + new + behind
+    worded = _worded(new, value)
+    return None if Decimal(worded) == value else before + worded + behind
+
+
+def _ten_percent(value: Decimal) -> Decimal:
+    more = value * Decimal("1.1")
+    return more if abs(more - value) >= 1 or value % 1 else value + 1
+
+
+# -- a whole column in another unit ----------------------------------------------------------------------------------
+
+
+def _column(name: str, factor: Decimal, only: tuple[str, ...], but: tuple[str, ...] = ()) -> Operator:
+    """Make an operator that multiplies a whole column."""
+
+    def sites(view: View) -> Iterator[Site]:
+        for column, cells in _numbers(view).items():
+            unit = view.units(column)
+            if unit is None or unit in but or (only and unit not in only):
+                continue
+            edits = []
+            for cell, before, value, behind in cells:
+                new = value * factor
+                worded = f"{new:f}" if value % 1 or new == new.to_integral_value() else f"{new.to_integral_value()}"
+                if Decimal(worded) != value:
+                    edits.append((cell.start, cell.end, before + worded + behind))
+            if edits:
+                yield Site(name, column, "", _edit(*edits), unit)
+
+    return sites
+
+
+# -- rows and events -------------------------------------------------------------------------------------------------
+
+
+def _by_kind(view: View, *, named: bool = True) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    if view.sheet is not None:
+        for row in view.sheet.rows:
+            if row.cut != (-1, -1) and (row.kind or named is False):
+                found.setdefault(row.kind, []).append(row)
+            elif row.cut != (-1, -1):
+                found.setdefault("", []).append(row)
+    return found
+
+
+def _drop_rows(name: str, form: bool) -> Operator:
+    def sites(view: View) -> Iterator[Site]:
+        if view.sheet is None or (view.form == "chrome-trace") is not form:
+            return
+        for kind, rows in _by_kind(view).items():
+            for row in view.some(rows):
+                yield Site(name, kind, view.sheet.place(row.start), _edit((*row.cut, "")))
+        for part in _elements(view):
+            yield Site(name, part.column, view.sheet.place(part.start), _edit((*part.cut, "")))
+
+    return sites
+
+
+def _duplicate_rows(name: str, form: bool) -> Operator:
+    def sites(view: View) -> Iterator[Site]:
+        if view.sheet is None or (view.form == "chrome-trace") is not form:
+            return
+        for kind, rows in _by_kind(view).items():
+            for row in view.some(rows):
+                yield Site(name, kind, view.sheet.place(row.start), _edit((row.start, row.start, _again(view, row))))
+        for part in _elements(view):
+            again = view.sheet.text[part.start : part.end] + ", "
+            yield Site(name, part.column, view.sheet.place(part.start), _edit((part.start, part.start, again)))
+
+    return sites
+
+
+def _again(view: View, row: Row) -> str:
+    assert view.sheet is not None
+    text = view.sheet.text[row.start : row.end]
+    if view.sheet.is_json:
+        return text + ", "
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _elements(view: View) -> list[Any]:
+    """Draw elements of the arrays of a JSON document."""
+    assert view.sheet is not None
+    found: dict[str, list[Any]] = {}
+    for part in view.sheet.keys:
+        if part.column.endswith("[]") and view.form == "json":
+            found.setdefault(part.column, []).append(part)
+    return [part for parts in found.values() for part in view.some(parts)]
+
+
+def _swap_rows(view: View) -> Iterator[Site]:
+    if view.sheet is None:
+        return
+    for kind, rows in _by_kind(view).items():
+        pairs = [
+            (one, two)
+            for one, two in itertools.pairwise(rows)
+            if view.sheet.text[one.start : one.end].strip() != view.sheet.text[two.start : two.end].strip()
+        ]
+        for one, two in view.some(pairs):
+            first, second = view.sheet.text[one.start : one.end], view.sheet.text[two.start : two.end]
+            if first.endswith("\n") and not second.endswith("\n"):
+                continue
+            edit = _edit((one.start, one.end, second), (two.start, two.end, first))
+            yield Site("swap two rows", kind, view.sheet.place(one.start), edit)
+
+
+def _swap_values(view: View) -> Iterator[Site]:
+    """Exchange the values of two neighbouring numbers of one row."""
+    if view.sheet is None:
+        return
+    found: dict[str, list[tuple[Cell, Cell]]] = {}
+    for row in view.sheet.rows:
+        numeric = [(cell, number_parts(view.sheet.of(cell))) for cell in row.cells]
+        cells = [(cell, Decimal(parts[1])) for cell, parts in numeric if parts]
+        for (one, a), (two, b) in itertools.pairwise(cells):
+            if one.column != two.column and a != b and view.units(one.column) and view.units(two.column):
+                found.setdefault(f"{one.column} & {two.column.rsplit('.', 1)[-1]}", []).append((one, two))
+    for column, pairs in found.items():
+        for one, two in view.some(pairs):
+            edit = _edit((one.start, one.end, view.sheet.of(two)), (two.start, two.end, view.sheet.of(one)))
+            yield Site("swap the values of two columns", column, view.sheet.place(one.start), edit)
+
+
+def _drop_step(view: View) -> Iterator[Site]:
+    """Take all of one step away: the rows, the events, the key that name it."""
+    if view.sheet is None:
+        return
+    if view.form == "chrome-trace":
+        yield from _drop_step_of_trace(view)
+        return
+    by_step: dict[str, list[Row]] = {}
+    for row in view.sheet.rows:
+        for cell in row.cells:
+            step = view.sheet.of(cell).strip('" \t')
+            if cell.column.lower() in ("step", "step id", "step_num", "step_id") and row.cut != (-1, -1) and step:
+                by_step.setdefault(step, []).append(row)
+    if len(by_step) > 1:
+        for step in view.some(sorted(by_step)):
+            yield Site("drop a step", "", f" step {step}", _edit(*((*row.cut, "") for row in by_step[step])))
+    steps = [part for part in view.sheet.keys if view.sheet.text[part.start : part.start + 5] == '"step']
+    steps = [part for part in steps if part.column == "*"]
+    if len(steps) > 1:
+        for part in view.some(steps):
+            yield Site("drop a step", "", view.sheet.place(part.start), _edit((*part.cut, "")))
+    if view.form == "cpu-op-timestamps":
+        edits = []
+        for row in view.sheet.rows:
+            stamps = row.cells[2:]
+            count = len(stamps) // 3
+            if count >= 2:
+                edits.append((stamps[-3].start - 1, stamps[-1].end, ""))
+        if edits:
+            yield Site("drop a step", "", " the last execution of every operator", _edit(*edits))
+
+
+def _drop_step_of_trace(view: View) -> Iterator[Site]:
+    assert view.sheet is not None
+    spans = {}
+    for row in view.sheet.rows:
+        at = {cell.column.rsplit(".", 1)[-1]: view.sheet.of(cell).strip('"') for cell in row.cells}
+        if row.kind.startswith("X") and "ts" in at and "dur" in at:
+            spans[row.start] = (Decimal(at["ts"]), Decimal(at["ts"]) + Decimal(at["dur"]))
+    marks = [row for row in view.sheet.rows if row.kind == "X:ProfilerStep"]
+    if len(marks) < 2:
+        return
+    for mark in view.some(marks):
+        begin, end = spans[mark.start]
+        gone = [
+            row
+            for row in view.sheet.rows
+            if row.start in spans and begin <= spans[row.start][0] and spans[row.start][1] <= end
+        ]
+        kept = [row for row in view.sheet.rows if row.cut != (-1, -1) and row not in gone]
+        events = ",\n".join(view.sheet.text[row.start : row.end] for row in kept)
+        first, last = view.sheet.rows, [row for row in view.sheet.rows if row.cut != (-1, -1)]
+        assert first
+        edit = _edit((last[0].start, last[-1].end, events))
+        yield Site("drop a step", "", view.sheet.place(mark.start), edit)
+
+
+# -- columns and keys ------------------------------------------------------------------------------------------------
+
+
+def _tabular(view: View) -> Row | None:
+    if view.sheet is None or not view.sheet.glue or view.sheet.header is None or view.form == "whitespace":
+        return None
+    return view.sheet.header
+
+
+def _drop_column(view: View) -> Iterator[Site]:
+    header = _tabular(view)
+    if header is None:
+        return
+    assert view.sheet is not None
+    for number, cell in enumerate(header.cells):
+        edits = []
+        for row in (header, *view.sheet.rows):
+            if number < len(row.cells):
+                one = row.cells[number]
+                last = number + 1 == len(row.cells)
+                edits.append((one.start - 1 if last and number else one.start, one.end + (0 if last else 1), ""))
+        yield Site("drop a column", cell.column, ":1", _edit(*edits))
+
+
+def _rename_column(view: View) -> Iterator[Site]:
+    if view.sheet is None or view.sheet.header is None:
+        return
+    for cell in view.sheet.header.cells:
+        text = view.sheet.of(cell)
+        yield Site("rename a column", cell.column, ":1", _edit((cell.start, cell.end, f"{text.rstrip()}x")))
+
+
+def _reorder_columns(view: View) -> Iterator[Site]:
+    header = _tabular(view)
+    if header is None:
+        return
+    assert view.sheet is not None
+    for number, cell in enumerate(header.cells[:-1]):
+        edits = []
+        for row in (header, *view.sheet.rows):
+            if number + 1 < len(row.cells):
+                one, two = row.cells[number], row.cells[number + 1]
+                edits += [(one.start, one.end, view.sheet.of(two)), (two.start, two.end, view.sheet.of(one))]
+        yield Site("reorder columns", cell.column, ":1", _edit(*edits))
+
+
+def _keys(view: View) -> Iterator[Any]:
+    if view.sheet is None or not view.sheet.is_json:
+        return
+    found: dict[str, list[Any]] = {}
+    for part in view.sheet.keys:
+        if not part.column.endswith("[]"):
+            found.setdefault(part.column, []).append(part)
+    for parts in found.values():
+        yield from view.some(parts)
+
+
+def _drop_key(view: View) -> Iterator[Site]:
+    assert view.sheet is not None or view.form in _BINARY
+    for part in _keys(view):
+        yield Site("drop a key", part.column, view.sheet.place(part.start), _edit((*part.cut, "")))  # type: ignore[union-attr]
+
+
+def _wrong_type(view: View) -> Iterator[Site]:
+    """Give a JSON value another type, a text cell that was a number a word."""
+    if view.sheet is None:
+        return
+    if not view.sheet.is_json:
+        for column, cells in _numbers(view).items():
+            for cell, *_ in view.some(cells):
+                edit = _edit((cell.start, cell.end, "seven"))
+                yield Site("wrong type", column, view.sheet.place(cell.start), edit, view.units(column) or "-")
+        return
+    for part in _keys(view):
+        text = view.sheet.text[part.value[0] : part.value[1]]
+        new = "[7]" if text[0] != "[" else "7"
+        if text == "null":
+            new = '"seven"'
+        yield Site("wrong type", part.column, view.sheet.place(part.start), _edit((*part.value, new)))
+
+
+# -- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def _truncate(view: View) -> Iterator[Site]:
+    size = len(view.raw)
+    if size < 2:
+        return
+    cuts = {"to nothing": 0, "in half": size // 2, "by a byte": size - 1, "by ten bytes": max(size - 10, 0)}
+    lines = [i + 1 for i, byte in enumerate(view.raw[:-1]) if byte == 10]
+    if lines and view.form not in _BINARY:
+        cuts["at a line"] = lines[len(lines) // 2]
+    for name, at in cuts.items():
+        # The last line break of a text is no content: a CSV or a JSON document without it is whole.
+        if view.raw[at:].strip(b"\r\n \t"):
+            yield Site("truncate a file", name, f" at byte {at}", lambda raw, at=at: raw[:at])  # type: ignore[misc]
+
+
+def _broken_text(view: View) -> Iterator[Site]:
+    if view.sheet is None or view.raw[:2] == b"\x1f\x8b" or len(view.raw) < 3:
+        return
+    at = view.random.randrange(1, len(view.raw))
+    yield Site("broken UTF-8", "", f" at byte {at}", lambda raw: raw[:at] + b"\xff" + raw[at:])
+
+
+def _flip_bit(view: View) -> Iterator[Site]:
+    packed = view.raw[:2] == b"\x1f\x8b"
+    if view.form not in ("tfrecord", "sqlite") and not packed:
+        return
+    name = "flip a bit of a gzip" if packed else f"flip a bit of a {view.form}"
+    for _ in range(3 * view.sites):
+        at, bit = view.random.randrange(len(view.raw)), view.random.randrange(8)
+        if packed and 3 <= at <= 9:
+            continue  # flags, the time, the compression level and the system of the packer: nothing that is read
+        column = "" if view.form != "sqlite" else "beginning" if at < 24 else "header" if at < 100 else "page"
+        yield Site(name, column, f" bit {bit} of byte {at}", _flipped(at, bit))
+
+
+def _flipped(at: int, bit: int) -> Callable[[bytes], bytes]:
+    return lambda raw: raw[:at] + bytes([raw[at] ^ (1 << bit)]) + raw[at + 1 :]
+
+
+def _stale(view: View) -> Iterator[Site]:
+    if view.stale is not None and view.stale != view.raw:
+        stale = view.stale
+        yield Site("stale file of another run", "", "", lambda raw: stale)
+
+
+# -- records of a summary --------------------------------------------------------------------------------------------
+
+
+def _records(raw: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(raw):
+        (length,) = struct.unpack_from("<Q", raw, at)
+        found.append(raw[at : at + 16 + length])
+        at += 16 + length
+    return found
+
+
+def _record_sites(view: View) -> Iterator[Site]:
+    if view.form != "tfrecord":
+        return
+    count = len(_records(view.raw))
+
+    def drop(at: int) -> Callable[[bytes], bytes]:
+        return lambda raw: b"".join(one for i, one in enumerate(_records(raw)) if i != at)
+
+    def double(at: int) -> Callable[[bytes], bytes]:
+        return lambda raw: b"".join(one * (2 if i == at else 1) for i, one in enumerate(_records(raw)))
+
+    def swap(at: int) -> Callable[[bytes], bytes]:
+        def change(raw: bytes) -> bytes:
+            records = _records(raw)
+            records[at], records[at + 1] = records[at + 1], records[at]
+            return b"".join(records)
+
+        return change
+
+    for at in range(count):
+        kind = "version" if at == 0 else "last" if at == count - 1 else "step"
+        yield Site("drop a row", kind, f" record {at}", drop(at))
+        yield Site("duplicate a row", kind, f" record {at}", double(at))
+        if at + 1 < count:
+            yield Site("swap two rows", kind, f" record {at}", swap(at))
+
+
+# -- databases -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(raw: bytes) -> Iterator[tuple[sqlite3.Connection, Path]]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "copy.db"
+        path.write_bytes(raw)
+        with closing(sqlite3.connect(path)) as base:
+            yield base, path
+
+
+def _in_database(*statements: tuple[str, tuple[Any, ...]]) -> Callable[[bytes], bytes]:
+    def change(raw: bytes) -> bytes:
+        with _opened(raw) as (base, path):
+            for statement, values in statements:
+                base.execute(statement, values)
+            base.commit()
+            return path.read_bytes()
+
+    return change
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A table of a database: its columns, those in a key or an index, and its rows with their rowid first."""
+
+    name: str
+    columns: list[str]
+    keys: set[str]
+    rows: list[tuple[Any, ...]]
+
+
+def _tables(raw: bytes) -> list[_Stored]:
+    found = []
+    with _opened(raw) as (base, _):
+        names = [name for (name,) in base.execute("select name from sqlite_master where type = 'table' order by name")]
+        for table in names:
+            described = base.execute(f'pragma table_info("{table}")').fetchall()
+            keys = {row[1] for row in described if row[5]}
+            for index in base.execute(f'pragma index_list("{table}")').fetchall():
+                keys |= {row[2] for row in base.execute(f'pragma index_info("{index[1]}")')}
+            rows = base.execute(f'select rowid, * from "{table}" limit 5000').fetchall()
+            found.append(_Stored(table, [row[1] for row in described], keys, rows))
+    return found
+
+
+def _database(view: View) -> Iterator[Site]:
+    if view.form != "sqlite":
+        return
+    for stored in _tables(view.raw):
+        table, columns = stored.name, stored.columns
+        yield Site("drop a table", table, "", _in_database((f'drop table "{table}"', ())))
+        for column in columns:
+            name = f"{table}.{column}"
+            rename = f'alter table "{table}" rename column "{column}" to "{column}x"'
+            yield Site("rename a column", name, "", _in_database((rename, ())))
+            if len(columns) > 1 and column not in stored.keys:
+                drop = f'alter table "{table}" drop column "{column}"'
+                yield Site("drop a column", name, "", _in_database((drop, ())))
+        for row in view.some(stored.rows):
+            place = f" row {row[0]}"
+            gone = _in_database((f'delete from "{table}" where rowid = ?', (row[0],)))
+            yield Site("drop a row", table, place, gone)
+            if not stored.keys:
+                marks = ", ".join("?" * len(columns))
+                double = _in_database((f'insert into "{table}" values ({marks})', tuple(row[1:])))
+                yield Site("duplicate a row", table, place, double)
+        yield from _database_values(view, table, columns, stored.rows)
+
+
+def _database_values(view: View, table: str, columns: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Site]:
+    changes: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        ("zero a value", lambda value: 0),
+        ("negate a value", lambda value: -value),
+        ("change a value by a tenth", lambda value: type(value)(_ten_percent(Decimal(value)))),
+        ("wrong type", lambda value: "seven"),
+    )
+    for number, column in enumerate(columns, start=1):
+        name, unit = f"{table}.{column}", view.units(f"{table}.{column}")
+        numeric = [row for row in rows if isinstance(row[number], (int, float)) and row[number]]
+        for row in view.some(numeric):
+            for operator, compute in changes:
+                new = compute(row[number])
+                update = _in_database((f'update "{table}" set "{column}" = ? where rowid = ?', (new, row[0])))
+                yield Site(operator, name, f" row {row[0]}", update, unit or "-")
+        if numeric and unit is not None and unit not in ("1", "address"):
+            for operator, factor in (
+                ("a thousand times too large", "* 1000"),
+                ("a thousand times too small", "/ 1000"),
+            ):
+                update = _in_database((f'update "{table}" set "{column}" = "{column}" {factor}', ()))
+                yield Site(operator, name, "", update, unit)
+
+
+Operator = Callable[[View], Iterable[Site]]
+
+_PARTS = ("percent", "fraction")
+_UNSCALED = ("1", "address", "cycle", "core", *_PARTS)
+
+#: Every operator that changes the inside of one file. Those that drop, rename or replace files are in run.py.
+OPERATORS: tuple[Operator, ...] = (
+    _value("zero a value", lambda value: Decimal(0)),
+    _value("negate a value", lambda value: -value),
+    _value("change a value by a tenth", _ten_percent),
+    _value("NaN", lambda value: "NaN"),
+    _value("Infinity", lambda value: "Infinity"),
+    _wrong_type,
+    _column("a thousand times too large", Decimal(1000), (), _UNSCALED),
+    _column("a thousand times too small", Decimal("0.001"), (), _UNSCALED),
+    _column("a hundred times too large", Decimal(100), _PARTS),
+    _column("a hundred times too small", Decimal("0.01"), _PARTS),
+    _drop_column,
+    _rename_column,
+    _reorder_columns,
+    _drop_rows("drop a row", form=False),
+    _drop_rows("drop an event", form=True),
+    _duplicate_rows("duplicate a row", form=False),
+    _duplicate_rows("duplicate an event", form=True),
+    _swap_rows,
+    _swap_values,
+    _drop_step,
+    _drop_key,
+    _truncate,
+    _broken_text,
+    _flip_bit,
+    _stale,
+    _record_sites,
+    _database,
+)
+
+
+def sites_of(view: View) -> list[Site]:
+    """Return every place of one file at which one of the operators applies, always in the same order."""
+    return [site for operator in OPERATORS for site in operator(view)]

@@ -1,0 +1,518 @@
+"""The run: every subject clean, a seeded sample of its mutants, and what became of them."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import multiprocessing
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from perfguard.contract import inspect
+from perfguard.documents import schema
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+from tests.mutation import subjects as directories
+from tests.mutation.operators import Site, sites_of, view_of
+from tests.mutation.subjects import Inventory, Placed, Subject, inventory
+from tests.mutation.undetectable import UNDETECTABLE, Rule, rule_of
+
+#: The rate below which the suite fails.
+LEAST = 0.98
+#: How many mutants a run makes unless it is told otherwise.
+LIMIT = 6000
+
+Key = tuple[str, str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One corruption of one subject: enough to make it again in another process."""
+
+    subject: int
+    operator: str
+    path: str
+    layout: str
+    slot: str
+    #: The version of the file's schema.
+    version: str
+    column: str
+    unit: str
+    place: str
+    #: Number of the site in its file; -1 for what is done to whole files.
+    site: int
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What mutants have in common that only differ in where they are: one of each kind comes first."""
+        return (self.operator, self.layout, self.slot, self.version, self.column)
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that says why nobody can detect it, or None."""
+        return rule_of(self.operator, self.layout, self.slot, self.column, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a mutant: the checks (or codes) that found it; empty for a survivor."""
+
+    mutant: Mutant
+    killers: tuple[str, ...]
+    codes: tuple[str, ...] = ()
+    changed: bool = True
+
+
+@dataclass(slots=True)
+class Clean:
+    """What an unmutated subject is like: its findings, and its mutants."""
+
+    findings: frozenset[Key]
+    errors: tuple[str, ...]
+    mutants: list[Mutant] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is made of; the same plan makes the same mutants."""
+
+    seed: int = 0
+    sites: int = 1
+    operator: str = "*"
+    limit: int | None = LIMIT
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+_subjects: list[Subject] = []
+_plan = Plan()
+
+
+def _begin(found: list[Subject], plan: Plan) -> None:
+    global _plan
+    _subjects[:] = found
+    _plan = plan
+
+
+def findings_of(subject: Subject, directory: Path) -> list[Any]:
+    """Return the error findings of a directory, judged with what is known of the subject."""
+    contract = inspect(read_recording(directory), subject.expected)
+    return [finding for finding in contract.findings if finding.severity is Severity.ERROR]
+
+
+def _key(finding: Any) -> Key:
+    return (finding.code.name, finding.place, finding.message, finding.rank)
+
+
+def survey_subject(number: int) -> Clean:
+    """Judge a subject as it is, and list its mutants."""
+    subject = _subjects[number]
+    began = time.process_time()
+    found = findings_of(subject, subject.directory)
+    clean = Clean(
+        findings=frozenset(_key(one) for one in found),
+        errors=tuple(f"{one.code.name} {one.place}: {one.message}" for one in found),
+        seconds=time.process_time() - began,
+    )
+    looked = _inventory(number)
+    versions = _versions(number)
+    for placed in looked.files:
+        common = {
+            "subject": number,
+            "path": placed.path,
+            "layout": placed.layout,
+            "slot": placed.found.slot.name,
+            "version": versions.get(placed.path) or "",
+        }
+        for index, site in enumerate(_sites(number, placed.path)):
+            rest = {"column": site.column, "unit": site.unit, "place": site.place, "site": index}
+            clean.mutants.append(Mutant(operator=site.operator, **common, **rest))
+        for operator in _file_operators(placed, looked):
+            rest = {"column": "", "unit": "", "place": "", "site": -1}
+            clean.mutants.append(Mutant(operator=operator, **common, **rest))
+    clean.mutants += _drop_rank(number, looked)
+    clean.mutants = [m for m in clean.mutants if fnmatch.fnmatch(m.operator, _plan.operator)]
+    return clean
+
+
+def _file_operators(placed: Placed, looked: Inventory) -> Iterator[str]:
+    yield "drop a file"
+    if placed.found.rank is not None:
+        yield "shift a rank suffix"
+
+
+def _drop_rank(number: int, looked: Inventory) -> Iterator[Mutant]:
+    """Yield the loss of one rank of several."""
+    expected = _subjects[number].expected.ranks
+    if expected is None or expected < 2:
+        return
+    contract = inspect(read_recording(_subjects[number].directory), _subjects[number].expected)
+    for rank in sorted({cycle.rank for cycle in contract.cycles}):
+        layout = next(cycle.layout.id for cycle in contract.cycles if cycle.rank == rank)
+        facts = {"version": "", "column": "", "unit": "", "place": f"rank {rank}", "site": rank}
+        yield Mutant(subject=number, operator="drop a rank", path="", layout=layout, slot="", **facts)
+
+
+@cache
+def _inventory(number: int) -> Inventory:
+    return inventory(_subjects[number].directory)
+
+
+@cache
+def _versions(number: int) -> dict[str, str | None]:
+    """Return the schema each file keeps, by its path."""
+    subject = _subjects[number]
+    contract = inspect(read_recording(subject.directory), subject.expected)
+    files = (artifact for cycle in contract.cycles for artifact in cycle.files)
+    return {file.path.relative_to(subject.directory).as_posix(): file.schema for file in files}
+
+
+_last_sites: dict[tuple[int, str], list[Site]] = {}
+
+
+def _sites(number: int, path: str) -> list[Site]:
+    """Take a file apart; the last file's sites are kept, mutants come file by file."""
+    if (number, path) not in _last_sites:
+        _last_sites.clear()
+        placed = next(one for one in _inventory(number).files if one.path == path)
+        subject = _subjects[number]
+        whole = subject.directory / path
+        if not whole.is_file() or placed.found.slot.format == "opaque":
+            _last_sites[number, path] = []
+            return []
+        view = view_of(
+            whole,
+            placed.found.slot.format,
+            stale=_stale(subject, placed),
+            units=_units(_versions(number).get(path)),
+            seed=f"{_plan.seed} {subject.name} {path}",
+            sites=_plan.sites,
+        )
+        _last_sites[number, path] = sites_of(view)
+    return _last_sites[number, path]
+
+
+@cache
+def _files_by_slot(directory: Path) -> dict[tuple[str, int | None], list[Path]]:
+    found: dict[tuple[str, int | None], list[Path]] = defaultdict(list)
+    for placed in inventory(directory).files:
+        found[placed.found.slot.name, placed.found.rank].append(placed.found.path)
+    return found
+
+
+def _stale(subject: Subject, placed: Placed) -> bytes | None:
+    if subject.other is None:
+        return None
+    slot, rank = placed.found.slot.name, placed.found.rank
+    by_slot = _files_by_slot(subject.other)
+    own = [one.path for one in _inventory(_subjects.index(subject)).files if one.found.slot.name == slot]
+    others = by_slot.get((slot, rank), [])
+    # Of several in a slot, a rank's own counterpart: its place among its kind.
+    position = own.index(placed.path) if len(others) == len(own) else 0
+    return others[position].read_bytes() if others and others[min(position, len(others) - 1)].is_file() else None
+
+
+@cache
+def _units(name: str | None) -> Callable[[str], str | None]:
+    """Return what a column measures, by the schema: the unit, or None for a name or a number."""
+    units: dict[str, str] = {}
+    patterns: list[tuple[str, str]] = []
+    if name:
+        _collect(schema(name), units, patterns)
+
+    def unit(column: str) -> str | None:
+        parts = [part for part in column.split(".") if part not in ("[]", "*")]
+        for text in (column, column.partition(".")[2], parts[-1] if parts else ""):
+            if text in units:
+                return units[text]
+        return next((unit for pattern, unit in patterns if re.search(pattern, column)), None)
+
+    return unit
+
+
+def _collect(part: Any, units: dict[str, str], patterns: list[tuple[str, str]]) -> None:
+    if isinstance(part, list):
+        for one in part:
+            _collect(one, units, patterns)
+    if not isinstance(part, Mapping):
+        return
+    for key, value in part.items():
+        if key in ("properties", "patternProperties"):
+            for name, below in value.items():
+                if (unit := _unit(below)) is not None and key == "properties":
+                    units.setdefault(name, unit)
+                elif unit is not None:
+                    patterns.append((name, unit))
+        _collect(value, units, patterns)
+
+
+def _unit(part: Any) -> str | None:
+    if not isinstance(part, Mapping):
+        return None
+    if "x-unit" in part:
+        return str(part["x-unit"])
+    return _unit(part["items"]) if "items" in part else None
+
+
+def run_mutants(number: int, mutants: list[Mutant], clean: frozenset[Key], work: Path) -> list[Outcome]:
+    """Make mutants of one subject, one after the other, and have each judged."""
+    subject = _subjects[number]
+    copied = work / f"{os.getpid()}" / subject.directory.name
+    if copied.exists():
+        shutil.rmtree(copied)
+    shutil.copytree(subject.directory, copied, copy_function=os.link)
+    return [_judge(subject, number, mutant, copied, clean) for mutant in mutants]
+
+
+def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: frozenset[Key]) -> Outcome:
+    undo: list[tuple[Path, Path]] = []
+    made: list[Path] = []
+
+    def remove(path: Path) -> None:
+        path.unlink()
+        undo.append((subject.directory / path.relative_to(copied), path))
+
+    changed = True
+    target = copied / mutant.path
+    if mutant.operator == "drop a rank":
+        contract = inspect(read_recording(subject.directory), subject.expected)
+        for cycle in contract.cycles:
+            if cycle.rank == mutant.site:
+                for path in _files_of_cycle(cycle):
+                    remove(copied / path.relative_to(subject.directory))
+    elif mutant.operator == "drop a file":
+        remove(target)
+    elif mutant.operator == "shift a rank suffix":
+        remove(target)
+        renamed = target.with_name(_shifted(target.name))
+        os.link(subject.directory / mutant.path, renamed)
+        made.append(renamed)
+    else:
+        raw = target.read_bytes()
+        new = _sites(number, mutant.path)[mutant.site].change(raw)
+        changed = new != raw
+        remove(target)
+        target.write_bytes(new)
+        made.append(target)
+    empty = _prune(copied)
+    found = [one for one in findings_of(subject, copied) if _key(one) not in clean]
+    for folder in empty:
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in made:
+        path.unlink()
+    for original, path in undo:
+        os.link(original, path)
+    killers = tuple(sorted({one.check or one.code.name for one in found}))
+    return Outcome(mutant, killers, tuple(sorted({one.code.name for one in found})), changed)
+
+
+def _files_of_cycle(cycle: Any) -> Iterable[Path]:
+    """Return what a rank left: its directory, or its files where it shares one."""
+    if cycle.place.is_file():
+        return [cycle.place]
+    if cycle.layout.ranks == "suffix":
+        return sorted(one.path for one in cycle.files)
+    return sorted(path for path in cycle.place.rglob("*") if path.is_file())
+
+
+def _prune(directory: Path) -> list[Path]:
+    """Remove folders that a removed file left empty, and return them."""
+    gone = []
+    for folder, _, _ in os.walk(directory, topdown=False):
+        path = Path(folder)
+        if path != directory and not any(path.iterdir()):
+            path.rmdir()
+            gone.append(path)
+    return gone
+
+
+def _shifted(name: str) -> str:
+    """Move the last number of a file's name, or of its stem, by one."""
+    found = list(re.finditer(r"(?<=_)[0-9]+(?=[._]|$)", name))[-1]
+    return f"{name[: found.start()]}{int(found[0]) + 1}{name[found.end() :]}"
+
+
+# -- the whole -------------------------------------------------------------------------------------------------------
+
+
+def chosen(clean: list[Clean], plan: Plan) -> list[Mutant]:
+    """Choose the mutants of a run: one of every kind first, then one more of each, until the limit."""
+    random = Random(plan.seed)
+    by_kind: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
+    for one in clean:
+        for mutant in one.mutants:
+            by_kind[mutant.kind].append(mutant)
+    kinds = sorted(by_kind)
+    for kind in kinds:
+        random.shuffle(by_kind[kind])
+    random.shuffle(kinds)
+    taken: list[Mutant] = []
+    turn = 0
+    while plan.limit is None or len(taken) < plan.limit:
+        more = [by_kind[kind][turn] for kind in kinds if turn < len(by_kind[kind])]
+        if not more:
+            break
+        taken += more
+        turn += 1
+    return taken[: plan.limit]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run found out."""
+
+    subjects: list[Subject]
+    clean: list[Clean]
+    outcomes: list[Outcome]
+    seconds: float = 0.0
+
+    @property
+    def detectable(self) -> list[Outcome]:
+        """Outcomes of the mutants that no rule covers."""
+        return [one for one in self.outcomes if one.mutant.rule is None and one.changed]
+
+    @property
+    def rate(self) -> float:
+        """The share of detectable mutants that were found."""
+        found = self.detectable
+        return sum(bool(one.killers) for one in found) / len(found) if found else 1.0
+
+    @property
+    def survivors(self) -> list[Outcome]:
+        """Detectable mutants that were not found."""
+        return [one for one in self.detectable if not one.killers]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the rate is high enough and no unmutated subject is blamed."""
+        return self.rate >= LEAST and not any(one.errors for one in self.clean)
+
+
+def run(found: list[Subject], plan: Plan, *, processes: int = 2, work: Path) -> Report:
+    """Judge all subjects, then their mutants."""
+    began = time.monotonic()
+    context = multiprocessing.get_context("spawn")
+    # Two processes on two cores: the threads of polars would only wait for each other.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    with context.Pool(processes, _begin, (found, plan)) as pool:
+        clean = pool.map(survey_subject, range(len(found)), chunksize=1)
+        by_subject: dict[int, list[Mutant]] = defaultdict(list)
+        for mutant in chosen(clean, plan):
+            by_subject[mutant.subject].append(mutant)
+        tasks = [
+            (number, batch, clean[number].findings, work)
+            for number, mutants in by_subject.items()
+            for batch in _batches(sorted(mutants, key=lambda m: (m.path, m.site)))
+        ]
+        outcomes = [one for part in pool.starmap(run_mutants, tasks, chunksize=1) for one in part]
+    return Report(found, clean, outcomes, time.monotonic() - began)
+
+
+def _batches(mutants: list[Mutant], size: int = 60) -> Iterator[list[Mutant]]:
+    for at in range(0, len(mutants), size):
+        yield mutants[at : at + size]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suite and print its report; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=LIMIT, help="how many mutants (default %(default)s)")
+    parser.add_argument("--all", action="store_true", help="every kind of mutant of every subject")
+    parser.add_argument("--sites", type=int, default=1, help="how many places of one column of one file")
+    parser.add_argument("--subject", default="*", help="glob of subjects, for instance 'pt-npu*'")
+    parser.add_argument("--operator", default="*", help="glob of operators, for instance 'drop*'")
+    parser.add_argument("--processes", type=int, default=2)
+    asked = parser.parse_args(arguments)
+    plan = Plan(seed=asked.seed, sites=asked.sites, operator=asked.operator, limit=None if asked.all else asked.limit)
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        place = Path(folder)
+        found = directories.build(place, pattern=asked.subject, corpus=directories.corpus_directory())
+        if not found:
+            print(f"no subject is called {asked.subject}", file=sys.stderr)
+            return 2
+        report = run(found, plan, processes=asked.processes, work=place)
+    for line in lines_of(report):
+        print(line)
+    return 0 if report.is_good else 1
+
+
+def lines_of(report: Report) -> Iterator[str]:
+    """Word a report, line by line."""
+    yield from _clean_lines(report)
+    yield from _operator_lines(report)
+    yield from _check_lines(report)
+    yield from _rule_lines(report)
+    yield f"\nSurvivors: {len(report.survivors)}"
+    for one in sorted(report.survivors, key=lambda o: (o.mutant.kind, o.mutant.subject)):
+        mutant = one.mutant
+        column = f" [{mutant.column}]" if mutant.column else ""
+        unit = f" ({mutant.unit})" if mutant.unit else ""
+        name = report.subjects[mutant.subject].name
+        yield f"  {mutant.operator}: {mutant.layout} {mutant.slot}{column}{unit}: {name}: {mutant.path}{mutant.place}"
+    total, killed = len(report.detectable), len(report.detectable) - len(report.survivors)
+    yield (
+        f"\nKill rate: {report.rate:.2%} ({killed} of {total} detectable mutants; "
+        f"{len(report.outcomes) - total} more cannot be detected). "
+        f"Findings on {len(report.clean)} unmutated directories: {sum(len(one.errors) for one in report.clean)}. "
+        f"{report.seconds:.0f} s."
+    )
+
+
+def _clean_lines(report: Report) -> Iterator[str]:
+    yield f"Unmutated directories: {len(report.clean)}"
+    for subject, clean in zip(report.subjects, report.clean, strict=True):
+        for error in clean.errors:
+            yield f"  {subject.name}: {error}"
+
+
+def _operator_lines(report: Report) -> Iterator[str]:
+    yield f"\n{'operator':44} {'mutants':>8} {'killed':>8} {'rate':>8}"
+    by_operator: dict[str, list[Outcome]] = defaultdict(list)
+    for one in report.detectable:
+        by_operator[one.mutant.operator].append(one)
+    for operator, found in sorted(by_operator.items()):
+        killed = sum(bool(one.killers) for one in found)
+        yield f"{operator:44} {len(found):8} {killed:8} {killed / len(found):8.1%}"
+
+
+def _check_lines(report: Report) -> Iterator[str]:
+    from perfguard.contract.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
+
+    list(check_recording(read_recording(Path.cwd()), ()))  # loads them all
+    kills: Counter[str] = Counter(killer for one in report.outcomes for killer in one.killers)
+    alone: Counter[str] = Counter(one.killers[0] for one in report.outcomes if len(one.killers) == 1)
+    yield f"\n{'check or code':60} {'kills':>8} {'alone':>8}"
+    for name, count in sorted(kills.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{name:60} {count:8} {alone[name]:8}"
+    silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys()) - kills.keys())
+    yield f"\nChecks that killed nothing: {len(silent)}"
+    for name in silent:
+        yield f"  {name}"
+
+
+def _rule_lines(report: Report) -> Iterator[str]:
+    counts: Counter[int] = Counter()
+    caught: Counter[int] = Counter()
+    for one in report.outcomes:
+        if (rule := one.mutant.rule) is not None:
+            counts[UNDETECTABLE.index(rule)] += 1
+            caught[UNDETECTABLE.index(rule)] += bool(one.killers)
+    unchanged = sum(not one.changed and one.mutant.rule is None for one in report.outcomes)
+    yield f"\nUndetectable: {sum(counts.values()) + unchanged} ({unchanged} changed no byte)"
+    for number, rule in enumerate(UNDETECTABLE):
+        where = " ".join(text for text in (rule.layout, rule.slot, rule.column, rule.unit) if text != "*")
+        yield f"  {counts[number]:5} ({caught[number]} caught all the same) {rule.operator}: {where or 'anywhere'}: {rule.because}"

@@ -1,0 +1,150 @@
+"""Subjects: right directories to corrupt. Recordings of this project, generated ones, and real ones where they are at hand."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfguard.contract import Expectation
+from perfguard.contract.conditions import CONDITIONS
+from perfguard.contract.layout import FoundCycle, FoundFile, survey
+from perfguard.errors import UsageError
+from perfguard.recording import read_recording
+from perfguard.testing import LAYOUTS, conditions_of, generate
+
+RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
+#: Real directories that are faulty, and known to be: they have nothing to be silent about.
+FAULTY = (
+    "*-incomplete",
+    "*-not-analysed",
+    "*-raced",
+    "flat",
+    "cluster",
+    "minddata",
+    "parallel_strategy",
+    "torch_npu-2023",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A right directory, what its maker says of it, and the same of another run."""
+
+    name: str
+    directory: Path
+    expected: Expectation
+    #: A directory of the same layout from another run; None where there is none.
+    other: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A file of a subject: relative path, slot, and the layout and rank of its cycle."""
+
+    path: str
+    found: FoundFile
+    layout: str
+    cycle: int
+
+
+@dataclass(slots=True)
+class Inventory:
+    """Every file of a subject that a slot has, and the cycles by rank."""
+
+    files: list[Placed] = field(default_factory=list)
+    cycles: list[FoundCycle] = field(default_factory=list)
+
+
+def inventory(directory: Path) -> Inventory:
+    """Look at a directory as perfguard does."""
+    root = read_recording(directory).profiler_directory
+    found = Inventory()
+    for number, cycle in enumerate(survey(root).cycles):
+        found.cycles.append(cycle)
+        for file in cycle.files:
+            relative = file.path.relative_to(directory).as_posix()
+            found.files.append(Placed(relative, file, cycle.layout.id, number))
+    return found
+
+
+def build(place: Path, *, pattern: str = "*", corpus: Path | None = None, only_small: bool = False) -> list[Subject]:
+    """Write every subject whose name matches below `place`."""
+    made = [*_recorded(place, pattern), *_generated(place, pattern, only_small=only_small)]
+    if corpus is not None:
+        made += _real(place, corpus, pattern)
+    return made
+
+
+def corpus_directory() -> Path | None:
+    """Return where real profiler output lies, or None."""
+    named = os.environ.get("PERFGUARD_CORPUS")
+    places = [Path(named)] if named else [Path(__file__).parents[3] / "shared" / "corpus"]
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _recorded(place: Path, pattern: str) -> Iterator[Subject]:
+    others = {
+        "mindspore-graph": "mindspore-pynative",
+        "mindspore-pynative": "mindspore-graph",
+        "torch-mlp": "torch-repeat2",
+        "torch-repeat2": "torch-mlp",
+    }
+    for directory in sorted(RECORDINGS.iterdir()):
+        if fnmatch.fnmatch(directory.name, pattern) and directory.name in others:
+            copied = shutil.copytree(directory, place / "recordings" / directory.name)
+            other = RECORDINGS / others[directory.name]
+            yield Subject(name=directory.name, directory=copied, expected=Expectation(), other=other)
+
+
+def _generated(place: Path, pattern: str, *, only_small: bool) -> Iterator[Subject]:
+    for layout in LAYOUTS:
+        plain = conditions_of(layout)
+        flips: list[dict[str, bool]] = [{}, *({name: not plain[name]} for name in plain)]
+        for ranks in (1, 3):
+            for changed in flips:
+                said = "+".join(f"{'' if on else 'no-'}{name}" for name, on in changed.items())
+                name = f"{layout},{said or 'plain'},ranks={ranks}"
+                if not fnmatch.fnmatch(name, pattern) or (only_small and (said or ranks > 1)):
+                    continue
+                subject = _generate(place, name, layout, ranks, changed)
+                if subject is not None:
+                    yield subject
+
+
+def _generate(place: Path, name: str, layout: str, ranks: int, changed: dict[str, bool]) -> Subject | None:
+    folder = place / "generated" / f"{len(list((place / 'generated').glob('*'))):03}"
+    try:
+        tree = generate(layout, seed=1, ranks=ranks, conditions=changed)
+        other = generate(layout, seed=2, ranks=ranks, conditions=changed)
+    except UsageError:
+        return None  # the condition cannot be alone
+    tree.write(folder / "run")
+    other.write(folder / "other")
+    facts = {key: on for key, on in tree.conditions.items() if key in CONDITIONS}
+    expected = Expectation(conditions=facts, ranks=ranks, steps=tree.steps)
+    return Subject(name=name, directory=folder / "run", expected=expected, other=folder / "other")
+
+
+def _real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:
+    clean = [
+        directory
+        for folder in ("recorded", "msinsight", "mindinsight")
+        for directory in sorted((corpus / folder).glob("*"))
+        if directory.is_dir() and not any(fnmatch.fnmatch(directory.name, faulty) for faulty in FAULTY)
+    ]
+    layouts = {directory: {cycle.layout.id for cycle in survey(directory).cycles} for directory in clean}
+    for directory in clean:
+        if not fnmatch.fnmatch(directory.name, pattern):
+            continue
+        copied = shutil.copytree(directory, place / "real" / directory.name)
+        for folder, _, files in os.walk(copied):
+            for one in (folder, *(os.path.join(folder, file) for file in files)):
+                os.chmod(one, 0o700)
+        kin = [one for one in clean if one != directory and layouts[one] == layouts[directory]]
+        ranks = len({file.rank for cycle in survey(directory).cycles for file in cycle.files if file.rank is not None})
+        expected = Expectation(ranks=ranks if ranks > 1 else None)
+        yield Subject(name=directory.name, directory=copied, expected=expected, other=kin[0] if kin else None)
