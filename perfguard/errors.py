@@ -33,5 +33,9 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) ->
     """Return `did you mean 'x'?`, or where nothing is near `otherwise`, or the list of what is known."""
     names = list(known)
     if near := difflib.get_close_matches(name, names, n=1):
-        return f"did you mean {near[0]!r}?"
+        # Of equally near names the one that differs in the fewest places: C1O1 is C101, not C112.
+        likeness = difflib.SequenceMatcher(None, near[0], name).ratio()
+        equal = [one for one in names if difflib.SequenceMatcher(None, one, name).ratio() == likeness]
+        best = max(equal, key=lambda one: sum(a == b for a, b in zip(one, name, strict=False)))
+        return f"did you mean {best!r}?"
     return otherwise if otherwise is not None else f"known are {', '.join(names)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, unique
 
@@ -115,9 +116,14 @@ def worst_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding,
     return tuple(
         sorted(
             findings,
-            key=lambda f: (_SEVERITY_ORDER[f.severity], family_order[f.code.family], -f.weight, f.code.name, f.place),
+            key=lambda f: (_SEVERITY_ORDER[f.severity], family_order[f.code.family], -f.weight, f.code.name, _natural(f.place)),
         )
     )
+
+
+def _natural(place: str) -> list[tuple[str, int]]:
+    """Order line 9 before line 10."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"([^0-9]*)([0-9]{0,18})", place)]
 
 
 @dataclass(frozen=True, slots=True)

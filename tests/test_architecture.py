@@ -126,7 +126,7 @@ def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
 
 #: The floors of the house, the top one first; names of one floor must not know each other.
 FLOORS = [
-    ["plugin", "cli"],
+    ["plugin", "cli", "testing"],
     ["gate"],
     ["reports", "stores", "capture"],
     ["settings"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -11,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.errors import StoreError
+from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Code, Finding
-from perfguard.gate import Update, compare, current_commit, examine, judge, judge_again, open_store
+from perfguard.gate import Update, check, compare, current_commit, examine, judge, judge_again, open_store
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
@@ -372,3 +373,57 @@ def test_a_report_is_judged_again_by_the_rules_of_its_tests_own_marker():
     assert (strict.outcome, marked.outcome) == (Outcome.FAILED, Outcome.PASSED)
     assert judge_again(strict, base, policy=POLICY).outcome is Outcome.FAILED
     assert judge_again(marked, base, policy=POLICY).outcome is Outcome.PASSED
+
+
+# -- checking a directory in a test of one's own ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_directory_is_checked_and_measured(name):
+    for directory in (RECORDINGS / name, str(RECORDINGS / name / "profiler")):
+        verdict = check(directory)
+        assert verdict.outcome is Outcome.PASSED
+        assert {"steps", "operator_calls"} <= {one.metric for one in verdict.measurements}
+
+
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        ("ranks=2", "A107 a rank is missing: 2 ranks are expected, nothing of rank 1 is here"),
+        ("steps=4", "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3"),
+    ],
+)
+def test_what_is_wrong_is_an_assertion_with_the_findings(expect, said):
+    with pytest.raises(AssertionError, match=re.escape(said)) as raised:
+        check(RECORDINGS / "torch-mlp" / "profiler", expect=expect)
+    assert str(raised.value).startswith(f"INVALID {RECORDINGS / 'torch-mlp' / 'profiler'} (pt-torch: ")
+
+
+def test_what_is_ignored_is_no_assertion():
+    assert check(RECORDINGS / "torch-mlp" / "profiler", expect="ranks=2", ignore=["A107"]).passed
+    assert check(RECORDINGS / "torch-mlp" / "profiler", expect="ranks=1,steps=3,graph").passed
+
+
+@pytest.mark.parametrize("ignore", [(), ("A101",)])
+def test_a_directory_without_profiler_output_is_an_assertion_whatever_is_ignored(tmp_path, ignore):
+    with pytest.raises(AssertionError, match="A101"):
+        check(tmp_path, ignore=ignore)
+
+
+def test_a_directory_is_checked_as_the_layout_that_is_named():
+    with pytest.raises(AssertionError, match="A102"):
+        check(RECORDINGS / "torch-mlp" / "profiler", layout="ms-2.5+cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"expect": "grahp"}, "did you mean 'graph'"),
+        ({"layout": "pt-trch"}, "did you mean 'pt-torch'"),
+        ({"ignore": ["Q"]}, "There is no finding code 'Q'"),
+        ({"ignore": ["B"]}, "cannot be ignored"),
+    ],
+)
+def test_a_wrong_word_is_refused_with_the_nearest(options, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        check(RECORDINGS / "torch-mlp", **options)

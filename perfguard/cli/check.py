@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="What was on, and how much there must be: graph,memory,no-shapes,level1,ranks=8,steps=3.",
 )
 @click.option("--layout", "layout_name", metavar="ID", help="Judge the directory as this layout (see: schema list).")
-@click.option("--select", multiple=True, metavar="CODES", help="Look at these codes only (A1,C203; beginnings count).")
+@click.option("--select", multiple=True, metavar="CODES", help="Look at these codes only (A1,C101; beginnings count).")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Show findings of these codes, but do not judge them.")
 def command(
     directory: Path,

@@ -31,7 +31,8 @@ def list_(with_columns: bool, as_markdown: bool) -> None:
     rows = [*catalogue.list_rows(with_columns=with_columns)]
     rows += [("", "perfguard's own", "", name, schema(name)["title"]) for name in catalogue.own_schemas()]
     condition = "required, unit" if with_columns else "required"
-    click.echo(tabulate(rows, headers=("file", "layout", condition, "schema", "what it holds"), disable_numparse=True))
+    headers = ("file", "layout", condition, "schema", "what it holds")
+    click.echo(tabulate(rows, headers=headers, disable_numparse=True))
 
 
 @command.command()

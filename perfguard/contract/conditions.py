@@ -84,7 +84,7 @@ def expectation(texts: Iterable[str]) -> Expectation:
     """Read `graph,memory,no-shapes`, `ranks=8`, `steps=3`. Raises `UsageError` with the nearest word known."""
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
-    for text in (part.strip() for whole in texts for part in whole.split(",")):
+    for text in (word for whole in texts for part in whole.split(",") if (word := part.strip())):
         name, equals, value = text.partition("=")
         if equals:
             if name not in ("ranks", "steps") or not re.fullmatch(r"[1-9][0-9]{0,8}", value):
@@ -112,6 +112,7 @@ def known_conditions(
     for who, conditions in said.items():
         for name, value in conditions.items():
             known.setdefault(name, Known(value, who))
+        _imply(known)
     by_slot: dict[str, list[FoundFile]] = {}
     for file in found.files:
         by_slot.setdefault(file.slot.name, []).append(file)
@@ -121,11 +122,16 @@ def known_conditions(
                 break
             if (one := _from_source(source, by_slot, documents)) is not None:
                 known[name] = one
+    _imply(known)
+    return known
+
+
+def _imply(known: dict[str, Known]) -> None:
+    """Add what one level says of the other, before anybody less believed is asked."""
     if (two := known.get("level2")) is not None and two.value:
         known.setdefault("level1", Known(True, two.because))
     if (one := known.get("level1")) is not None and not one.value:
         known.setdefault("level2", Known(False, one.because))
-    return known
 
 
 def _from_source(

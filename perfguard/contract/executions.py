@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Categories of torch's trace that are work: host operators, and what ran on a device.
 TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
+#: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
+_HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +69,7 @@ def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
         .sort("start_ns", maintain_order=True)
     )
     edges = tuple(sorted((step.start_ns, step.end_ns) for step in cycle.asked.steps))
-    steps = cycle.asked.active or infer_steps(_counts(frame["name"]))
+    steps = len(edges) or cycle.asked.active or infer_steps(_counts(frame["name"]))
     return Executions(frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
@@ -106,16 +108,58 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
             self_times(work.select("pid", "tid").rows(), work["start_ns"].to_list(), work["duration_ns"].to_list()),
             dtype=pl.Int64,
         ),
+        step=pl.Series(_torch_steps(work, complete, marks, edges), dtype=pl.Int64),
     )
+    if edges:
+        work = work.filter(~_is_of_the_marks_themselves(work))
     shapes = pl.Series("shapes", _torch_shapes(work["args"].to_list()), dtype=pl.String)
     return Executions(
-        frame=_finish(work, edges, shapes=shapes),
+        frame=work.with_columns(shapes).select(*COLUMNS),
         steps=len(edges) or None,
         by_step=bool(edges),
         step_numbers=tuple(marks["number"].to_list()),
         edges_ns=edges,
         marks_steps=True,
     )
+
+
+def _torch_steps(
+    work: pl.DataFrame, complete: pl.DataFrame, marks: pl.DataFrame, edges: Sequence[tuple[int, int]]
+) -> list[int | None]:
+    """Return the step of every event: where it lies for the thread that marks the steps, else the last step begun.
+
+    Other threads do not stop for the marks, and a device runs behind the host: its work is of the step that launched it
+    (the runtime call with the same `correlation`), and may begin when all steps have ended.
+    """
+    import polars as pl
+
+    if not edges:
+        return [None] * work.height
+    correlation = pl.col("args").str.extract(r'"correlation":\s*([0-9]{1,18})[,\s}]').cast(pl.Int64)
+    launches = (
+        complete.filter(pl.col("category").str.contains("_(runtime|driver)$"))
+        .select(correlation=correlation, launched_ns=pl.col("start_ns"))
+        .drop_nulls()
+        .unique("correlation", keep="first")
+    )
+    begun = work.with_columns(correlation=pl.when(pl.col("category") != "cpu_op").then(correlation)).join(
+        launches, on="correlation", how="left", maintain_order="left"
+    )
+    threads = set(marks.select("pid", "tid").rows())
+    starts = begun.select(pl.coalesce("launched_ns", "start_ns")).to_series().to_list()
+    strict = step_of(starts, edges)
+    loose = step_of(starts, [(start, _LATE_NS) for start, _ in edges])
+    return [
+        inside if (pid, tid) in threads else last if last is not None else 0
+        for inside, last, pid, tid in zip(strict, loose, work["pid"], work["tid"], strict=True)
+    ]
+
+
+def _is_of_the_marks_themselves(work: pl.DataFrame) -> pl.Series:
+    """Say which operators make the handle of a step's mark: torch 1.12 keeps it in a tensor, made between steps."""
+    import polars as pl
+
+    return work.select(pl.col("step").is_null() & pl.col("name").is_in(_HANDLE)).to_series()
 
 
 def from_kernel_details(cycle: Cycle) -> Executions | None:

@@ -238,10 +238,13 @@ def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Findi
     if expected.ranks is None:
         return
     there = {cycle.rank for cycle in cycles}
-    for rank in range(expected.ranks):
-        if rank not in there:
-            message = f"{expected.ranks} ranks are expected, nothing of rank {rank} is here"
-            yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
+    missing = (rank for rank in range(expected.ranks) if rank not in there)
+    for rank in islice(missing, WORDED_ROWS):
+        message = f"{expected.ranks} ranks are expected, nothing of rank {rank} is here"
+        yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
+    count = expected.ranks - sum(rank < expected.ranks for rank in there)
+    if count > WORDED_ROWS:
+        yield Finding(code=Code.A107, message=f"and {count - WORDED_ROWS} more ranks", place="ranks")
     if extra := sorted(rank for rank in there if rank >= expected.ranks):
         named = ", ".join(map(str, extra))
         message = f"{expected.ranks} ranks are expected, and there is output of rank {named} as well"

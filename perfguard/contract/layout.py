@@ -211,12 +211,14 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
         if _is_inside(folder, taken):
             continue
         place = directory / folder if folder else directory
+        here = marks.get(folder, {})
         for layout in tried:
-            because = _recognised(layout, place, marks.get(folder, {}), directory)
-            if because is None or layout.cycle == "file":
-                continue
-            if layout.cycle == "parent":
+            # A directory can be both: `rank_3` that holds the files themselves.
+            if layout.cycle == "parent" and folder not in parents and _recognised(layout, place, here) is not None:
                 parents[folder] = _parent(layout, place)
+        for layout in tried:
+            because = _recognised(layout, place, here) if layout.cycle == "directory" else None
+            if because is None:
                 continue
             if layout.nests and _is_inside(folder, nesting):
                 continue
@@ -321,7 +323,7 @@ def _marks(listing: _Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
         short = glob.removesuffix("/**")  # a folder with anything in it is a folder
         by_depth[short.count("/")].append((glob, glob_pattern(short)))
     any_of = {
-        depth: re.compile("|".join(f"(?:{re.sub(r'P<rank>', ':', one.pattern)})" for _, one in patterns))
+        depth: re.compile("|".join(f"(?:{_without_groups(one.pattern)})" for _, one in patterns))
         for depth, patterns in by_depth.items()
     }
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -340,7 +342,11 @@ def _marks(listing: _Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
     return found
 
 
-def _recognised(layout: Layout, place: Path, marks: _Marks, root: Path) -> str | None:
+def _without_groups(pattern: str) -> str:
+    return pattern.replace("?P<rank>", "?:").replace("(?P=rank)", "[0-9]+")
+
+
+def _recognised(layout: Layout, place: Path, marks: _Marks) -> str | None:
     """Return by what a directory is known to be of a layout, in words, or None when it is not."""
     for way in layout.recognise:
         reasons = _holds(way, place, marks)
@@ -387,7 +393,8 @@ def head(path: Path) -> str:
 
 
 def _parent(layout: Layout, place: Path) -> Parent:
-    found = re.search(layout.recognise[0].path or "", place.as_posix())
+    ways = (re.search(way.path, place.as_posix()) for way in layout.recognise if way.path)
+    found = next((way for way in ways if way), None)
     named = {key: int(value) for key, value in found.groupdict().items() if value} if found else {}
     steps = named["stop"] - named["start"] + 1 if {"start", "stop"} <= named.keys() else None
     return Parent(layout=layout, place=place, rank=named.get("rank"), steps=steps)

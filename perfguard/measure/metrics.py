@@ -125,8 +125,9 @@ def shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER) -> 
         unit=unit,
         kind=Kind.TIMED,
         better=better,
-        relative=FAIL_BEYOND,
-        warn_relative=WARN_BEYOND,
+        # Of what should be high, the same factors downwards: half of it, and 1/1.3 of it. A whole of it can never be lost.
+        relative=FAIL_BEYOND / (1 + FAIL_BEYOND) if better is Better.HIGHER else FAIL_BEYOND,
+        warn_relative=WARN_BEYOND / (1 + WARN_BEYOND) if better is Better.HIGHER else WARN_BEYOND,
         gated=False,
         meaning=meaning,
     )

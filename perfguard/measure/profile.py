@@ -154,8 +154,9 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     ):
         # The schema has seen that they are whole; JSON's 1.0 is whole as well.
         size: int | float
-        order: int | float
         kind: int | float
+        #: torch 1.12 numbers no event; there the order is that of the times.
+        order: int | float = 0
         number: int | float = -1
 
     content = cycle.content("trace")
@@ -175,7 +176,7 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     )
     found: list[MemoryStep] = []
     for (device,), part in rows.group_by("device", maintain_order=True):
-        levels = part.sort("order").with_columns(level=pl.col("size").cum_sum())
+        levels = part.sort("order", "time", maintain_order=True).with_columns(level=pl.col("size").cum_sum())
         levels = levels.select("time", "level", before=pl.col("level") - pl.col("size"))
         found += _memory_by_step(levels, executions.edges_ns, str(device))
     return found

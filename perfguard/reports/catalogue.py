@@ -13,6 +13,8 @@ from perfguard.documents import schema, schema_names
 
 #: How deep the keys of a JSON document are listed.
 _DEPTH = 4
+#: Names of columns are cut to this in a table on the terminal; patterns of names can be long.
+_LONGEST = 70
 
 
 def meaning(slot: Slot) -> str:
@@ -40,11 +42,10 @@ def columns(name: str) -> Iterator[tuple[str, str, str, str, str]]:
     found = schema(name)
     if is_table(found):
         yield from _keys(row_schema(found), found, "", 0)
-    elif all(part.get("type") == "array" for part in found.get("properties", {}).values()) and found.get("x-tables"):
-        for table, part in found["properties"].items():
-            yield from _keys(row_schema(part), found, f"{table}.", 0)
-    else:
+    elif found.get("type") == "object" or "properties" in found:
         yield from _keys(found, found, "", 0)
+    else:
+        yield "(the whole file)", _type(found), _unit(found, found), "yes", found.get("description", "")
 
 
 def _keys(
@@ -52,13 +53,20 @@ def _keys(
 ) -> Iterator[tuple[str, str, str, str, str]]:
     required = node.get("required", ())
     named = {**node.get("properties", {}), **node.get("patternProperties", {})}
+    if isinstance(others := node.get("additionalProperties"), Mapping):
+        named["<any>"] = others
     for key, found in named.items():
         part = _target(found, root)
         shown = f"{prefix}{key}"
         yield shown, _type(part), _unit(part, root), "yes" if key in required else "", part.get("description", "")
         inner = _target(part.get("items", part), root) if isinstance(part.get("items", part), Mapping) else part
-        if depth < _DEPTH and ("properties" in inner or "patternProperties" in inner):
+        if depth < _DEPTH and inner.keys() & {"properties", "patternProperties"} or _any_key(inner):
             yield from _keys(inner, root, f"{shown}[]." if inner is not part else f"{shown}.", depth + 1)
+
+
+def _any_key(node: Mapping[str, Any]) -> bool:
+    """Whether a document has keys that only the data know, such as operators' names."""
+    return isinstance(node.get("additionalProperties"), Mapping) and "properties" in str(node["additionalProperties"])
 
 
 def _target(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -97,7 +105,8 @@ def list_rows(*, with_columns: bool) -> Iterator[tuple[str, str, str, str, str]]
             yield slot.path, layout.id, condition(slot), ", ".join(slot.schemas) or slot.format, meaning(slot)
             for name in slot.schemas if with_columns else ():
                 for column, kind, unit, _, text in columns(name):
-                    yield f"    {column}", "", unit or kind, "", text
+                    shown = column if len(column) <= _LONGEST else f"{column[: _LONGEST - 1]}…"
+                    yield f"- {shown}", "", unit or kind, "", text
 
 
 def own_schemas() -> list[str]:

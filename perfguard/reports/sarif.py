@@ -17,7 +17,7 @@ from perfguard.judge import Verdict
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> [$A-Za-z_].*)?$", re.DOTALL)
+_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> \$.*)?\Z", re.DOTALL)
 
 
 def sarif_json(verdicts: Iterable[Verdict]) -> str:
@@ -56,13 +56,14 @@ def _rule(code: Code) -> dict[str, Any]:
 def _result(finding: Finding) -> dict[str, Any]:
     place, line, inside = split_place(finding.place)
     location: dict[str, Any] = {}
-    if place:
+    # A finding about a whole rank is about no file; the rank is among the properties.
+    if place and not re.fullmatch(r"rank [0-9, ]+", place):
         location["physicalLocation"] = {
             "artifactLocation": {"uri": quote(place.encode("utf-8", "surrogateescape")), "uriBaseId": "PROFILER_OUTPUT"},
             **({"region": {"startLine": line}} if line else {}),
         }
     if inside:
-        location["logicalLocations"] = [{"fullyQualifiedName": inside}]
+        location["logicalLocations"] = [{"fullyQualifiedName": inside.encode("utf-8", "replace").decode()}]
     result: dict[str, Any] = {
         "ruleId": finding.code.name,
         "ruleIndex": list(Code).index(finding.code),

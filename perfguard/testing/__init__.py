@@ -21,6 +21,9 @@ With hypothesis (`pip install perfguard[testing]`), any directory of a layout, i
             my_reader(tree.write(Path(folder)))
 
 A `Tree` also says what is true of it (`layout`, `ranks`, `steps`, `conditions`), which is what a reader has to find.
+
+Versions rename columns, devices have other counters, runs go over a network: those are variants, `variants_of("pt-npu")`
+names them, and `generate("pt-npu", variant="2023")` writes one.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from perfguard.testing.generation import LAYOUTS, conditions_of, generate
+from perfguard.testing.generation import LAYOUTS, conditions_of, generate, variants_of
 from perfguard.testing.tree import Tree
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["LAYOUTS", "Tree", "conditions_of", "directories", "generate"]
+__all__ = ["LAYOUTS", "Tree", "conditions_of", "directories", "generate", "variants_of"]
 
 
 def directories(
@@ -44,12 +47,16 @@ def directories(
     steps: int | Sequence[int] = (1, 2, 3),
     operators: int | Sequence[int] = (1, 8, 11),
     conditions: Mapping[str, bool] | None = None,
+    variant: str | None = None,
 ) -> SearchStrategy[Tree]:
     """Return a hypothesis strategy of directories: of one layout, or of all.
 
     `ranks`, `steps` and `operators` are a number, or the numbers to choose from; `conditions` are held fixed where the
-    layout knows them, all others are drawn. Raises `UsageError` when hypothesis is missing or no layout has that name.
+    layout knows them, all others are drawn. So is the variant unless one is named; `""` is none of them. Raises
+    `UsageError` when hypothesis is missing, and where no layout or variant has that name.
     """
     from perfguard.testing.strategies import directories_of
 
-    return directories_of(layout, ranks=ranks, steps=steps, operators=operators, conditions=conditions or {})
+    return directories_of(
+        layout, ranks=ranks, steps=steps, operators=operators, conditions=conditions or {}, variant=variant
+    )

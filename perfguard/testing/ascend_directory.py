@@ -10,8 +10,9 @@ from datetime import timedelta
 from random import Random
 
 from perfguard.testing import ascend_output as output
-from perfguard.testing import minddata
+from perfguard.testing import minddata, system_counters
 from perfguard.testing.ascend_trace import mindspore_trace_view, torch_trace_view
+from perfguard.testing.counters import CANN_NAMES, DEFAULT, metrics_of
 from perfguard.testing.databases import (
     analysis_database,
     communication_database,
@@ -42,21 +43,18 @@ def level_of(on: Mapping[str, bool]) -> int:
     return 2 if on["level2"] else int(on["level1"])
 
 
-def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
     """Write the directory of one rank and cycle of torch_npu."""
     distributed = truth.world > 1
     local = rank.start_ns + int(_LOCAL.total_seconds()) * 10**9
     name = f"{truth.host}_{rank.pid}_{stamp(local)}_ascend_pt"
     suffix = f"_{rank.number}" if distributed else ""
-    files = {
-        f"profiler_info{suffix}.json": _torch_info(rank, on),
-        "profiler_metadata.json": _torch_metadata(truth, rank),
-        **_raw(rank),
-        **_torch_logs(rank, name),
-    }
+    files = {f"profiler_info{suffix}.json": _torch_info(rank, on, variant), **_raw(rank)}
+    if variant != "2023":
+        files |= {"profiler_metadata.json": _torch_metadata(truth, rank), **_torch_logs(rank, name)}
     made: dict[str, bytes] = {}
     if on["analysed"] and on["text"]:
-        made |= _torch_text(truth, rank, on)
+        made |= _torch_text(truth, rank, on, variant)
     if on["analysed"] and on["db"]:
         made[f"ascend_pytorch_profiler{suffix}.db"] = torch_database(truth, rank, memory=on["memory"])
         if distributed:
@@ -65,39 +63,60 @@ def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, b
     return {f"{name}/{file}": content for file, content in files.items()}
 
 
-def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
     level, scheduled = level_of(on), on["scheduled"]
+    with_device, is_recent = variant == "device-id", variant != "2023"
     files = {
-        "trace_view.json": torch_trace_view(truth, rank, shapes=on["shapes"], stack=on["stack"], scheduled=scheduled),
-        "kernel_details.csv": output.kernel_details(truth, rank, mindspore=False, level=level, scheduled=scheduled),
+        "kernel_details.csv": output.kernel_details(
+            truth, rank, mindspore=False, level=level, scheduled=scheduled, variant=variant
+        ),
         "operator_details.csv": output.operator_details(rank, mindspore=False, shapes=on["shapes"], stack=on["stack"]),
-        "step_trace_time.csv": output.step_trace_time(rank, mindspore=False, scheduled=scheduled),
+        "step_trace_time.csv": output.step_trace_time(rank, mindspore=False, scheduled=scheduled, variant=variant),
     }
+    if is_recent:
+        files["trace_view.json"] = torch_trace_view(
+            truth, rank, shapes=on["shapes"], stack=on["stack"], scheduled=scheduled
+        )
+    files |= _counters(rank, on)
+    if level == 0 and is_recent:
+        files |= system_counters.tasks(rank)
     if on["l2_cache"]:
-        files["l2_cache.csv"] = output.l2_cache(rank, with_device=False)
+        files |= system_counters.translation(rank)
+        files["l2_cache.csv"] = output.l2_cache(rank, with_device=with_device)
     if on["memory"]:
-        files["memory_record.csv"] = output.memory_record(rank, mindspore=False)
-        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=False)
+        files["memory_record.csv"] = output.memory_record(rank, mindspore=False, variant=variant)
+        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=False, variant=variant)
         files["npu_module_mem.csv"] = output.npu_module_mem(rank, mindspore=False)
-    if level:
-        files["api_statistic.csv"] = output.api_statistic(rank, with_device=False)
-        files["op_statistic.csv"] = output.op_statistic(rank, with_device=False)
-        if truth.world > 1:
-            files["communication.json"] = output.communication(truth, rank, mindspore=False, scheduled=scheduled)
-            files["communication_matrix.json"] = output.communication_matrix(
-                truth, rank, mindspore=False, scheduled=scheduled
-            )
+    if level and is_recent:
+        files["api_statistic.csv"] = output.api_statistic(rank, with_device=with_device)
+        files["op_statistic.csv"] = output.op_statistic(rank, with_device=with_device)
+    if level and truth.world > 1:
+        files["communication.json"] = output.communication(
+            truth, rank, mindspore=False, scheduled=scheduled, variant=variant
+        )
+        files["communication_matrix.json"] = output.communication_matrix(
+            truth, rank, mindspore=False, scheduled=scheduled, variant=variant
+        )
     return files
 
 
-def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
+def _counters(rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    if on["sys_io"]:
+        files |= system_counters.network(rank)
+    if on["sys_interconnection"]:
+        files |= system_counters.buses(rank)
+    return files
+
+
+def _torch_info(rank: Rank, on: Mapping[str, bool], variant: str) -> bytes:
     first = rank.steps[0].number
     exports = [name for name in ("text", "db") if on[name]]
     schedule: dict[str, int] = {}
     if on["scheduled"]:
         warmup, skip = min(first, 1), max(first - 1, 0)
         schedule = {"wait": 0, "active": len(rank.steps), "warmup": warmup, "repeat": 1, "skip_first": skip}
-    document = {
+    document: dict[str, object] = {
         "config": {
             "common_config": {
                 "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
@@ -110,8 +129,10 @@ def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
             },
             "experimental_config": {
                 "_profiler_level": f"Level{level_of(on)}",
-                "_aic_metrics": "ACL_AICORE_PIPE_UTILIZATION",
+                "_aic_metrics": f"ACL_AICORE_{CANN_NAMES[metrics_of(variant)]}",
                 "_l2_cache": on["l2_cache"],
+                "_sys_io": on["sys_io"],
+                "_sys_interconnection": on["sys_interconnection"],
                 "_msprof_tx": False,
                 "_data_simplification": True,
                 "record_op_args": False,
@@ -129,7 +150,32 @@ def _torch_info(rank: Rank, on: Mapping[str, bool]) -> bytes:
         "end_info": {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15},
         "rank_id": rank.number,
     }
+    if variant == "2023":
+        document["config"] = _config_of_2023(on, schedule)
+        # When it began was not written then.
+        del document["start_info"]
     return json_bytes(document, indent=4)
+
+
+def _config_of_2023(on: Mapping[str, bool], schedule: Mapping[str, int]) -> dict[str, dict[str, object]]:
+    return {
+        "common_config": {
+            "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
+            "schedule": {f"_{name}": value for name, value in schedule.items()},
+            "record_shapes": on["shapes"],
+            "profile_memory": on["memory"],
+            "with_stack": on["stack"],
+            "with_flops": False,
+            "with_modules": False,
+        },
+        "experimental_config": {
+            "_profiler_level": f"Level{level_of(on)}",
+            "_aic_metrics": f"ACL_AICORE_{CANN_NAMES[DEFAULT]}",
+            "_l2_cache": on["l2_cache"],
+            "_data_simplification": None,
+            "record_op_args": False,
+        },
+    }
 
 
 def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
@@ -138,8 +184,8 @@ def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
         ranks = list(range(truth.world))
         document["distributed_args"] = {
             "tensor_model_parallel_size": 1,
-            "pipeline_model_parallel_size": 1,
-            "data_parallel_size": truth.world,
+            "pipeline_model_parallel_size": truth.stages,
+            "data_parallel_size": max(truth.world // truth.stages, 1),
             "context_parallel_size": 1,
             "expert_model_parallel_size": 1,
             "sequence_parallel": False,
@@ -179,7 +225,7 @@ def _raw(rank: Rank) -> dict[str, bytes]:
     }
 
 
-def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
     """Write the directory of one rank and cycle of MindSpore 2.5 and later on an Ascend device."""
     name = directory_name(truth, rank)
     random = Random(f"framework {rank.start_ns} {rank.number}")
@@ -189,11 +235,16 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[st
         "profile_memory": on["memory"],
         "data_process": on["data_process"],
         "l2_cache": on["l2_cache"],
+        "hbm_ddr": True,
+        "sys_io": on["sys_io"],
+        "sys_interconnection": on["sys_interconnection"],
         "record_shapes": on["shapes"],
         "with_stack": on["stack"],
         "export_type": exports,
         "data_simplification": on["simplified"],
     }
+    if level:
+        parameters["aic_metrics"] = metrics_of(variant)
     files = {
         f"profiler_info_{rank.number}.json": info_2_5(
             rank,
@@ -215,7 +266,7 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[st
                 files[f"FRAMEWORK/{file}"] = content
     made: dict[str, bytes] = {}
     if on["analysed"] and on["text"]:
-        made |= _mindspore_text(truth, rank, on)
+        made |= _mindspore_text(truth, rank, on, variant)
     if on["analysed"] and on["db"]:
         made[f"ascend_mindspore_profiler_{rank.number}.db"] = mindspore_database(truth, rank, memory=on["memory"])
         if truth.world > 1:
@@ -226,11 +277,13 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[st
     return {f"{name}/{file}": content for file, content in files.items()}
 
 
-def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
     level, scheduled = level_of(on), on["scheduled"]
     files = {
         "trace_view.json": mindspore_trace_view(truth, rank, scheduled=scheduled),
-        "kernel_details.csv": output.kernel_details(truth, rank, mindspore=True, level=level, scheduled=scheduled),
+        "kernel_details.csv": output.kernel_details(
+            truth, rank, mindspore=True, level=level, scheduled=scheduled, variant=variant
+        ),
         "step_trace_time.csv": output.step_trace_time(rank, mindspore=True, scheduled=scheduled),
         "op_statistic.csv": output.op_statistic(rank, with_device=True),
         "api_statistic.csv": output.api_statistic(rank, with_device=True),
@@ -252,6 +305,8 @@ def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[st
         )
     if level == 2 and on["aicpu"]:
         files["data_preprocess.csv"] = _data_preprocess(rank)
+    files |= system_counters.memory_bandwidth(rank)
+    files |= _counters(rank, on)
     if on["data_process"]:
         files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version="2.10")
     return files

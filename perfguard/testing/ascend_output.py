@@ -12,41 +12,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import pvariance
 
-from perfguard.testing.formats import csv_bytes, json_bytes, microseconds, us
+from perfguard.testing.counters import counter_cells, counters
+from perfguard.testing.formats import csv_bytes, json_bytes, microseconds, rounded_microseconds, us
 from perfguard.testing.mindspore_cpu import memory_totals
 from perfguard.testing.torch_trace import HostOperation, host_operations
 from perfguard.testing.truth import Collective, Kernel, Link, Rank, Truth
-
-#: Columns of the PMU counters with `PipeUtilization`; those of the cube unit first.
-_CUBE = (
-    "aicore_time(us)",
-    "aic_total_cycles",
-    "aic_mac_time(us)",
-    "aic_mac_ratio",
-    "aic_scalar_time(us)",
-    "aic_scalar_ratio",
-    "aic_mte1_time(us)",
-    "aic_mte1_ratio",
-    "aic_mte2_time(us)",
-    "aic_mte2_ratio",
-    "aic_fixpipe_time(us)",
-    "aic_fixpipe_ratio",
-    "aic_icache_miss_rate",
-)
-_VECTOR = (
-    "aiv_time(us)",
-    "aiv_total_cycles",
-    "aiv_vec_time(us)",
-    "aiv_vec_ratio",
-    "aiv_scalar_time(us)",
-    "aiv_scalar_ratio",
-    "aiv_mte2_time(us)",
-    "aiv_mte2_ratio",
-    "aiv_mte3_time(us)",
-    "aiv_mte3_ratio",
-    "aiv_icache_miss_rate",
-)
-_PMU = (*_CUBE, *_VECTOR, "cube_utilization(%)")
 
 _SHAPES = (
     "Input Shapes",
@@ -56,9 +26,6 @@ _SHAPES = (
     "Output Data Types",
     "Output Formats",
 )
-
-#: 1800 MHz.
-_CYCLES_PER_NS = 1.8
 
 #: Bytes the process holds before the window, of the framework's pool and of the graph engine.
 _POOL_BEFORE = 981_462_016
@@ -153,35 +120,46 @@ def overlap(rank: Rank) -> Overlap:
 # --- kernel_details, op_statistic, l2_cache, api_statistic
 
 
-def kernel_details(truth: Truth, rank: Rank, *, mindspore: bool, level: int, scheduled: bool) -> bytes:
-    """Write kernel_details.csv. Level 0 has neither shapes nor, for torch_npu, operator types and counters."""
-    rows = []
-    for start, cells in sorted(_kernel_cells(truth, rank, mindspore=mindspore, level=level), key=lambda pair: pair[0]):
-        del start
-        rows.append(cells)
-    step = "Step ID" if mindspore else "Step Id"
-    header = [step, *_kernel_header(mindspore=mindspore, level=level)]
+def kernel_details(
+    truth: Truth, rank: Rank, *, mindspore: bool, level: int, scheduled: bool, variant: str = ""
+) -> bytes:
+    """Write kernel_details.csv. Level 0 has neither shapes nor, for torch_npu, operator types and counters.
+
+    `variant` names the columns: of older or newer writers (`block-dim`, `block-num`, `device-id`, `2023`), or the counters.
+    """
+    header = _kernel_header(mindspore=mindspore, level=level, variant=variant)
+    found = _kernel_cells(truth, rank, header, mindspore=mindspore, level=level, variant=variant)
+    rows = [cells for _, cells in sorted(found, key=lambda pair: pair[0])]
+    header = ["Step ID" if mindspore else "Step Id", *header]
     if not scheduled:
         header, rows = header[1:], [cells[1:] for cells in rows]
     return csv_bytes([header, *rows])
 
 
-def _kernel_header(*, mindspore: bool, level: int) -> list[str]:
+def _kernel_header(*, mindspore: bool, level: int, variant: str) -> list[str]:
     times = ["Start Time(us)", "Duration(us)", "Wait Time(us)"]
+    is_number = variant != "block-dim" if mindspore else variant == "block-num"
+    blocks = ["Block Num", "Mix Block Num"] if is_number else ["Block Dim", "Mix Block Dim"]
+    device = ["Device_id"] if variant == "device-id" else []
     if level == 0 and not mindspore:
-        return ["Name", "Type", "Accelerator Core", *times, "Block Dim"]
-    names = ["Model ID", "Task ID", "Stream ID", "Name", "Type", "OP State", "Accelerator Core"]
+        return [*device, "Name", "Type", "Accelerator Core", *times, blocks[0]]
+    state = [] if variant == "2023" else ["OP State"]
+    names = [*device, "Model ID", "Task ID", "Stream ID", "Name", "Type", *state, "Accelerator Core"]
     if level == 0:
-        return [*names, *times, "Block Num"]
-    blocks = ["Block Num", "Mix Block Num"] if mindspore else ["Block Dim", "Mix Block Dim"]
-    return [*names, *times, *blocks, "HF32 Eligible", *_SHAPES, "Context ID", *_PMU]
+        return [*names, *times, blocks[0]]
+    return [*names, *times, *blocks, "HF32 Eligible", *_SHAPES, "Context ID", *counters(variant)]
 
 
-def _kernel_cells(truth: Truth, rank: Rank, *, mindspore: bool, level: int) -> Iterator[tuple[int, list[object]]]:
-    header = _kernel_header(mindspore=mindspore, level=level)
+def _kernel_cells(
+    truth: Truth, rank: Rank, header: list[str], *, mindspore: bool, level: int, variant: str
+) -> Iterator[tuple[int, list[object]]]:
+    def start_time(ns: int) -> str:
+        return rounded_microseconds(ns) if variant == "2023" else f"{microseconds(ns)}\t"
+
     for one in rank.kernels:
         name = kernel_name(one)
         found: dict[str, object] = {
+            "Device_id": rank.number,
             "Model ID": 4294967295,
             "Task ID": one.task,
             "Stream ID": 2,
@@ -189,7 +167,7 @@ def _kernel_cells(truth: Truth, rank: Rank, *, mindspore: bool, level: int) -> I
             "Type": "N/A" if level == 0 else one.operator.type,
             "OP State": "N/A" if level == 0 else "dynamic",
             "Accelerator Core": one.operator.kind.core,
-            "Start Time(us)": f"{microseconds(one.start_ns)}\t",
+            "Start Time(us)": start_time(one.start_ns),
             "Duration(us)": us(one.duration_ns),
             "Wait Time(us)": us(one.wait_ns),
             "Block Dim": 32,
@@ -199,17 +177,18 @@ def _kernel_cells(truth: Truth, rank: Rank, *, mindspore: bool, level: int) -> I
             "HF32 Eligible": "YES" if one.operator.kind.core == "AI_CORE" else "NO",
             "Context ID": "N/A",
             **_shape_cells(one),
-            **_counters(one),
+            **counter_cells(one, variant),
         }
         yield one.start_ns, [one.step, *(found[column] for column in header)]
     for collective in rank.collectives:
         name = collective_name(truth, collective)
         cells: dict[str, object] = {
+            "Device_id": rank.number,
             "Model ID": 4294967295,
             "Name": name,
             "Type": f"hcom_{collective.type}_",
             "Accelerator Core": "HCCL",
-            "Start Time(us)": f"{microseconds(collective.start_ns)}\t",
+            "Start Time(us)": start_time(collective.start_ns),
             "Duration(us)": us(collective.elapse_ns),
             "Wait Time(us)": 0.0,
             "Block Dim": 0,
@@ -229,27 +208,6 @@ def _shape_cells(one: Kernel) -> dict[str, object]:
         "Output Data Types": "FLOAT",
         "Output Formats": "ND",
     }
-
-
-def _counters(one: Kernel) -> dict[str, object]:
-    cells: dict[str, object] = dict.fromkeys(_PMU, 0.0)
-    cells |= {"aic_total_cycles": 0, "aiv_total_cycles": 0, "cube_utilization(%)": 0}
-    is_cube = one.operator.kind.core == "AI_CORE"
-    busy = one.duration_ns * 9 // 10
-    for place, column in enumerate(_CUBE if is_cube else _VECTOR):
-        if column in ("aicore_time(us)", "aiv_time(us)"):
-            cells[column] = us(busy)
-        elif column.endswith("_cycles"):
-            cells[column] = int(busy * _CYCLES_PER_NS)
-        elif column.endswith("_time(us)"):
-            cells[column] = round(us(busy) / (place + 1), 3)
-        elif column.endswith("_ratio"):
-            cells[column] = round(1 / place, 3)
-        else:
-            cells[column] = 0.013
-    if is_cube:
-        cells["cube_utilization(%)"] = 66.301
-    return cells
 
 
 def op_statistic(rank: Rank, *, with_device: bool) -> bytes:
@@ -372,10 +330,16 @@ _STEP_TIMES = (
 )
 
 
-def step_trace_time(rank: Rank, *, mindspore: bool, scheduled: bool) -> bytes:
+def step_trace_time(rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
     """Write step_trace_time.csv: one row a step, or one for all where no schedule was set."""
     rows = mindspore_step_rows(rank, scheduled=scheduled) if mindspore else torch_step_rows(rank, scheduled=scheduled)
-    return csv_bytes([_STEP_TIMES, *rows])
+    table: list[list[object]] = [list(_STEP_TIMES), *rows]
+    if variant == "2023":
+        # `Preparing` came later.
+        table = [row[:-1] for row in table]
+    if variant == "device-id":
+        table = [["Device_id" if row is table[0] else rank.number, *row] for row in table]
+    return csv_bytes(table)
 
 
 def torch_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
@@ -389,9 +353,10 @@ def torch_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
         first, last = us(min(one.start_ns for one in tasks)), max(us(o.start_ns) + us(o.duration_ns) for o in tasks)
         before = us(min(one.start_ns for one in (*inside[0], *inside[1]))) - us(step.start_ns)
         number = step.number if scheduled else ""
-        rows.append(
-            [number, computing, bare, communication - bare, communication, free, last - first, 0, bare - 0, before]
-        )
+        bubble = _bubble(rank, step.number if scheduled else None)
+        stage = last - first - bubble
+        times = [computing, bare, communication - bare, communication, free, stage, bubble, bare - bubble, before]
+        rows.append([number, *times])
     return rows
 
 
@@ -427,6 +392,11 @@ def mindspore_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
     return rows
 
 
+def _bubble(rank: Rank, step: int | None) -> float:
+    """Time in which a stage of a pipeline waits for another: all of its receive operations, in microseconds."""
+    return sum(us(one.elapse_ns) for one in rank.collectives if one.type == "receive" and step in (None, one.step))
+
+
 def _inside(spans: Overlap, step: int | None) -> list[list[Span]]:
     return [[one for one in lane if step in (None, one.step)] for _, lane in spans.lanes()]
 
@@ -434,13 +404,21 @@ def _inside(spans: Overlap, step: int | None) -> list[list[Span]]:
 # --- communication
 
 
-def communication(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool) -> bytes:
+def communication(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
     """Write communication.json: times and bandwidths of each collective operation, by step."""
     document = {
-        key: {"p2p": {}, "collective": with_total(truth, ones)}
+        key: {kind: with_total(truth, part, variant) for kind, part in by_kind(ones).items()}
         for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled)
     }
     return json_bytes(document)
+
+
+def by_kind(ones: Iterable[Collective]) -> dict[str, list[Collective]]:
+    """Part what is between two ranks from what is between all of a group."""
+    kinds: dict[str, list[Collective]] = {"p2p": [], "collective": []}
+    for one in ones:
+        kinds["p2p" if one.is_point_to_point else "collective"].append(one)
+    return kinds
 
 
 def collectives_by_step(rank: Rank, *, mindspore: bool, scheduled: bool) -> Iterator[tuple[str, list[Collective]]]:
@@ -483,31 +461,33 @@ def packets(links: Iterable[Link]) -> dict[str, list[float]]:
     return found
 
 
-def bandwidth_info(one: Collective) -> dict[str, dict[str, object]]:
+def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, object]]:
     """Return sizes and speeds by kind of link; SDMA counts what HCCS moved once more, without the packets."""
-    wire = packets(link for link in one.links if link.transport == "HCCS")
-    size = sum(float(key) * count for key, (count, _) in wire.items())
-    time = sum(spent for _, spent in wire.values())
     found: dict[str, dict[str, object]] = {}
     for transport in _TRANSPORTS:
-        moves = transport in ("HCCS", "SDMA")
+        if transport == "SIO" and variant == "2023":
+            continue
+        wire = packets(link for link in one.links if link.transport == ("HCCS" if transport == "SDMA" else transport))
+        size = sum(float(key) * count for key, (count, _) in wire.items())
+        time = sum(spent for _, spent in wire.values())
+        counted = wire if transport != "SDMA" else {}
         found[transport] = {
-            "Transit Size(MB)": size if moves else 0,
-            "Transit Time(ms)": time if moves else 0,
-            "Bandwidth(GB/s)": ratio(size, time) if moves else 0,
-            "Large Packet Ratio": 0.0 if transport == "HCCS" else 0,
-            "Size Distribution": wire if transport == "HCCS" else {},
+            "Transit Size(MB)": size,
+            "Transit Time(ms)": time,
+            "Bandwidth(GB/s)": ratio(size, time),
+            "Large Packet Ratio": 0.0 if counted else 0,
+            "Size Distribution": counted,
         }
     return found
 
 
-def with_total(truth: Truth, ones: list[Collective]) -> dict[str, object]:
+def with_total(truth: Truth, ones: list[Collective], variant: str = "") -> dict[str, object]:
     """Return the operations by name, and `Total Op Info`, which adds them up; empty without any."""
     document: dict[str, object] = {}
     times = dict.fromkeys(list(time_info(ones[0]))[1:6], 0.0) if ones else {}
     links: dict[str, dict[str, object]] = {}
     for one in ones:
-        info, bandwidth = time_info(one), bandwidth_info(one)
+        info, bandwidth = time_info(one), bandwidth_info(one, variant)
         document[f"{collective_name(truth, one)}@{truth.group}"] = {
             "Communication Time Info": info,
             "Communication Bandwidth Info": bandwidth,
@@ -545,21 +525,47 @@ def _add_link(total: dict[str, object], part: dict[str, object]) -> None:
         entry[1] += time
 
 
-def communication_matrix(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool) -> bytes:
-    """Write communication_matrix.json: for each link the fastest, middle and slowest operations, and all together."""
-    document = {}
+def communication_matrix(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+    """Write communication_matrix.json: for each link the fastest, middle and slowest operations, and all together.
+
+    In 2023 it had every operation instead.
+    """
+    document: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
     for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
-        found: dict[str, dict[str, object]] = {}
-        for place, link, entry in matrix_entries(truth, ones, mindspore=mindspore):
-            found.setdefault(f"allreduce-{place}@{truth.group}", {})[link] = entry
-        document[key] = {"p2p": {}, "collective": found}
+        document[key] = {"p2p": {}, "collective": {}}
+        for kind, part in by_kind(ones).items():
+            found = document[key][kind]
+            if variant == "2023":
+                for one in part:
+                    name = f"{collective_name(truth, one)}@{truth.group}"
+                    found[name] = {f"{link.source}-{link.target}": _link_entry([link]) for link in one.links}
+            for name, link, entry in matrix_entries(truth, part, mindspore=mindspore):
+                if variant != "2023":
+                    found.setdefault(f"{name}@{truth.group}", {})[link] = entry
+                elif name.endswith("-total"):
+                    found.setdefault("Total Op Info", {})[link] = entry
     return json_bytes(document)
+
+
+def _link_entry(links: list[Link]) -> dict[str, object]:
+    """Say what went over links of one kind."""
+    size = sum(link.packet_bytes * link.packets / 1_000_000 for link in links)
+    time = sum(link.duration_ns / 1_000_000 for link in links)
+    return {
+        "Transport Type": links[0].transport,
+        "Transit Size(MB)": size,
+        "Transit Time(ms)": time,
+        "Bandwidth(GB/s)": ratio(size, time),
+    }
 
 
 def matrix_entries(
     truth: Truth, ones: list[Collective], *, mindspore: bool = False
 ) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Give the entries of the matrix: place (`top1`, `middle`, `bottom1` ... `total`), link (`0-1`), what it moved."""
+    """Give the entries of the matrix: name (`allreduce-top1`, `-middle`, ... `-total`), link (`0-1`), what it moved.
+
+    `ones` are of one type.
+    """
     by_link: dict[tuple[int, int], list[tuple[Collective, Link]]] = {}
     for one in ones:
         for link in one.links:
@@ -573,34 +579,12 @@ def matrix_entries(
     )
     key = "op_name" if mindspore else "Op Name"
     for (source, target), pairs in by_link.items():
-        entries = []
-        for one, link in pairs:
-            size, time = link.packet_bytes * link.packets / 1_000_000, link.duration_ns / 1_000_000
-            entries.append(
-                {
-                    "Transport Type": link.transport,
-                    "Transit Size(MB)": size,
-                    "Transit Time(ms)": time,
-                    "Bandwidth(GB/s)": ratio(size, time),
-                    key: collective_name(truth, one),
-                }
-            )
+        entries = [{**_link_entry([link]), key: collective_name(truth, one)} for one, link in pairs]
         entries.sort(key=lambda entry: -float(str(entry["Bandwidth(GB/s)"])))
-        name = f"{source}-{target}"
+        kind, name = pairs[0][0].type.lower(), f"{source}-{target}"
         for place, of in places:
-            yield place, name, dict(entries[of(len(entries))])
-        size = sum(float(str(entry["Transit Size(MB)"])) for entry in entries)
-        time = sum(float(str(entry["Transit Time(ms)"])) for entry in entries)
-        yield (
-            "total",
-            name,
-            {
-                "Transport Type": pairs[0][1].transport,
-                "Transit Size(MB)": size,
-                "Transit Time(ms)": time,
-                "Bandwidth(GB/s)": ratio(size, time),
-            },
-        )
+            yield f"{kind}-{place}", name, dict(entries[of(len(entries))])
+        yield f"{kind}-total", name, _link_entry([link for _, link in pairs])
 
 
 # --- memory
@@ -648,7 +632,7 @@ def _together(pool: str, at_ns: int, allocated: int, engine: int, engine_reserve
     )
 
 
-def memory_record(rank: Rank, *, mindspore: bool) -> bytes:
+def memory_record(rank: Rank, *, mindspore: bool, variant: str = "") -> bytes:
     """Write memory_record.csv. MindSpore makes a MB of 1000 KB of 1024 bytes; torch_npu of 1024."""
     device = f"NPU:{rank.number}"
     header = ["Component", "Timestamp(us)", "Total Allocated(MB)", "Total Reserved(MB)", "Total Active(MB)"]
@@ -662,9 +646,13 @@ def memory_record(rank: Rank, *, mindspore: bool) -> bytes:
         return csv_bytes([[*header, "Device Type"], *rows])
     for one in memory_rows(rank, mindspore=False):
         megabytes = ["" if size is None else size / (1 << 20) for size in (one.allocated, one.reserved, one.active)]
+        if variant == "2023":
+            rows.append([one.component, rounded_microseconds(one.at_ns), *megabytes[:2], device])
+            continue
         stream = 897357296 if one.active is not None else ""
         rows.append([one.component, f"{microseconds(one.at_ns)}\t", *megabytes, stream, device])
-    return csv_bytes([[*header, "Stream Ptr", "Device Type"], *rows])
+    tail = ["Device Type"] if variant == "2023" else ["Total Active(MB)", "Stream Ptr", "Device Type"]
+    return csv_bytes([[*header[:-1], *tail], *rows])
 
 
 _OPERATOR_MEMORY = (
@@ -716,8 +704,10 @@ def block_rows(rank: Rank, *, mindspore: bool) -> list[BlockRow]:
     ]
 
 
-def operator_memory(rank: Rank, *, mindspore: bool) -> bytes:
+def operator_memory(rank: Rank, *, mindspore: bool, variant: str = "") -> bytes:
     """Write operator_memory.csv; a block that was not freed leaves cells blank (torch_npu) or `N/A` (MindSpore)."""
+    if variant == "2023":
+        return _operator_memory_of_2023(rank)
     rows: list[list[object]] = []
     for one in block_rows(rank, mindspore=mindspore):
         freed = one.end_ns is not None and one.total_at_end is not None
@@ -748,6 +738,22 @@ def operator_memory(rank: Rank, *, mindspore: bool) -> bytes:
             ]
         )
     return csv_bytes([_OPERATOR_MEMORY, *rows])
+
+
+def _operator_memory_of_2023(rank: Rank) -> bytes:
+    """Write operator_memory.csv as torch_npu did in 2023: floats, and nothing of what is active."""
+    header = [name for name in _OPERATOR_MEMORY if "Active" not in name and name != "Stream Ptr"]
+    reserved = float(POOL_RESERVED / (1 << 20))
+    rows: list[list[object]] = []
+    for one in block_rows(rank, mindspore=False):
+        times: list[object] = [rounded_microseconds(one.start_ns), "", ""]
+        gone: list[object] = ["", ""]
+        if one.end_ns is not None and one.total_at_end is not None:
+            times[1:] = [rounded_microseconds(one.end_ns), us(one.end_ns - one.start_ns)]
+            gone = [one.total_at_end / (1 << 20), reserved]
+        taken = (one.total_at_start / (1 << 20), reserved)
+        rows.append([one.name, one.size / 1024, *times, *taken, *gone, f"NPU:{rank.number}"])
+    return csv_bytes([header, *rows])
 
 
 def npu_module_mem(rank: Rank, *, mindspore: bool) -> bytes:

@@ -21,7 +21,7 @@ from perfguard.testing.ascend_output import (
 from perfguard.testing.formats import json_bytes, microseconds, us
 from perfguard.testing.mindspore_cpu import scope_layers
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Kernel, Rank, Truth
+from perfguard.testing.truth import Kernel, Link, Rank, Truth
 
 #: CANN's lanes: the number is part of the process id and its place in the view.
 _CANN, _HARDWARE, _FREQUENCY, _HCCL, _OVERLAP = 7, 13, 14, 15, 23
@@ -178,25 +178,8 @@ class _Trace:
             at = one.start_ns
             for link in one.links:
                 length = min(link.duration_ns, one.transit_ns // len(one.links))
-                yield self._complete(
-                    "Memcpy", self.pid(_HCCL), 1, at, length, self._packet_args(link.source, link.target)
-                )
+                yield self._complete("Memcpy", self.pid(_HCCL), 1, at, length, _packet_args(link))
                 at += length
-
-    def _packet_args(self, source: int, target: int) -> Event:
-        return {
-            "notify_id": "0",
-            "stream id": 4,
-            "task id": 807,
-            "context id": 0,
-            "task type": "Memcpy",
-            "src rank": source,
-            "dst rank": target,
-            "transport type": "SDMA",
-            "data type": "FP32",
-            "link type": "ON_CHIP" if source == target else "HCCS",
-            "model id": 4294967295,
-        }
 
     def _flows(self) -> Iterator[Event]:
         """Give the arrows from CANN's launches to the device's tasks."""
@@ -208,6 +191,26 @@ class _Trace:
             yield {**begin, "pid": self.pid(_CANN), "tid": self.rank.pid, "ts": microseconds(start)}
             finish: Event = {"name": name, "ph": "f", "id": identity, "ts": microseconds(end)}
             yield {**finish, "cat": "HostToDevice", "pid": pid, "tid": tid, "bp": "e"}
+
+
+def _packet_args(link: Link) -> Event:
+    size = link.packet_bytes * link.packets
+    return {
+        "notify_id": "0",
+        "duration estimated(us)": us(link.duration_ns),
+        "stream id": 4,
+        "task id": 807,
+        "context id": 0,
+        "task type": "Memcpy",
+        "src rank": link.source,
+        "dst rank": link.target,
+        "transport type": "RDMA" if link.transport == "RDMA" else "SDMA",
+        "size(Byte)": size,
+        "data type": "FP32",
+        "link type": {"LOCAL": "ON_CHIP", "RDMA": "ROCE"}.get(link.transport, link.transport),
+        "bandwidth(GB/s)": size / link.duration_ns,
+        "model id": 4294967295,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Format read on real output of msprof-analyze (msinsight test data).
 from __future__ import annotations
 
 from perfguard.testing import ascend_output as output
+from perfguard.testing.databases import cluster_database
 from perfguard.testing.formats import csv_bytes, json_bytes
 from perfguard.testing.truth import Collective, Rank, Truth
 
@@ -24,20 +25,41 @@ _HEADER = (
 )
 
 
-def cluster_files(truth: Truth, ranks: tuple[Rank, ...], *, communication: bool) -> dict[str, bytes]:
-    """Write the directory of one schedule cycle; `communication`: whether more than the times of steps was asked for."""
-    files = {"cluster_step_trace_time.csv": _step_times(ranks)}
-    if communication:
+def cluster_files(
+    truth: Truth, ranks: tuple[Rank, ...], *, communication: bool, text: bool, db: bool
+) -> dict[str, bytes]:
+    """Write the directory of one schedule cycle; `communication`: whether more than the times of steps was asked for.
+
+    Of the database only the times of steps are known well enough to be written.
+    """
+    files: dict[str, bytes] = {}
+    if db:
+        files["cluster_analysis.db"] = cluster_database(_step_times(ranks))
+    if text:
+        files["cluster_step_trace_time.csv"] = csv_bytes([_HEADER, *_step_times(ranks)])
+    if text and communication:
         group = str(tuple(range(truth.world)))
+        pairs = sorted({pair for rank in ranks if (pair := _neighbours(rank))})
+        operations, links = ({group: of(truth, ranks, "collective")} for of in (_communication, _matrix))
         files |= {
-            "cluster_communication.json": json_bytes({"p2p": {}, group: _communication(truth, ranks)}),
-            "cluster_communication_matrix.json": json_bytes({"p2p": {}, group: _matrix(truth, ranks)}),
-            "communication_group.json": json_bytes({"collective": [list(range(truth.world))], "p2p": []}),
+            "cluster_communication.json": json_bytes(
+                {"p2p": _communication(truth, ranks, "p2p") if pairs else {}, **operations}
+            ),
+            "cluster_communication_matrix.json": json_bytes(
+                {"p2p": _matrix(truth, ranks, "p2p") if pairs else {}, **links}
+            ),
+            "communication_group.json": json_bytes({"collective": [list(range(truth.world))], "p2p": pairs}),
         }
     return {f"cluster_analysis_output/{name}": content for name, content in files.items()}
 
 
-def _step_times(ranks: tuple[Rank, ...]) -> bytes:
+def _neighbours(rank: Rank) -> tuple[int, ...]:
+    """Return the two ranks between which one sends to the other; nothing outside a pipeline."""
+    links = (link for one in rank.collectives if one.is_point_to_point for link in one.links)
+    return next((tuple(sorted((one.source, one.target))) for one in links if one.source != one.target), ())
+
+
+def _step_times(ranks: tuple[Rank, ...]) -> list[list[object]]:
     rows: list[list[object]] = []
     by_rank = [output.torch_step_rows(rank, scheduled=True) for rank in ranks]
     for same_step in zip(*by_rank, strict=True):
@@ -48,32 +70,32 @@ def _step_times(ranks: tuple[Rank, ...]) -> bytes:
             max(float(str(value)) for value in column) for column in zip(*(row[1:-1] for row in same_step), strict=True)
         ]
         rows.append([step, "stage", str(tuple(rank.number for rank in ranks)), *slowest])
-    return csv_bytes([_HEADER, *rows])
+    return rows
 
 
-def _of_step(rank: Rank, step: int) -> list[Collective]:
-    return [one for one in rank.collectives if one.step == step]
+def _of_step(rank: Rank, step: int, kind: str) -> list[Collective]:
+    return output.by_kind(one for one in rank.collectives if one.step == step)[kind]
 
 
-def _communication(truth: Truth, ranks: tuple[Rank, ...]) -> dict[str, object]:
+def _communication(truth: Truth, ranks: tuple[Rank, ...], kind: str) -> dict[str, object]:
     document: dict[str, object] = {}
     for step in ranks[0].steps:
         operations: dict[str, dict[str, object]] = {}
         for rank in ranks:
-            for name, entry in output.with_total(truth, _of_step(rank, step.number)).items():
+            for name, entry in output.with_total(truth, _of_step(rank, step.number, kind)).items():
                 operations.setdefault(name, {})[str(rank.number)] = entry
         document[f"step{step.number}"] = operations
     return document
 
 
-def _matrix(truth: Truth, ranks: tuple[Rank, ...]) -> dict[str, object]:
+def _matrix(truth: Truth, ranks: tuple[Rank, ...], kind: str) -> dict[str, object]:
     document: dict[str, object] = {}
     for step in ranks[0].steps:
         operations: dict[str, dict[str, object]] = {}
         for rank in ranks:
-            for place, link, entry in output.matrix_entries(truth, _of_step(rank, step.number)):
+            for name, link, entry in output.matrix_entries(truth, _of_step(rank, step.number, kind)):
                 plain = {key: value for key, value in entry.items() if key != "Op Name"}
-                name = "Total Op Info" if place == "total" else f"allreduce-{place}@{truth.group}"
-                operations.setdefault(name, {})[link] = plain
+                key = "Total Op Info" if name.endswith("-total") else f"{name}@{truth.group}"
+                operations.setdefault(key, {})[link] = plain
         document[f"step{step.number}"] = operations
     return document

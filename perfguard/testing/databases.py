@@ -91,6 +91,11 @@ _TABLES = {
         "communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
         "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC"
     ),
+    "ClusterStepTraceTime": (
+        "step TEXT, type TEXT, [index] TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, "
+        "overlapped NUMERIC, communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
+        "communication_not_overlapped_and_exclude_receive NUMERIC"
+    ),
     "CommAnalyzerBandwidth": (
         "hccl_op_name TEXT, group_name TEXT, transport_type TEXT, transit_size NUMERIC, transit_time NUMERIC, "
         "bandwidth NUMERIC, large_packet_ratio NUMERIC, package_size NUMERIC, count NUMERIC, total_duration NUMERIC, "
@@ -155,6 +160,11 @@ def communication_database(truth: Truth, rank: Rank, *, scheduled: bool, level: 
     """Write MindSpore's communication_analyzer.db; the tables are empty at level 0."""
     tables = _communication_tables(truth, rank, mindspore=True, scheduled=scheduled)
     return _database(tables if level else {name: [] for name in tables})
+
+
+def cluster_database(rows: list[list[object]]) -> bytes:
+    """Write msprof-analyze's cluster_analysis.db from the rows of cluster_step_trace_time.csv."""
+    return _database({"ClusterStepTraceTime": [(str(row[0]), *row[1:]) for row in rows]})
 
 
 def _database(tables: dict[str, list[Row]]) -> bytes:
@@ -222,10 +232,10 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
                 (start, start + length, number, 900 + i, task, rank.pid, kind, _NO_CONTEXT, 4, 807, _NO_CONTEXT)
             )
             name, group = strings(output.collective_name(truth, collective)), strings(truth.group)
-            link_type = 0 if link.source == link.target else 1
-            moving.append(
-                (name, task, kind, 0, group, 0, 65535, link.source, link.target, 0, link.packet_bytes, 4, link_type, i)
-            )
+            link_type = {"LOCAL": 0, "HCCS": 1, "RDMA": 3}[link.transport]
+            rdma, transport = (1, 1) if link.transport == "RDMA" else (65535, 0)
+            ends = (link.source, link.target, transport, link.packet_bytes)
+            moving.append((name, task, kind, 0, group, 0, rdma, *ends, 4, link_type, i))
     tables |= {
         "TASK": tasks,
         "COMPUTE_TASK_INFO": computing,
@@ -316,16 +326,16 @@ def _communication_tables(truth: Truth, rank: Rank, *, mindspore: bool, schedule
     for step, ones in output.collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
         for one in ones:
             name, info = output.collective_name(truth, one), output.time_info(one)
-            times.append((name, group, *list(info.values())[:6], step, "collective"))
+            kind = "p2p" if one.is_point_to_point else "collective"
+            times.append((name, group, *list(info.values())[:6], step, kind))
             for transport, part in output.bandwidth_info(one).items():
                 rows = _packet_rows(part)
-                speeds += [(name, group, transport, *row, step, "collective") for row in rows]
-        for place, link, entry in output.matrix_entries(truth, ones):
-            source, _, target = link.partition("-")
-            kind, size, time, bandwidth = list(entry.values())[:4]
-            operation = entry.get("Op Name", "")
-            key = f"allreduce-{place}"
-            links.append((key, group, source, target, kind, size, time, bandwidth, step, "collective", operation))
+                speeds += [(name, group, transport, *row, step, kind) for row in rows]
+        for kind, same in output.by_kind(ones).items():
+            for name, link, entry in output.matrix_entries(truth, same):
+                source, _, target = link.partition("-")
+                moved, operation = list(entry.values())[:4], entry.get("Op Name", "")
+                links.append((name, group, source, target, *moved, step, kind, operation))
     return {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": speeds, "CommAnalyzerMatrix": links}
 
 

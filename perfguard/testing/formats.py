@@ -25,6 +25,11 @@ def microseconds(ns: int) -> str:
     return f"{whole}.{rest:03d}"
 
 
+def rounded_microseconds(ns: int) -> str:
+    """Print nanoseconds as a float of microseconds, as files of 2023 do; a UNIX time is rounded to a quarter of one."""
+    return repr(ns / 1000).removesuffix(".0")
+
+
 def us(ns: int) -> float:
     """Nanoseconds as a float of microseconds; for durations, not for UNIX times."""
     return ns / 1000

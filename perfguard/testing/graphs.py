@@ -167,7 +167,9 @@ def _blocks(rank: Rank, first: int) -> list[list[object]]:
             operator.full_name,
             "kernel_graph_0",
         ]
-        rows.append([start, end[0] if end else _NEVER, address, 0, "Ascend", *sizes, *where, number, number, "", 0, 0])
+        rows.append(
+            [start, end[0] if end else _NEVER, address, 0, "Ascend", *sizes, *where, f"{{{number}-}}", number, "", 0, 0]
+        )
     return rows
 
 

@@ -24,18 +24,22 @@ _RAW = (
 )
 
 
-def collected(pipeline: Pipeline, rank: int, *, sink: bool) -> dict[str, bytes]:
-    """Write what the pipeline itself leaves: three files, and with data sink the device's own on Ascend."""
+def collected(pipeline: Pipeline, rank: int, *, sink: bool, version: str = "2.10") -> dict[str, bytes]:
+    """Write what the pipeline itself leaves: three files, and with data sink the device's own on Ascend.
+
+    `version` is "1.x", "2.0" or "2.10"; 1.x measured throughput, but neither memory nor the time of a batch.
+    """
     queue = "device_queue_profiling" if sink else "dataset_iterator_profiling"
+    is_old = version == "1.x"
     return {
-        f"pipeline_profiling_{rank}.json": _profiling(pipeline, sink=sink),
-        f"minddata_cpu_utilization_{rank}.json": _utilization(pipeline, sink=sink),
-        f"{queue}_{rank}.txt": _queue(pipeline),
+        f"pipeline_profiling_{rank}.json": _profiling(pipeline, sink=sink, throughput=is_old),
+        f"minddata_cpu_utilization_{rank}.json": (_utilization_of_1 if is_old else _utilization)(pipeline, sink=sink),
+        f"{queue}_{rank}.txt": _queue(pipeline, timed=not is_old),
     }
 
 
 def analysed(pipeline: Pipeline, rank: int, *, sink: bool, version: str) -> dict[str, bytes]:
-    """Write what the analysis makes of it: the table of queues, and the summary twice. `version`: "2.0" or "2.10"."""
+    """Write what the analysis makes of it: the table of queues, and the summary twice. `version`: "1.x", "2.0" or "2.10"."""
     summary = _summary(pipeline, sink=sink, version=version)
     transposed = [[key, *values] for key, values in summary.items()]
     return {
@@ -45,9 +49,9 @@ def analysed(pipeline: Pipeline, rank: int, *, sink: bool, version: str) -> dict
     }
 
 
-def device_wait(pipeline: Pipeline, rank: int) -> dict[str, bytes]:
-    """Write minddata_aicpu: how long the device waited for each batch (data sink, Ascend)."""
-    lines = ["node_name start_time end_time queue_size"]
+def device_wait(pipeline: Pipeline, rank: int, *, header: bool = True) -> dict[str, bytes]:
+    """Write minddata_aicpu: how long the device waited for each batch (data sink, Ascend); 1.x had no header."""
+    lines = ["node_name start_time end_time queue_size"] if header else []
     for batch in pipeline.batches:
         start = batch.at_ms * 1000
         lines.append(f"GetNext_dequeue_wait {start} {start + batch.push_ms} {batch.queued}")
@@ -83,10 +87,15 @@ def stages(pipeline: Pipeline, *, sink: bool) -> tuple[Stage, ...]:
     )
 
 
-def _profiling(pipeline: Pipeline, *, sink: bool) -> bytes:
+def _profiling(pipeline: Pipeline, *, sink: bool, throughput: bool) -> bytes:
     operators = []
     for one in stages(pipeline, sink=sink):
-        metrics = None if one.sizes is None else {"output_queue": {"length": one.length, "size": list(one.sizes)}}
+        metrics: dict[str, object] | None = None
+        if one.sizes is not None:
+            queue: dict[str, object] = {"length": one.length, "size": list(one.sizes)}
+            if throughput:
+                queue["throughput"] = [size / pipeline.interval_ms for size in one.sizes]
+            metrics = {"output_queue": queue}
         operator: dict[str, object] = {
             "metrics": metrics,
             "num_workers": one.workers,
@@ -147,6 +156,39 @@ def _utilization(pipeline: Pipeline, *, sink: bool) -> bytes:
     )
 
 
+def _utilization_of_1(pipeline: Pipeline, *, sink: bool) -> bytes:
+    switches, idle, io, runnable, system, user = (list(column) for column in zip(*pipeline.device, strict=True))
+    process = [pipeline.process[0], *pipeline.process]
+    document: dict[str, object] = {
+        "sampling_interval": pipeline.interval_ms,
+        "cpu_processor_num": pipeline.processors,
+        "time_stamp": list(pipeline.sampled_at_ms),
+        "device_info": {
+            "user_utilization": user,
+            "sys_utilization": system,
+            "io_utilization": io,
+            "idle_utilization": idle,
+            "runable_processes": runnable,
+            "context_switch_count": switches,
+        },
+        "process_info": {
+            "user_utilization": [user for _, user in process],
+            "sys_utilization": [system for system, _ in process],
+        },
+        "op_info": [
+            {
+                "metrics": {
+                    "user_utilization": list(one.user_percent),
+                    "sys_utilization": list(one.system_percent),
+                },
+                "op_id": one.number,
+            }
+            for one in stages(pipeline, sink=sink)
+        ],
+    }
+    return json_bytes(document)
+
+
 def _interleaved(values: list[int]) -> list[int]:
     return [value for one in values for value in (0, one)]
 
@@ -155,14 +197,15 @@ def _megabytes(kilobytes: list[int]) -> list[float]:
     return [one / 1024 for one in kilobytes]
 
 
-def _queue(pipeline: Pipeline) -> bytes:
+def _queue(pipeline: Pipeline, *, timed: bool) -> bytes:
     lines = []
     for one in pipeline.batches:
+        at = f" {one.at_ms}" if timed else ""
         lines += [
-            f"0 1 {one.number} {one.push_ms} {one.at_ms}\n",
-            f"0 2 {one.number} {one.total_ms} {one.at_ms}\n",
-            f"0 0 {one.number} {one.pipeline_ms} {one.at_ms}\n",
-            f"1 {pipeline.capacity} {one.number} {one.queued} {one.at_ms}\n",
+            f"0 1 {one.number} {one.push_ms}{at}\n",
+            f"0 2 {one.number} {one.total_ms}{at}\n",
+            f"0 0 {one.number} {one.pipeline_ms}{at}\n",
+            f"1 {pipeline.capacity} {one.number} {one.queued}{at}\n",
         ]
     return "".join(lines).encode()
 
@@ -232,12 +275,14 @@ def _batch_times(pipeline: Pipeline, *, sink: bool, version: str) -> dict[str, l
     """
     counted = pipeline.batches[1:]
     between = [after.at_ms - before.at_ms for before, after in zip(pipeline.batches, counted, strict=False)]
-    total = [one.total_ms for one in counted] + ([] if sink else between)
+    total = [one.total_ms for one in counted] + ([] if sink or version == "1.x" else between)
     times: dict[str, list[object]] = {
         "per_pipeline_time": [_mean([one.pipeline_ms for one in counted])],
         "per_push_queue_time": [_mean([one.push_ms for one in counted])],
         "per_batch_time": [_mean(total)],
     }
+    if version == "1.x":
+        return {"per_batch_time": times["per_batch_time"]}
     if version == "2.0":
         return {key: times[key] for key in ("per_batch_time", "per_pipeline_time", "per_push_queue_time")}
     return times

@@ -1,14 +1,15 @@
-"""The flat `profiler/` directory MindSpore 2.0 to 2.4 writes on an Ascend device; columns and units change on the way.
+"""The flat `profiler/` directory MindSpore 1.x to 2.4 writes on an Ascend device; columns and units change on the way.
 
-Formats: real output of MindSpore 1.x and 2.0 (test data of MindInsight), MindSpore 2.0 and 2.1 sources (integrator.py,
-optime_parser.py, step_trace_parser.py, hccl_parser.py, ascend_op_generator.py), documents of 2.3 and 2.4.
+Formats: real output of MindSpore 1.x and 2.0 (test data of MindInsight), MindSpore 1.9, 2.0 and 2.1 sources
+(integrator.py, optime_parser.py, flops_parser.py, step_trace_parser.py, hccl_parser.py, ascend_op_generator.py), documents
+of 2.3 and 2.4.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
@@ -34,6 +35,34 @@ _DEVICE_START = 154_907_895_000_000
 
 _PEAK_GFLOPS = 320_000
 
+#: What the files call a type of collective operation.
+_COLLECTIVES = {"allReduce": "AllReduce", "send": "Send", "receive": "Receive"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Which form of the files is written: the version of MindSpore ("1.3", "1.9", "2.0", "2.1" or "2.3"), and a variant."""
+
+    version: str
+    #: "kernel-names" (kernel for op in names of columns), "inference" (no backward pass), "documented" (2.3 as in its
+    #: documents, where they differ from its source).
+    variant: str = ""
+
+    @property
+    def since_2_1(self) -> bool:
+        """Whether the files are made from msprof's op_summary: times in microseconds."""
+        return self.version in ("2.1", "2.3")
+
+    @property
+    def before_2_0(self) -> bool:
+        """Whether it is 1.x."""
+        return self.version.startswith("1.")
+
+    @property
+    def kernels(self) -> bool:
+        """Whether columns speak of kernels, not operators."""
+        return self.version == "2.3" or self.variant == "kernel-names"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ran:
@@ -51,52 +80,55 @@ class _Ran:
         return self.total_ns / len(self.kernels)
 
 
-def directory(truth: Truth, rank: Rank, on: Mapping[str, bool], version: str) -> dict[str, bytes]:
-    """Write `profiler/` of one rank; `version` is "2.0", "2.1" or "2.3"."""
+def directory(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> dict[str, bytes]:
+    """Write `profiler/` of one rank. 1.x knows graph mode only, and no profiler_info."""
     number = rank.number
-    files = {f"profiler_info_{number}.json": _info(truth, rank, on, version), **_raw(rank, version)}
-    if on["graph"]:
-        files |= _graph_files(truth, rank, on, version)
-    elif version == "2.0":
-        files |= _pynative(truth, rank)
+    files = _raw(rank, form)
+    if not form.before_2_0:
+        files[f"profiler_info_{number}.json"] = _info(truth, rank, on, form)
+    if on.get("graph", True):
+        files |= _graph_files(truth, rank, on, form)
+    elif form.since_2_1:
+        files |= _device_tables(truth, rank, form)
     else:
-        files |= _device_tables(truth, rank, version)
+        files |= _pynative(truth, rank)
     if on["data_process"]:
-        files |= minddata.collected(rank.pipeline, number, sink=on["sink"])
-        files |= minddata.analysed(rank.pipeline, number, sink=on["sink"], version="2.0")
+        version = "1.x" if form.version == "1.3" else "2.0"
+        files |= minddata.collected(rank.pipeline, number, sink=on["sink"], version=version)
+        files |= minddata.analysed(rank.pipeline, number, sink=on["sink"], version=version)
         if on["sink"]:
-            files |= minddata.device_wait(rank.pipeline, number)
-    if on["heterogeneous"]:
-        files |= operator_files(truth, rank, graph=True, epoch=version != "2.0", names_fast_path=True)
+            files |= minddata.device_wait(rank.pipeline, number, header=not form.before_2_0)
+    if on.get("heterogeneous"):
+        files |= operator_files(truth, rank, graph=True, epoch=form.since_2_1, names_fast_path=True)
     if on.get("host_info"):
         files |= _host_info(rank)
-    if version == "2.3":
-        files |= _since_2_3(truth, rank, on)
+    if form.version == "2.3":
+        files |= _since_2_3(truth, rank, on, form)
     return {f"profiler/{name}": content for name, content in files.items()}
 
 
-def _graph_files(truth: Truth, rank: Rank, on: Mapping[str, bool], version: str) -> dict[str, bytes]:
+def _graph_files(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> dict[str, bytes]:
     number = rank.number
-    files = _device_tables(truth, rank, version)
-    if version == "2.0":
-        files |= _reports(truth, rank)
+    files = _device_tables(truth, rank, form)
+    if not form.since_2_1:
+        files |= _reports(truth, rank, form)
     if on["aicpu"]:
-        files |= _aicpu(rank, version)
+        files |= _aicpu(rank, form)
     if on["flops"]:
-        files |= _flops(truth, rank, version)
-    if not (on["heterogeneous"] or on["dynamic_shape"]):
-        files[f"step_trace_raw_{number}_detail_time.csv"] = _step_trace(rank)
-        files[f"step_trace_point_info_{number}.json"] = _points(rank, version)
-    if on["dynamic_shape"]:
+        files |= _flops(truth, rank, form)
+    if not (on.get("heterogeneous") or on.get("dynamic_shape")):
+        files[f"step_trace_raw_{number}_detail_time.csv"] = _step_trace(rank, form)
+        name = "step_trace_point_info" if form.before_2_0 else f"step_trace_point_info_{number}"
+        files[f"{name}.json"] = _points(rank, form)
+    if on.get("dynamic_shape"):
         files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(truth, rank)
-    if on["memory"] and version == "2.0":
+    if on.get("memory") and form.version == "2.0":
         files |= _memory_usage(truth, rank)
     if truth.world > 1:
         if on["communication"]:
-            files[f"hccl_raw_{number}.csv"] = _communication(rank, since_2_1=version != "2.0")
+            files[f"hccl_raw_{number}.csv"] = _communication(rank, since_2_1=form.since_2_1)
             files[f"hccl_info_{number}/hccl_info.csv"] = b""
-        name = f"ascend_cluster_analyse_model-parallel_1_{truth.world}_{number}.csv"
-        files[name] = _cluster(rank)
+        files |= _cluster(truth, rank, form)
     if on["parallel_strategy"]:
         files[f"parallel_strategy_{number}.json"] = _parallel_strategy(truth, rank)
     return files
@@ -117,31 +149,28 @@ def _device_ns(rank: Rank, ns: int) -> int:
 # --- operators
 
 
-def _device_tables(truth: Truth, rank: Rank, version: str) -> dict[str, bytes]:
+def _device_tables(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
     number = rank.number
     ran = _ran(truth, rank)
-    since_2_1 = version != "2.0"
-    name = "full_kernel_name" if version == "2.3" else "full_op_name"
-    detail: list[tuple[object, ...]] = []
-    for one in ran:
-        times = len(one.kernels)
-        if since_2_1:
-            core = one.operator.kind.core
-            detail.append((one.operator.full_name, one.mean_ns / 1000, times, core))
-        else:
-            detail.append((one.operator.full_name, one.mean_ns / 1_000_000, times))
-    unit, header = (
-        ("task_duration", ("execution_frequency", "task_type"))
-        if since_2_1
-        else ("execution_time", ("execution_frequency",))
-    )
+    name = "full_kernel_name" if form.kernels else "full_op_name"
+    detail: list[tuple[object, ...]]
+    if form.since_2_1:
+        detail = [(name, "task_duration", "execution_frequency", "task_type")]
+        detail += [
+            (one.operator.full_name, one.mean_ns / 1000, len(one.kernels), one.operator.kind.core) for one in ran
+        ]
+    elif form.before_2_0:
+        detail = [(name, "execution_time"), *((one.operator.full_name, one.mean_ns / 1_000_000) for one in ran)]
+    else:
+        detail = [(name, "execution_time", "execution_frequency")]
+        detail += [(one.operator.full_name, one.mean_ns / 1_000_000, len(one.kernels)) for one in ran]
     return {
-        f"aicore_intermediate_{number}_detail.csv": csv_bytes([(name, unit, *header), *detail]),
-        f"aicore_intermediate_{number}_type.csv": _type_table(ran, version),
-        f"framework_raw_{number}.csv": _framework(truth, ran, version),
-        f"output_timeline_data_{number}.txt": _timeline_data(rank, version),
-        f"ascend_timeline_display_{number}.json": _timeline(truth, rank, version),
-        f"ascend_timeline_summary_{number}.json": _summary(ran, since_2_1=since_2_1),
+        f"aicore_intermediate_{number}_detail.csv": csv_bytes(detail),
+        f"aicore_intermediate_{number}_type.csv": _type_table(ran, form),
+        f"framework_raw_{number}.csv": _framework(truth, ran, form),
+        f"output_timeline_data_{number}.txt": _timeline_data(rank, form),
+        f"ascend_timeline_display_{number}.json": _timeline(truth, rank, form),
+        f"ascend_timeline_summary_{number}.json": _summary(ran, form),
     }
 
 
@@ -154,17 +183,29 @@ def _by_type(ran: Iterable[_Ran]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _type_table(ran: list[_Ran], version: str) -> bytes:
-    groups = _by_type(ran)
+def _type_table(ran: list[_Ran], form: Form) -> bytes:
+    groups: dict[str, tuple[float, int]] = {**_by_type(ran)}
+    if form.before_2_0:
+        groups = _by_type_once(ran)
     whole = sum(total for total, _ in groups.values())
     rows: list[tuple[object, ...]] = []
     for kind, (total, times) in groups.items():
-        if version == "2.0":
-            rows.append((kind, total / 1_000_000, times, f"{100 * total / whole:.2f}"))
-        else:
+        if form.since_2_1:
             rows.append((kind, total / 1000, times, total / whole))
-    names = ("kernel_type", "task_time") if version == "2.3" else ("op_type", "total_time")
+        else:
+            rows.append((kind, total / 1_000_000, times, f"{100 * total / whole:.2f}"))
+    time = "task_time" if form.version == "2.3" else "execution_time" if form.before_2_0 else "total_time"
+    names = ("kernel_type" if form.kernels else "op_type", time)
     return csv_bytes([(*names, "execution_frequency", "percent"), *rows])
+
+
+def _by_type_once(ran: Iterable[_Ran]) -> dict[str, tuple[float, int]]:
+    """Return mean time and number of operators of each type: in 1.x one counts once, however often it ran."""
+    found: dict[str, tuple[float, int]] = {}
+    for one in ran:
+        total, count = found.get(one.operator.type, (0.0, 0))
+        found[one.operator.type] = total + one.mean_ns, count + 1
+    return found
 
 
 def _operator_info(operator: Operator, *, capital: bool) -> dict[str, dict[str, object]]:
@@ -181,44 +222,46 @@ def _tensor(shape: tuple[int, ...]) -> dict[str, object]:
     return {"format": "DefaultFormat", "data_type": "NUMBER_TYPE_FLOAT32", "shape": text}
 
 
-def _framework(truth: Truth, ran: list[_Ran], version: str) -> bytes:
+def _framework(truth: Truth, ran: list[_Ran], form: Form) -> bytes:
     rows: list[tuple[object, ...]] = []
     for one in ran:
         operator, task = one.operator, one.kernels[0].task
         scope = operator.kind.scope.partition("/")[0]
-        info = json.dumps(_operator_info(operator, capital=version != "2.0"))
+        info = json.dumps(_operator_info(operator, capital=form.since_2_1))
         start = (task, _STREAM, 32, operator.full_name)
-        if version == "2.3":
+        if form.kernels:
             rows.append((*start, operator.full_name, operator.name, operator.type, scope, info, truth.graph))
-        elif version == "2.1":
+        elif form.version == "2.1":
             rows.append((*start, operator.name, operator.type, scope, info, 1, operator.kind.core))
+        elif form.before_2_0:
+            rows.append((*start, operator.name, operator.type, scope, info))
         else:
             rows.append((*start, operator.name, operator.type, scope, info, truth.graph))
     first = ("task_id", "stream_id", "block_dim")
-    header = {
-        "2.0": (*first, "full_op_name", "op_name", "op_type", "subgraph", "op_info", "graph_id"),
-        "2.1": (*first, "full_op_name", "op_name", "op_type", "subgraph", "op_info", "model_id", "kernel_type"),
-        "2.3": (*first, "full_kernel_name", "op_name", "kernel_name", "kernel_type", "subgraph", "op_info", "graph_id"),
-    }
-    return csv_bytes([header[version], *rows])
+    header: tuple[str, ...] = (*first, "full_op_name", "op_name", "op_type", "subgraph", "op_info")
+    if form.kernels:
+        header = (*first, "full_kernel_name", "op_name", "kernel_name", "kernel_type", "subgraph", "op_info")
+    if not form.before_2_0:
+        header += ("model_id", "kernel_type") if form.version == "2.1" else ("graph_id",)
+    return csv_bytes([header, *rows])
 
 
-def _timeline_data(rank: Rank, version: str) -> bytes:
+def _timeline_data(rank: Rank, form: Form) -> bytes:
     rows: list[tuple[object, ...]] = []
     for one in rank.kernels:
         start = _device_ns(rank, one.start_ns)
-        if version == "2.0":
+        if not form.since_2_1:
             rows.append((one.operator.full_name, _STREAM, start / 1_000_000, one.duration_ns / 1_000_000))
         elif one.operator.kind.core == "AI_CORE":
             rows.append((one.operator.full_name, _STREAM, us(start), one.duration_ns / 1_000_000))
-    if version == "2.0":
+    if not form.since_2_1:
         return b"op_name, stream_id, start_time(ms), duration(ms)\n" + plain_csv(rows)
-    name = "kernel_name" if version == "2.3" else "op_name"
+    name = "kernel_name" if form.kernels else "op_name"
     return csv_bytes([(name, "stream_id", "start_time(us)", "duration(ms)"), *rows])
 
 
-def _timeline(truth: Truth, rank: Rank, version: str) -> bytes:
-    if version != "2.0":
+def _timeline(truth: Truth, rank: Rank, form: Form) -> bytes:
+    if form.since_2_1:
         scopes = scope_layers((one.operator.full_name, one.start_ns, one.end_ns) for one in rank.kernels)
         pid = int(f"1{rank.number}")
         events: list[dict[str, object]] = [*cann_events(truth, rank)]
@@ -251,31 +294,34 @@ def _timeline(truth: Truth, rank: Rank, version: str) -> bytes:
     return f"[{','.join(lines)}]".encode()
 
 
-def _summary(ran: list[_Ran], *, since_2_1: bool) -> bytes:
+def _summary(ran: list[_Ran], form: Form) -> bytes:
     total = sum(one.total_ns for one in ran)
     depth = max(one.operator.full_name.count("/") for one in ran)
-    return json_bytes(
-        {
-            "total_time": total / (1000 if since_2_1 else 1_000_000),
-            "num_of_streams": 1,
-            "num_of_ops": len(ran),
-            "op_exe_times": sum(len(one.kernels) for one in ran),
-            "max_scope_name_num": depth + 1 if since_2_1 else depth,
-        }
-    )
+    summary: dict[str, object] = {
+        "total_time": total / (1000 if form.since_2_1 else 1_000_000),
+        "num_of_streams": 1,
+        "num_of_ops": len(ran),
+        "op_exe_times": sum(len(one.kernels) for one in ran),
+    }
+    if form.version != "1.3":
+        summary["max_scope_name_num"] = depth + 1 if form.since_2_1 else depth
+    return json_bytes(summary)
 
 
-def _reports(truth: Truth, rank: Rank) -> dict[str, bytes]:
+def _reports(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
     """Write the text reports only 2.0 and older have: tables for people, the columns parted by blanks."""
     number = rank.number
     ran = _ran(truth, rank)
     head = "====================op compute time====================\n"
+    counts = not form.before_2_0
     lines = [
         head,
-        "op_name       compute_time(ms) stream_id execution_times\n",
-        "------------  ---------------  --------- ---------------\n",
+        f"op_name       compute_time(ms) stream_id{' execution_times' if counts else ''}\n",
+        f"------------  ---------------  ---------{' ---------------' if counts else ''}\n",
     ]
-    lines += [f"{one.operator.full_name} {one.mean_ns / 1_000_000}  {_STREAM} {len(one.kernels)}\n" for one in ran]
+    for one in ran:
+        times = f" {len(one.kernels)}" if counts else ""
+        lines.append(f"{one.operator.full_name} {one.mean_ns / 1_000_000}  {_STREAM}{times}\n")
     lines.append(f"total op  {sum(one.mean_ns / 1_000_000 for one in ran)} 0\n")
     whole = sum(one.mean_ns for one in ran)
     detail = [head, "optype_name compute_time(ms, per-step) called_times(per-step) percent\n"]
@@ -299,27 +345,35 @@ def _reports(truth: Truth, rank: Rank) -> dict[str, bytes]:
             count, name = (2 * place + offset) % 16, f"{_STREAM}_{kernel.task % 60_000}"
             ticks = _device_ns(rank, at) // 10
             tasks.append(f"{kind:<15}{count:<5}0        0         {name:<9}{ticks:<16}{_STREAM}\n")
-    return {
+    files = {
         f"output_op_compute_time_{number}.txt": "".join(lines).encode(),
         f"output_op_compute_time_detail_{number}.txt": "".join(detail).encode(),
         f"output_format_data_hwts_{number}.txt": "".join(tasks).encode(),
     }
+    if form.before_2_0:
+        first = _device_ns(rank, rank.kernels[0].start_ns)
+        files[f"min_cycle_counter_{number}.txt"] = str(first / 1_000_000).encode()
+    return files
 
 
-def _aicpu(rank: Rank, version: str) -> dict[str, bytes]:
+def _aicpu(rank: Rank, form: Form) -> dict[str, bytes]:
     """Write the operators that ran on the AI CPU: the one that fetches a batch, once a step."""
-    kind = "kernel_type" if version == "2.3" else "op_type"
+    kind = "kernel_type" if form.kernels or form.before_2_0 else "op_type"
     rows: list[tuple[object, ...]] = []
     for serial, step in enumerate(rank.steps, start=1):
         start = _device_ns(rank, step.start_ns) // 1000
         dispatch, run = 0.15, 0.22
-        total = dispatch + run if version != "2.0" else 0.888
+        total = dispatch + run if form.since_2_1 else 0.888
         rows.append((serial, "GetNext", total, dispatch, run, start, start + 370))
     times = ("total_time", "dispatch_time", "execution_time", "run_start", "run_end")
-    files = {f"aicpu_intermediate_{rank.number}.csv": csv_bytes([("serial_number", kind, *times), *rows])}
-    if version == "2.0":
-        lines = ["serial_number node_type_name total_time(ms) dispatch_time(ms) execution_time(ms) run_start run_end\n"]
-        lines += [" ".join(map(str, row)) + "\n" for row in rows]
+    number = "serial_num" if form.variant == "documented" else "serial_number"
+    files = {f"aicpu_intermediate_{rank.number}.csv": csv_bytes([(number, kind, *times), *rows])}
+    if not form.since_2_1:
+        execution = "" if form.before_2_0 else "execution_time(ms) "
+        lines = [f"serial_number node_type_name total_time(ms) dispatch_time(ms) {execution}run_start run_end\n"]
+        for row in rows:
+            cells = (*row[:4], *row[5:]) if form.before_2_0 else row
+            lines.append(" ".join(map(str, cells)) + "\n")
         lines.append(f"AI CPU Total Time(ms): {0.888 * len(rows):.6f}\n")
         files[f"output_data_preprocess_aicpu_{rank.number}.txt"] = "".join(lines).encode()
     return files
@@ -349,7 +403,9 @@ def _work(operator: Operator) -> int:
     return 2 * numbers * shapes[1][0] if operator.type == "MatMul" else numbers
 
 
-def _flops(truth: Truth, rank: Rank, version: str) -> dict[str, bytes]:
+def _flops(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
+    if form.before_2_0:
+        return _flops_of_1(truth, rank, form)
     number = rank.number
     rows: list[tuple[object, ...]] = []
     totals = {"cube": 0.0, "vec": 0.0}
@@ -361,12 +417,12 @@ def _flops(truth: Truth, rank: Rank, version: str) -> dict[str, bytes]:
         is_cube = one.operator.kind.core == "AI_CORE"
         totals["cube" if is_cube else "vec"] += million
         time += one.mean_ns
-        parts = (million, rate, used) if version == "2.0" else (million, rate)
+        parts = (million, rate) if form.since_2_1 else (million, rate, used)
         nothing = (0,) * len(parts)
         rows.append((one.operator.full_name, *(parts + nothing if is_cube else nothing + parts)))
     rates = {unit: round(total * 1_000_000 / time, 4) for unit, total in totals.items()}
-    if version != "2.0":
-        name = "full_kernel_name" if version == "2.3" else "op_full_name"
+    if form.since_2_1:
+        name = "full_kernel_name" if form.kernels else "op_full_name"
         header = (name, "MFLOPs(10^6 cube)", "GFLOPS(10^9 cube)", "MFLOPs(10^6 vector)", "GFLOPS(10^9 vector)")
         summary = {
             f"{unit}_{key}": value
@@ -376,6 +432,9 @@ def _flops(truth: Truth, rank: Rank, version: str) -> dict[str, bytes]:
         return {f"flops_{number}.txt": csv_bytes([header, *rows]), f"flops_summary_{number}.json": json_bytes(summary)}
     title = "op_full_name, MFLOPs(10^6 cube), GFLOPS(10^9 cube), FLOPS utilization(% cube), MFLOPs(10^6 vec), "
     title += "GFLOPS(10^9 vec), FLOPS utilization(% vec) \n"
+    if form.kernels:
+        title = "full_kernel_name, MFLOPs(10^6 cube), GFLOPS(10^9 cube), FLOPS utilization(cube), "
+        title += "MFLOPs(10^6 vector), GFLOPS(10^9 vector), FLOPS utilization(vec)\n"
     whole = {"FLOPs": round(sum(totals.values()), 4), "FLOPS": round(sum(rates.values()), 4)}
     summary = {**whole, "FLOPS_Utilization": round(100 * whole["FLOPS"] / _PEAK_GFLOPS, 4)}
     for unit, total in totals.items():
@@ -385,6 +444,32 @@ def _flops(truth: Truth, rank: Rank, version: str) -> dict[str, bytes]:
         f"flops_{number}.txt": title.encode() + plain_csv(rows, separator=", "),
         f"flops_summary_{number}.json": json_bytes(summary),
         f"flops_scope_{number}.json": _flops_by_scope(truth),
+    }
+
+
+def _flops_of_1(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
+    """Write what 1.x has of floating point operations: one unit, and the share of the peak by step, in spite of its name."""
+    number = rank.number
+    rows: list[tuple[object, ...]] = []
+    millions, rates = 0.0, []
+    for one in _ran(truth, rank):
+        million = round(_work(one.operator) / 1_000_000, 3)
+        rate = round(_work(one.operator) / one.mean_ns, 3)
+        rows.append((one.operator.full_name, million, rate, round(100 * rate / _PEAK_GFLOPS, 3)))
+        millions += million
+        rates.append(rate)
+    mean = sum(rates) / len(rates)
+    used = 100 * mean / _PEAK_GFLOPS
+    title = "op_full_name, MFLOPs(10^6), GFLOPS(10^9), FLOPS utilization(%) \n"
+    if form.version == "1.3":
+        title = "full_kernel_name, FLOPs, FLOPS, FLOPS utilization\n"
+    summary = {"FLOPs": round(millions, 3), "FLOPS": round(mean, 3), "FLOPS_Utilization": round(used, 3)}
+    steps = [("steps", "FLOPS_Utilization %"), *((i, round(used, 3)) for i, _ in enumerate(rank.steps, start=1))]
+    return {
+        f"flops_{number}.txt": title.encode() + plain_csv(rows, separator=", "),
+        f"flops_summary_{number}.json": json_bytes(summary),
+        f"flops_scope_{number}.json": _flops_by_scope(truth),
+        f"flops_utilization_step_{number}.json": plain_csv(steps),
     }
 
 
@@ -447,28 +532,38 @@ def _step_points(rank: Rank) -> Iterator[_Points]:
         before = ticks[2]
 
 
-def _step_trace(rank: Rank) -> bytes:
+def _step_trace(rank: Rank, form: Form) -> bytes:
+    """Write the points of every step, its parts and its communication; 1.3 says 0 for the average, and its ends first."""
+    is_early = form.version == "1.3"
     header = ["step_num", "start_point", "end_point", "total", "fp_point", "bp_point"]
     header += ["iteration_interval", "fp_and_bp", "tail"]
+    if form.variant == "inference":
+        header = ["step_num", "start_point", "end_point", "total", "fp_point", "iteration_interval", "fp"]
     rows = []
     for number, one in enumerate(_step_points(rank), start=1):
-        row = [number, one.start, one.end, one.end - one.start, one.forward, one.backward]
-        row += [one.forward - one.start, one.backward - one.forward, one.end - one.backward]
+        row = [number, one.start, one.end, one.end - one.start, one.forward]
+        if form.variant == "inference":
+            row += [one.forward - one.start, one.end - one.forward]
+        else:
+            row.append(one.backward)
+            row += [one.forward - one.start, one.backward - one.forward, one.end - one.backward]
         for start, end in one.reductions:
-            row += [end - start, start, end]
+            row += [start, end, end - start] if is_early else [end - start, start, end]
         rows.append(row)
-    for i in range(2 if rank.collectives else 0):
-        name = f"stream_48_{i}_AllReduce-op{4542 + i}"
-        header += [name, f"{name}_start_point", f"{name}_end_point"]
+    first = [one for one in rank.collectives if one.step == rank.steps[0].number]
+    for i, collective in enumerate(first):
+        name = f"stream_10_parallel_{i}" if is_early else f"stream_48_{i}_{_COLLECTIVES[collective.type]}-op{4542 + i}"
+        ends = [f"{name}_start_point", f"{name}_end_point"]
+        header += [*ends, name] if is_early else [name, *ends]
     means = [sum(column) // len(rows) for column in zip(*rows, strict=True)]
-    return csv_bytes([header, *rows, ["-", *means[1:]]])
+    return csv_bytes([header, *rows, ["0" if is_early else "-", *means[1:]]])
 
 
-def _points(rank: Rank, version: str) -> bytes:
+def _points(rank: Rank, form: Form) -> bytes:
     kernels = [one for one in rank.kernels if one.step == rank.steps[0].number]
     gradients = [one for one in kernels if one.operator.kind.scope.startswith("Gradients")] or kernels
     point = {"fp_start": kernels[0].operator.full_name, "bp_end": gradients[-1].operator.full_name}
-    return json_bytes(point if version == "2.0" else [point])
+    return json_bytes([point] if form.since_2_1 else point)
 
 
 def _communication(rank: Rank, *, since_2_1: bool) -> bytes:
@@ -477,7 +572,10 @@ def _communication(rank: Rank, *, since_2_1: bool) -> bytes:
     steps = []
     for i, step in enumerate(rank.steps, start=1):
         ones = [one for one in rank.collectives if one.step == step.number]
-        operators = {f"stream_41_{k}_AllReduce-op{4582 + k}": _operator_cost(one, unit) for k, one in enumerate(ones)}
+        operators = {
+            f"stream_41_{k}_{_COLLECTIVES[one.type]}-op{4582 + k}": _operator_cost(one, unit)
+            for k, one in enumerate(ones)
+        }
         steps.append((str(i), operators))
     if since_2_1:
         steps.append(("-", steps[-1][1]))
@@ -485,7 +583,7 @@ def _communication(rank: Rank, *, since_2_1: bool) -> bytes:
         steps.append(("-", _mean_costs([operators for _, operators in steps])))
     rows: list[tuple[object, ...]] = []
     for name, operators in steps:
-        links: dict[str, list[float]] = {}
+        links: dict[tuple[str, str], list[float]] = {}
         for cost in operators.values():
             for link, part in cost.links.items():
                 entry = links.setdefault(link, [0.0, 0.0])
@@ -495,8 +593,10 @@ def _communication(rank: Rank, *, since_2_1: bool) -> bytes:
                 name,
                 sum(cost.time for cost in operators.values()),
                 sum(cost.wait for cost in operators.values()),
-                json.dumps(_sdma(links)),
-                json.dumps({key: [name, cost.time, cost.wait, _sdma(cost.links)] for key, cost in operators.items()}),
+                json.dumps(_by_transport(links)),
+                json.dumps(
+                    {key: [name, cost.time, cost.wait, _by_transport(cost.links)] for key, cost in operators.items()}
+                ),
             )
         )
     header = ("step_num", "communication_cost", "wait_cost", "link_info", "communication_operator_cost")
@@ -505,16 +605,19 @@ def _communication(rank: Rank, *, since_2_1: bool) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cost:
-    """What one collective operation cost in one step; a link has its time and its size in KB."""
+    """What one collective operation cost in one step; a link (`1-0`, SDMA or RDMA) has its time and its size in KB."""
 
     time: float
     wait: float
-    links: dict[str, list[float]]
+    links: dict[tuple[str, str], list[float]]
 
 
 def _operator_cost(one: Collective, unit: int) -> _Cost:
     links = {
-        f"{link.target}-{link.source}": [link.duration_ns / unit, link.packet_bytes * link.packets / 1000]
+        (f"{link.target}-{link.source}", "RDMA" if link.transport == "RDMA" else "SDMA"): [
+            link.duration_ns / unit,
+            link.packet_bytes * link.packets / 1000,
+        ]
         for link in one.links
     }
     return _Cost(time=sum(time for time, _ in links.values()), wait=one.wait_ns / unit, links=links)
@@ -535,23 +638,47 @@ def _mean_costs(steps: list[dict[str, _Cost]]) -> dict[str, _Cost]:
     }
 
 
-def _sdma(links: dict[str, list[float]]) -> dict[str, dict[str, list[float]]]:
-    return {link: {"SDMA": [time, size, size / time * 1000 if time else 0]} for link, (time, size) in links.items()}
+def _by_transport(links: dict[tuple[str, str], list[float]]) -> dict[str, dict[str, list[float]]]:
+    """Return time, size and bandwidth of every link; over a network also the time it waited."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for (pair, transport), (time, size) in links.items():
+        waited = [0.0] if transport == "RDMA" else []
+        found.setdefault(pair, {})[transport] = [time, size, size / time * 1000 if time else 0, *waited]
+    return found
 
 
-def _cluster(rank: Rank) -> bytes:
-    spans = output.overlap(rank)
-    rows = []
+def _cluster(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
+    """Write the parts of every step for a view of the whole cluster; which parts depends on how the model is split."""
+    if form.version == "1.9":
+        header: tuple[str, ...] = ("iteration_interval", "fp_and_bp", "tail")
+        ticks = [
+            (one.forward - one.start, one.backward - one.forward, one.end - one.backward) for one in _step_points(rank)
+        ]
+        return {_cluster_name(truth, rank, "data"): plain_csv([header, *ticks], separator=", ")}
+    receives = tuple(one for one in rank.collectives if one.type == "receive")
+    spans, waits = output.overlap(rank), output.overlap(replace(rank, collectives=receives))
+    rows: list[tuple[float, ...]] = []
     for step in rank.steps:
-        lanes = (spans.computing, spans.not_overlapped)
-        rows.append([round(sum(o.duration_ns for o in lane if o.step == step.number) / 1_000_000, 4) for lane in lanes])
-    return plain_csv([("computation_time", "communication_alone_time"), *rows])
+        lanes = (spans.computing, spans.not_overlapped, waits.not_overlapped)
+        times = (sum(one.duration_ns for one in lane if one.step == step.number) / 1_000_000 for lane in lanes)
+        computing, alone, receive = times
+        parts = (computing, alone, computing + alone - receive, receive, alone - receive)
+        rows.append(tuple(round(part, 4) for part in (parts if truth.stages > 1 else parts[:2])))
+    header = ("computation" if form.before_2_0 else "computation_time", "communication_alone_time")
+    if truth.stages > 1:
+        header += ("stage_time", "receive_alone_time", "collective_communication_alone_time")
+    mode = "pipeline" if truth.stages > 1 else "model"
+    return {_cluster_name(truth, rank, mode): plain_csv([header, *rows])}
+
+
+def _cluster_name(truth: Truth, rank: Rank, mode: str) -> str:
+    return f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{rank.number}.csv"
 
 
 # --- everything else
 
 
-def _info(truth: Truth, rank: Rank, on: Mapping[str, bool], version: str) -> bytes:
+def _info(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> bytes:
     start, stop, end = (f"{utc(ns):%Y-%m-%d %H:%M:%S}" for ns in (rank.start_ns, rank.end_ns, rank.end_ns + 4 * 10**9))
     document: dict[str, object] = {
         "profiling_start_time": start,
@@ -559,11 +686,13 @@ def _info(truth: Truth, rank: Rank, on: Mapping[str, bool], version: str) -> byt
         "analyse_start_time": stop,
         "context_mode": "graph" if on["graph"] else "pynative",
         "rank_id": str(rank.number),
-        "ms_version": {"2.0": "2.0.0", "2.1": "2.1.1", "2.3": "2.3.1"}[version],
+        "ms_version": {"2.0": "2.0.0", "2.1": "2.1.1", "2.3": "2.3.1"}[form.version],
         "graph_ids": [0],
     }
     if truth.world > 1:
-        document |= {"parallel_mode": "data_parallel", "stage_num": 1, "pipeline_stage_id": 0}
+        mode = "data_parallel" if truth.stages == 1 else "semi_auto_parallel"
+        stage = rank.number % truth.stages
+        document |= {"parallel_mode": mode, "stage_num": truth.stages, "pipeline_stage_id": stage}
     document |= {
         "analyse_end_time": end,
         "rank_size": truth.world,
@@ -572,13 +701,13 @@ def _info(truth: Truth, rank: Rank, on: Mapping[str, bool], version: str) -> byt
     return json_bytes(document)
 
 
-def _raw(rank: Rank, version: str) -> dict[str, bytes]:
+def _raw(rank: Rank, form: Form) -> dict[str, bytes]:
     random = Random(f"raw {rank.start_ns} {rank.number}")
     number = rank.number
     token = "".join(random.choice("ABCDEFGHIJKLMNOPQR") for _ in range(16))
     name = f"PROF_000001_{stamp(rank.start_ns)}_{token}"
     files = {f"{name}/device_{number}/data/hwts.data.{number}.slice_0": random.randbytes(128)}
-    if version == "2.0":
+    if not form.since_2_1:
         files[f"container/{number}/data/Framework.host.vm.point.1.slice_0"] = random.randbytes(64)
     return files
 
@@ -676,7 +805,7 @@ def _host_info(rank: Rank) -> dict[str, bytes]:
     }
 
 
-def _since_2_3(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
+def _since_2_3(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> dict[str, bytes]:
     """Write what 2.3 added: raw data of the framework, the memory tracker's tables, a directory for MindStudio Insight."""
     number = rank.number
     random = Random(f"framework {rank.start_ns} {number}")
@@ -684,8 +813,8 @@ def _since_2_3(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, by
     folder = f"rank-{number}_{seconds}_ascend_ms"
     files = {
         f"FRAMEWORK/op_range_{number}": random.randbytes(256),
-        f"dataset_{number}.csv": _dataset(rank),
-        f"{folder}/profiler_info_{number}.json": _info(truth, rank, on, "2.3"),
+        f"dataset_{number}.csv": _dataset(rank, form),
+        f"{folder}/profiler_info_{number}.json": _info(truth, rank, on, form),
     }
     made = {
         "trace_view.json": mindspore_trace_view(truth, rank, scheduled=True),
@@ -704,8 +833,9 @@ def _since_2_3(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, by
     return files
 
 
-def _dataset(rank: Rank) -> bytes:
-    header = ("Operation", "Stage", "Occurrences", "Avg. time (us)", "Custom Info")
+def _dataset(rank: Rank, form: Form) -> bytes:
+    time = "Avg. time(us)" if form.variant == "documented" else "Avg. time (us)"
+    header = ("Operation", "Stage", "Occurrences", time, "Custom Info")
     count = len(rank.pipeline.batches)
     rows = [(stage.type.removesuffix("Op"), "WorkerEntry", count, 125.5, "") for stage in rank.pipeline.stages]
     return csv_bytes([header, *rows])

@@ -7,7 +7,7 @@ output (test data of MindInsight). No other real file is known.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from perfguard.testing import minddata
 from perfguard.testing.formats import csv_bytes, json_bytes, plain_csv, six_digits, us
@@ -60,8 +60,10 @@ def directory(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> dict[str, byt
         f"profiler_info_{number}.json": _info(truth, rank),
         **_timeline(truth, rank),
     }
+    if on["dynamic_shape"]:
+        files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(rank)
     if on["data_process"]:
-        files |= minddata.collected(rank.pipeline, number, sink=on["sink"])
+        files |= minddata.collected(rank.pipeline, number, sink=on["sink"], version="2.0")
         files |= minddata.analysed(rank.pipeline, number, sink=on["sink"], version="2.0")
         if on["sink"]:
             files[f"minddata_getnext_profiling_{number}.txt"] = _fetches(rank)
@@ -143,6 +145,56 @@ def _step_points(truth: Truth, runs: dict[str, list[Kernel]]) -> bytes:
 
 def _start_time(rank: Rank) -> bytes:
     return f"host_monotonic_raw_time(ns): {rank.start_ns % 10**15}\ngpu_start_time(ns): {rank.start_ns}\n".encode()
+
+
+def _dynamic_shapes(rank: Rank) -> bytes:
+    """Write the runs of operators and kernels, and their sums by type, step by step (microseconds)."""
+    operators: dict[str, list[dict[str, object]]] = {}
+    kernels: dict[str, list[dict[str, object]]] = {}
+    operator_types: dict[str, dict[str, list[object]]] = {}
+    kernel_types: dict[str, dict[str, list[object]]] = {}
+    for number, step in enumerate(rank.steps, start=1):
+        ran = [one for one in rank.kernels if one.step == step.number]
+        key = str(number)
+        operators[key] = [
+            {
+                "step": number,
+                "op_side": "gpu",
+                "op_type": one.operator.type,
+                "op_name": one.operator.name,
+                "dur": us(one.launch.duration_ns),
+                "shape_info": [str(list(shape)) for shape in one.operator.inputs if shape is not None],
+            }
+            for one in ran
+        ]
+        kernels[key] = [
+            {
+                "step": number,
+                "op_type": "cuLaunchKernel",
+                "op_name": _activity(one.operator),
+                "op_full_name": one.operator.full_name,
+                "dur": us(one.duration_ns),
+                "block_dim": "256,1,1",
+                "grid_dim": "8,1,1",
+            }
+            for one in ran
+        ]
+        launched = _sums((one.operator.type, one.launch.duration_ns) for one in ran)
+        operator_types[key] = {name: list(sums) for name, sums in launched.items()}
+        owners = {_activity(one.operator): one.operator.full_name for one in ran}
+        run = _sums((_activity(one.operator), one.duration_ns) for one in ran)
+        kernel_types[key] = {name: [*sums, owners[name]] for name, sums in run.items()}
+    return json_bytes(
+        {"operator": operators, "kernel": kernels, "operator_type": operator_types, "kernel_type": kernel_types}
+    )
+
+
+def _sums(durations: Iterable[tuple[str, int]]) -> dict[str, tuple[float, int, float]]:
+    """Return time, number and mean time by name, in microseconds."""
+    groups: dict[str, list[int]] = {}
+    for name, ns in durations:
+        groups.setdefault(name, []).append(ns)
+    return {name: (us(sum(times)), len(times), round(us(sum(times)) / len(times), 4)) for name, times in groups.items()}
 
 
 def _fetches(rank: Rank) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfguard.errors import UsageError, nearest
-from perfguard.testing.generation import LAYOUTS, generate
+from perfguard.errors import UsageError
+from perfguard.testing.generation import LAYOUTS, Variant, conditions_of, generate
 from perfguard.testing.tree import Tree
 
 try:
@@ -22,12 +22,17 @@ def directories_of(
     steps: int | Sequence[int],
     operators: int | Sequence[int],
     conditions: Mapping[str, bool],
+    variant: str | None,
 ) -> SearchStrategy[Tree]:
     """Return the strategy `perfguard.testing.directories` documents."""
-    if layout is not None and layout not in LAYOUTS:
-        raise UsageError(f"No layout {layout!r} can be generated: {nearest(layout, LAYOUTS)}")
+    if layout is not None:
+        conditions_of(layout, variant or "")
     names = sorted(LAYOUTS) if layout is None else [layout]
-    return _tree(names, _choice(ranks), _choice(steps), _choice(operators), dict(conditions))
+    if variant:
+        names = [name for name in names if variant in LAYOUTS[name].variants]
+        if not names:
+            raise UsageError(f"No layout has a variant {variant!r}; variants_of names those of a layout.")
+    return _tree(names, variant, _choice(ranks), _choice(steps), _choice(operators), dict(conditions))
 
 
 def _choice(numbers: int | Sequence[int]) -> SearchStrategy[int]:
@@ -38,13 +43,18 @@ def _choice(numbers: int | Sequence[int]) -> SearchStrategy[int]:
 def _tree(
     draw: DrawFn,
     names: list[str],
+    variant: str | None,
     ranks: SearchStrategy[int],
     steps: SearchStrategy[int],
     operators: SearchStrategy[int],
     fixed: dict[str, bool],
 ) -> Tree:
     name = draw(st.sampled_from(names))
-    layout = LAYOUTS[name]
+    if variant is None:
+        variant = draw(st.sampled_from(["", *LAYOUTS[name].variants]))
+    mine = LAYOUTS[name].variants[variant] if variant else Variant(title="")
+    layout = LAYOUTS[mine.inner or name]
+    fixed = {**fixed, **mine.conditions}
     on = {key: fixed.get(key, draw(st.booleans())) for key in layout.conditions if key not in layout.forms}
     # What is analysed can be read; a directory that was only collected has nothing to read.
     if "analysed" in on and "analysed" not in fixed:
@@ -64,4 +74,5 @@ def _tree(
         operators=draw(operators),
         cycles=draw(st.integers(1, 2)) if layout.repeats else 1,
         conditions=on,
+        variant=variant,
     )

@@ -152,13 +152,18 @@ class _Trace:
     def base_ns(self) -> int:
         return (self.rank.start_ns // 10**9 - _BASE_OFFSET_S) * 10**9
 
+    @property
+    def _first_operation(self) -> int:
+        """Number of the first operation: all events are numbered through, one of the other thread before them."""
+        return 1 if self.rank.collectives else 0
+
     def ts(self, ns: int) -> str:
         return microseconds(ns - self.base_ns)
 
     def text(self) -> str:
         events = [*self._names(), *self._steps_and_operations()]
         if self.memory:
-            events += self._memory(first_index=len(self.operations) + 1)
+            events += self._memory(first_index=self._first_operation + len(self.operations))
         events += self._ends()
         name = "/tmp/tmpc8j8am2q.json"
         if not self.compressed:
@@ -235,7 +240,7 @@ class _Trace:
                 args += [f'"Fwd thread id": {thread}', '"Record function id": 0']
             if self.shapes and one.operator is not None:
                 args += _inputs(one.operator)
-            args.append(f'"Ev Idx": {index}')
+            args.append(f'"Ev Idx": {self._first_operation + index - 1}')
             category = "user_annotation" if is_step else "cpu_op"
             yield self._complete(category, one.name, self.rank.pid, one.start_ns, one.end_ns, ", ".join(args))
             if one.has_flow:
@@ -250,8 +255,9 @@ class _Trace:
                 f', "Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[1]], '
                 f'"Input Dims": [[{one.elements}]]'
             )
-        # They are numbered after everything else.
-        args += f', "Ev Idx": {len(self.operations) + 2 * len(self.rank.allocations) + 1 + number}'
+        # The first is numbered before, the others are numbered after everything else.
+        changes = sum(1 for _ in memory_totals(self.rank.allocations)) if self.memory else 0
+        args += f', "Ev Idx": {number and self._first_operation + len(self.operations) + changes + number - 1}'
         return self._complete("user_annotation", "gloo:all_reduce", self.rank.pid + 7, one.start_ns, one.end_ns, args)
 
     def _complete(self, category: str, name: str, tid: int, start_ns: int, end_ns: int, args: str) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+#: One file or directory for all ranks together.
+_WITHOUT_RANKS = frozenset({"cluster", "dynamic-config"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
@@ -21,6 +24,23 @@ class Tree:
     cycles: int = 1
     #: What was on and what was off; the names are those of the layouts' conditions.
     conditions: Mapping[str, bool] = field(default_factory=dict)
+    #: Which of the layout's variants it is; empty for none.
+    variant: str = ""
+
+    @property
+    def expectation(self) -> str:
+        """What `perfguard check --expect` has to be told to look for exactly this: `no-graph,memory,ranks=2,steps=3`."""
+        on = dict(self.conditions)
+        words = []
+        if "level1" in on:
+            words.append("level2" if on.pop("level2") else "level1" if on["level1"] else "level0")
+            del on["level1"]
+        # A word may say something of others as well; what is on goes last.
+        words += [f"no-{name}" for name, value in on.items() if not value]
+        words += [name for name, value in on.items() if value]
+        if self.layout not in _WITHOUT_RANKS:
+            words.append(f"ranks={self.ranks}")
+        return ",".join([*words, f"steps={self.steps}"])
 
     def write(self, directory: Path) -> Path:
         """Write every file below `directory`, which may exist; returns `directory`. Raises `OSError`."""

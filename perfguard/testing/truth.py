@@ -2,15 +2,16 @@
 
 A `Truth` is drawn once, from a seed; the writers only print it. Whatever two files say about the same thing therefore
 agrees, to the last digit their formats keep. All times are integer nanoseconds of UNIX time or of duration, all sizes
-integer bytes; `Duration`s have at most six significant digits, since that is what MindSpore prints of them.
+integer bytes. Durations on the host have six significant digits, which is what MindSpore prints of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from random import Random
 
-#: A step once in a while is a second; whatever follows one step of a window begins after it.
+#: The first moment a run can begin at: a day of January 2025.
 _BASE_NS = 1_736_408_883_000_000_000
 _DAY_NS = 86_400_000_000_000
 
@@ -197,6 +198,11 @@ class Collective:
         """UNIX time at which it ended."""
         return self.start_ns + self.elapse_ns
 
+    @property
+    def is_point_to_point(self) -> bool:
+        """Whether it moves data from one rank to one other."""
+        return self.type in ("send", "receive")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
@@ -285,11 +291,14 @@ class Truth:
     graph: int
     operators: tuple[Operator, ...]
     cycles: tuple[tuple[Rank, ...], ...]
+    #: How many ranks the run has; `cycles` may hold fewer of them.
+    world: int
 
     @property
-    def world(self) -> int:
-        """How many ranks there are."""
-        return len(self.cycles[0])
+    def stages(self) -> int:
+        """How many stages the model is split into: 2 where ranks pass each other what they computed."""
+        collectives = (one for cycle in self.cycles for rank in cycle for one in rank.collectives)
+        return 2 if any(one.is_point_to_point for one in collectives) else 1
 
 
 def draw(*, seed: int, ranks: int, steps: int, operators: int, cycles: int = 1, first_step: int = 1) -> Truth:
@@ -327,7 +336,52 @@ def draw(*, seed: int, ranks: int, steps: int, operators: int, cycles: int = 1, 
         graph=random.randrange(1, 2**32),
         operators=model,
         cycles=tuple(drawn),
+        world=ranks,
     )
+
+
+def of_rank(truth: Truth, number: int) -> Truth:
+    """Return the part of a run that one rank wrote; it still knows of the others."""
+    cycles = tuple(tuple(rank for rank in cycle if rank.number == number) for cycle in truth.cycles)
+    return replace(truth, cycles=cycles)
+
+
+def over_network(truth: Truth) -> Truth:
+    """Return the same run on devices of different machines: between them is a network (RDMA) instead of HCCS."""
+
+    def moved(one: Collective, rank: Rank) -> Collective:
+        links = (replace(link, transport="RDMA" if link.transport == "HCCS" else link.transport) for link in one.links)
+        return replace(one, links=tuple(links))
+
+    return _with_collectives(truth, moved)
+
+
+def in_stages(truth: Truth) -> Truth:
+    """Return the same run with its ranks as neighbours in a pipeline: the first communication of a step is between two.
+
+    Even ranks send, odd ones receive; the last of an odd number of ranks has no neighbour and keeps what it did.
+    """
+
+    def passed(one: Collective, rank: Rank) -> Collective:
+        first = next(other for other in rank.collectives if other.step == one.step)
+        neighbour = rank.number ^ 1
+        if one is not first or neighbour >= truth.world:
+            return one
+        sends = rank.number < neighbour
+        own = next(link for link in one.links if link.target == rank.number)
+        wire = next(link for link in one.links if link.target == neighbour)
+        if not sends:
+            wire = replace(wire, source=neighbour, target=rank.number)
+        return replace(one, type="send" if sends else "receive", links=(own, wire))
+
+    return _with_collectives(truth, passed)
+
+
+def _with_collectives(truth: Truth, change: Callable[[Collective, Rank], Collective]) -> Truth:
+    def changed(rank: Rank) -> Rank:
+        return replace(rank, collectives=tuple(change(one, rank) for one in rank.collectives))
+
+    return replace(truth, cycles=tuple(tuple(changed(rank) for rank in cycle) for cycle in truth.cycles))
 
 
 def _operators(random: Random, count: int) -> tuple[Operator, ...]:

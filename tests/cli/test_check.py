@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from perfguard.contract.layout import layouts
 from perfguard.documents import schema
 from tests.cli import RECORDINGS, TORCH, copied, run
 
@@ -24,10 +26,18 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
-def test_a_whole_recording_passes(name):
+READ = {
+    "torch-mlp": "pt-torch: 1 rank, 1 cycle, 1 file, 592 rows",
+    "torch-repeat2": "pt-torch: 1 rank, 2 cycles, 2 files, 442 rows",
+    "mindspore-graph": "ms-2.5+cpu: 1 rank, 1 cycle, 7 files, 201 rows",
+    "mindspore-pynative": "ms-2.5+cpu: 1 rank, 1 cycle, 7 files, 253 rows",
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_whole_recording_passes_and_what_was_read_is_counted(name):
     found = run("check", RECORDINGS / name)
-    assert (found.exit_code, found.stdout) == (0, f"PASSED {RECORDINGS / name}\n")
+    assert (found.exit_code, found.stdout) == (0, f"PASSED {RECORDINGS / name} ({READ[name]})\n")
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
@@ -39,7 +49,7 @@ def test_a_lost_step_is_invalid(tmp_path):
     lost = copied(TORCH, tmp_path / "lost", window={"skip_first": 2, "wait": 0, "warmup": 1, "active": 4, "repeat": 1})
     found = run("check", lost)
     assert found.exit_code == 3
-    assert found.stdout.startswith(f"INVALID {lost}\n")
+    assert found.stdout.startswith(f"INVALID {lost} ({READ['torch-mlp']})\n")
     assert "C101" in found.stdout
     assert "4 steps were asked for, the trace marks 3" in found.stdout
 
@@ -66,7 +76,8 @@ def test_an_empty_directory_cannot_be_judged(tmp_path):
     found = run("check", tmp_path)
     assert found.exit_code == 4
     assert "A101 no profiler output of a known layout" in found.stdout
-    assert "ms-2.5+cpu, pt-torch" in found.stdout
+    known = found.stdout.partition("known layouts: ")[2].partition(")")[0].split(", ")
+    assert sorted(known) == sorted(layout.id for layout in layouts())
 
 
 def test_an_empty_directory_is_not_said_to_have_passed_whatever_is_ignored(tmp_path):
@@ -98,7 +109,7 @@ def test_a_hostile_name_is_escaped_in_the_output(tmp_path, name):
     found = run("check", directory)
     assert found.exit_code == 4
     assert not [c for c in found.stdout if not c.isprintable() and c != "\n"]
-    assert len(found.stdout.splitlines()) == 2
+    assert len(found.stdout.splitlines()) == 3
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -118,7 +129,10 @@ def test_a_hostile_file_inside_is_escaped(tmp_path, name):
     found = run("check", recording)
     assert found.exit_code == 0
     assert not [c for c in found.stdout if not c.isprintable() and c != "\n"]
-    assert [line[:13] for line in found.stdout.splitlines()[1:]] == ["  A103 (note)"]
+    _, file, note = found.stdout.splitlines()
+    assert file == f"  profiler/{cycle.name}"
+    assert note.startswith("    A103 (note)")
+    assert len(found.stdout.splitlines()) == 3
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
@@ -151,7 +165,17 @@ def test_a_name_that_is_not_utf8_can_be_checked(tmp_path, options):
 
 def test_explain_names_the_layouts():
     found = run("check", RECORDINGS / "mindspore-graph", "--explain")
-    assert found.stdout.splitlines()[1:] == ["  layouts: ms-2.5+cpu"]
+    cycle = "profiler/vm_6289_20261121115248307_ascend_ms"
+    assert found.stdout.splitlines()[1:3] == [
+        "  layouts: ms-2.5+cpu",
+        f"  {cycle}: layout ms-2.5+cpu, because its name matches _ascend_ms$; rank 0",
+    ]
+
+
+def test_explain_says_what_was_on_and_who_says_so():
+    line = run("check", RECORDINGS / "mindspore-graph", "--explain", "--expect", "no-shapes").stdout.splitlines()[3]
+    assert "graph on (the recording)" in line
+    assert "shapes off (you)" in line
 
 
 def test_explain_says_what_could_not_be_known(tmp_path):
@@ -160,7 +184,7 @@ def test_explain_says_what_could_not_be_known(tmp_path):
     next(foreign.rglob("cpu_ms_memory_record_0.txt")).unlink()
     found = run("check", foreign, "--explain")
     assert found.exit_code == 0
-    assert "cannot tell whether memory was on" in found.stdout.splitlines()[2]
+    assert sum("cannot tell whether memory was on" in line for line in found.stdout.splitlines()[2:]) == 1
 
 
 def test_explain_of_an_empty_directory_says_that_no_layout_was_recognised(tmp_path):
@@ -196,7 +220,7 @@ def test_an_ignored_finding_is_shown_and_not_judged(tmp_path, ignored):
 
 @pytest.mark.parametrize(
     "code, hint",
-    [("C1O1", "did you mean 'C101'?"), ("c101x", "did you mean 'C101'?"), ("x", "known are A101,"), ("", "known are")],
+    [("C1O1", "did you mean 'C101'?"), ("c101x", "did you mean 'C101'?"), ("zz", "known are A101,"), ("", "known are")],
 )
 def test_an_unknown_code_is_refused_with_the_nearest(code, hint):
     found = run("check", TORCH, "--ignore", code)
@@ -243,18 +267,240 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
     found = run("check", tmp_path)
     assert (found.exit_code, found.stdout.splitlines()) == (
         0,
-        [f"PASSED {tmp_path / name}" for name in ("mindspore-graph", "torch-mlp", "torch-repeat2")],
+        [f"PASSED {tmp_path / name} ({READ[name]})" for name in ("mindspore-graph", "torch-mlp", "torch-repeat2")],
     )
     facts = tmp_path / "torch-mlp" / "recording.json"
     facts.write_text(facts.read_text().replace('"complete"', '"step-raised"'))
     found = run("check", tmp_path)
     assert found.exit_code == 3
-    assert f"INVALID {tmp_path / 'torch-mlp'}\n  C105 a step raised" in found.stdout
+    said = f"INVALID {tmp_path / 'torch-mlp'} ({READ['torch-mlp']})\n  recording.json\n    C105 a step raised: "
+    assert said in found.stdout
     assert f"PASSED {tmp_path / 'torch-repeat2'}" in found.stdout
     assert len(json.loads(run("check", tmp_path, "--json").stdout)["workloads"]) == 3
     refused = run("compare", tmp_path, tmp_path / "torch-repeat2")
     assert refused.exit_code == 2
     assert "holds 3 perfguard recordings; name one of them" in refused.stderr
+
+
+# -- what you say of the directory -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "code", "said"),
+    [
+        (("ranks=1",), 0, None),
+        (("ranks=2",), 3, "A107 a rank is missing: 2 ranks are expected, nothing of rank 1 is here"),
+        (("steps=3",), 0, None),
+        (
+            ("steps=4",),
+            3,
+            "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3",
+        ),
+        (("shapes,no-memory",), 0, None),
+        (("graph", "ranks=1,steps=3"), 0, None),
+    ],
+)
+def test_what_is_expected_is_judged(expected, code, said):
+    options = [word for one in expected for word in ("--expect", one)]
+    found = run("check", TORCH / "profiler", *options)
+    assert found.exit_code == code
+    assert said is None or said in found.stdout
+
+
+def test_a_file_is_required_where_you_say_that_it_was_asked_for(tmp_path):
+    foreign = tmp_path / "foreign"
+    shutil.copytree(RECORDINGS / "mindspore-graph" / "profiler", foreign)
+    next(foreign.rglob("cpu_ms_memory_record_0.txt")).unlink()
+    assert run("check", foreign).exit_code == 0
+    found = run("check", foreign, "--expect", "memory")
+    assert found.exit_code == 3
+    assert "A102 a required file is missing: layout ms-2.5+cpu requires it where memory" in found.stdout
+    assert run("check", foreign, "--expect", "no-memory").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("memroy", "--expect 'memroy' is not known; did you mean 'memory'?"),
+        ("no-memroy", "did you mean 'memory'?"),
+        ("rank=8", "numbers are expected as ranks=8 and steps=3."),
+        ("ranks=none", "numbers are expected as ranks=8 and steps=3."),
+        ("\x1b[31m", "known are graph, "),
+    ],
+)
+def test_an_unknown_expectation_is_refused_with_the_nearest(word, hint):
+    found = run("check", TORCH, "--expect", word)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert hint in found.stderr
+    assert "\x1b" not in found.stderr
+
+
+def test_a_directory_is_judged_as_the_layout_that_is_named(tmp_path):
+    foreign = tmp_path / "renamed"
+    shutil.copytree(next((RECORDINGS / "mindspore-graph" / "profiler").iterdir()), foreign)
+    assert "(ms-2.5+cpu: " in run("check", foreign, "--layout", "ms-2.5+cpu").stdout
+    found = run("check", TORCH / "profiler", "--layout", "ms-2.5+cpu", "--explain")
+    assert found.exit_code == 3
+    assert "A102 a required file is missing" in found.stdout
+    assert "because you said so" in found.stdout
+
+
+def test_an_unknown_layout_is_refused_with_the_nearest():
+    found = run("check", TORCH, "--layout", "pt-trch")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == "perfguard: There is no layout 'pt-trch'; did you mean 'pt-torch'?\n"
+
+
+# -- what you want to see ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A recording with I101 and I105 in its types, and a stranger (A103, a note)."""
+    recording = tmp_path / "broken"
+    shutil.copytree(RECORDINGS / "mindspore-graph", recording)
+    types = next(recording.rglob("cpu_op_type_info_0.csv"))
+    types.write_text(types.read_text().replace("MatMul,6", "MatMul,7"))
+    types.with_name("stranger").touch()
+    return recording
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "shown"),
+    [
+        ((), 3, {"I101": "error", "I105": "error", "A103": "note"}),
+        (("--select", "I101"), 3, {"I101": "error"}),
+        (("--select", "I"), 3, {"I101": "error", "I105": "error"}),
+        (("--select", "i1"), 3, {"I101": "error", "I105": "error"}),
+        (("--select", "I101,A103"), 3, {"I101": "error", "A103": "note"}),
+        (("--select", "I101 , A103"), 3, {"I101": "error", "A103": "note"}),
+        (("--select", "I101", "--select", "A"), 3, {"I101": "error", "A103": "note"}),
+        (("--select", "A,S,C"), 0, {"A103": "note"}),
+        (("--ignore", "I"), 0, {"I101": "note", "I105": "note", "A103": "note"}),
+        (("--ignore", "I101"), 3, {"I101": "note", "I105": "error", "A103": "note"}),
+        (("--ignore", "I101,I105"), 0, {"I101": "note", "I105": "note", "A103": "note"}),
+        (("--select", "I", "--ignore", "I105"), 3, {"I101": "error", "I105": "note"}),
+        (("--select", "I105", "--ignore", "I105"), 0, {"I105": "note"}),
+    ],
+)
+def test_codes_are_selected_and_ignored_by_beginnings(broken, options, code, shown):
+    found = run("check", broken, "--json", *options)
+    document = json.loads(found.stdout)
+    assert {one["code"]: one["severity"] for one in document["findings"]} == shown
+    assert (found.exit_code, document["outcome"]) == (code, {0: "PASSED", 3: "INVALID"}[code])
+
+
+@pytest.mark.parametrize("code", ["I9", "X", "", "I101,,I105", "I101,nope"])
+def test_an_unknown_code_cannot_be_selected(code):
+    found = run("check", TORCH, "--select", code)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "to select; " in found.stderr
+
+
+def test_findings_lie_under_their_file_worst_first(broken):
+    _, *lines = run("check", broken).stdout.splitlines()
+    cycle = "profiler/vm_6289_20261121115248307_ascend_ms"
+    assert [line for line in lines if not line.startswith("    ")] == [
+        f"  {cycle}/FRAMEWORK/cpu_framework_0.txt",
+        f"  {cycle}/FRAMEWORK/cpu_op_detail_info_0.csv",
+        f"  {cycle}/FRAMEWORK/cpu_op_type_info_0.csv",
+        f"  {cycle}",
+    ]
+    assert lines[-1].startswith("    A103 (note) ")
+    assert lines[-3].startswith(
+        "    I105 an average or a share does not follow from its parts: line 5: MatMul: average "
+    )
+
+
+def test_of_many_alike_in_a_file_the_rest_is_counted(tmp_path):
+    recording = tmp_path / "recording"
+    shutil.copytree(RECORDINGS / "mindspore-graph", recording)
+    memory = next(recording.rglob("cpu_ms_memory_record_0.txt"))
+    header, *rows = memory.read_text().splitlines()
+    assert len(rows) > 15
+    memory.write_text("\n".join([header, *(f"{row}x" for row in rows)]) + "\n")
+    _, file, *lines = run("check", recording).stdout.splitlines()
+    assert file.endswith("/FRAMEWORK/cpu_ms_memory_record_0.txt")
+    assert [line[4:8] for line in lines] == ["S103"] * 11
+    assert "line 2 $['Total Active(Byte)']: " in lines[0]
+    assert lines[-1] == f"    S103 and {len(rows) - 10} more like it"
+
+
+def test_ranks_are_named_where_there_are_several(tmp_path):
+    text = next((TORCH / "profiler").glob("*.json")).read_text()
+    for rank in (0, 3):
+        broken = text.replace('"ph": "M"', '"ph": "Q"', 1)
+        distributed = f'"distributedInfo": {{"rank": {rank}, "world_size": 4}}, "schemaVersion"'
+        (tmp_path / f"{rank}.pt.trace.json").write_text(broken.replace('"schemaVersion"', distributed, 1))
+    lines = run("check", tmp_path).stdout.splitlines()
+    assert [line for line in lines[1:] if not line.startswith("    ")] == [
+        "  0.pt.trace.json",
+        "  3.pt.trace.json",
+    ]
+    # The rank is inside the trace, which could not be read: nobody knows it. In the directory's name it can be read.
+    for rank in (0, 3):
+        (tmp_path / f"rank_{rank}").mkdir()
+        (tmp_path / f"{rank}.pt.trace.json").rename(tmp_path / f"rank_{rank}" / "x.pt.trace.json")
+    lines = run("check", tmp_path).stdout.splitlines()
+    assert [line for line in lines[1:] if not line.startswith("    ")] == [
+        "  rank 0: rank_0/x.pt.trace.json",
+        "  rank 3: rank_3/x.pt.trace.json",
+    ]
+
+
+# -- SARIF -------------------------------------------------------------------------------------------------------------
+
+
+def sarif_of(directory, tmp_path, *options):
+    file = tmp_path / "findings.sarif"
+    found = run("check", directory, "--sarif", file, *options)
+    return found, json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_sarif_is_written_beside_what_is_printed(broken, tmp_path):
+    found, log = sarif_of(broken, tmp_path)
+    assert found.exit_code == 3
+    assert found.stdout.startswith(f"INVALID {broken}")
+    assert [one["ruleId"] for one in log["runs"][0]["results"]] == ["I101", "I101", "I105", "A103"]
+    assert [one["level"] for one in log["runs"][0]["results"]] == ["error", "error", "error", "note"]
+
+
+def test_sarif_has_a_run_for_every_recording(tmp_path):
+    for name in ("torch-mlp", "mindspore-graph"):
+        copied(RECORDINGS / name, tmp_path / "r" / name)
+    _, log = sarif_of(tmp_path / "r", tmp_path)
+    bases = [run_["originalUriBaseIds"]["PROFILER_OUTPUT"]["uri"] for run_ in log["runs"]]
+    assert bases == [f"{(tmp_path / 'r' / name).as_uri()}/" for name in ("mindspore-graph", "torch-mlp")]
+    assert [run_["results"] for run_ in log["runs"]] == [[], []]
+
+
+def test_sarif_can_be_written_together_with_json(broken, tmp_path):
+    found, log = sarif_of(broken, tmp_path, "--json")
+    assert len(json.loads(found.stdout)["findings"]) == len(log["runs"][0]["results"])
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "two words", "100%", "a#b?c", "a:7", "é", os.fsdecode(b"\xff")])
+def test_sarif_names_hostile_files(broken, tmp_path, name):
+    cycle = next((broken / "profiler").iterdir())
+    cycle.rename(cycle.with_name(f"{name}_ascend_ms"))
+    _, log = sarif_of(broken, tmp_path)
+    places = [result["locations"][0] for result in log["runs"][0]["results"]]
+    uris = [place["physicalLocation"]["artifactLocation"]["uri"] for place in places]
+    assert not [c for uri in uris for c in uri if not c.isascii() or not c.isprintable() or c in " #?"]
+    files = ["cpu_framework_0.txt", "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"]
+    assert [os.fsdecode(unquote_to_bytes(uri)) for uri in uris] == [
+        *(f"profiler/{name}_ascend_ms/FRAMEWORK/{file}" for file in files),
+        f"profiler/{name}_ascend_ms",
+    ]
+    json.dumps(log, ensure_ascii=False).encode("utf-8")
+
+
+def test_a_sarif_file_that_cannot_be_written_is_said_in_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    found = run("check", TORCH, "--sarif", tmp_path / "file" / "x.sarif")
+    assert found.exit_code == 2
+    assert found.stderr.startswith("perfguard: ")
+    assert len(found.stderr.splitlines()) == 1
 
 
 def test_nothing_is_written_by_a_check(tmp_path):

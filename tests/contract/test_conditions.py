@@ -105,8 +105,6 @@ def test_every_condition_can_be_expected_on_and_off(name):
         ("levle1", "did you mean 'level1'?"),
         ("Graph", "did you mean 'graph'?"),
         ("zzz", "known are graph, sink, "),
-        ("", "known are graph, sink, "),
-        ("graph,,memory", "--expect '' is not known"),
         ("no-", "--expect 'no-' is not known"),
         ("no-no-graph", "--expect 'no-no-graph' is not known"),
         ("ranks", "--expect 'ranks' is not known"),
@@ -126,6 +124,12 @@ def test_every_condition_can_be_expected_on_and_off(name):
 def test_what_cannot_be_expected_is_refused_with_the_nearest(text, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         expectation([text])
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " , ,"])
+def test_blank_words_expect_nothing(text):
+    assert expectation([text]) == Expectation()
+
 
 
 # -- sources ---------------------------------------------------------------------------------------------------------

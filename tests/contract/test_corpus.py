@@ -55,9 +55,18 @@ def test_every_clean_sibling_is_whole(corpus):
 
 
 def test_every_clean_sibling_has_the_layout_of_its_framework(corpus):
-    expected = {"mindspore": ("ms-2.5+cpu",), "torch": ("pt-torch",)}
-    found = {path.name: inspected(path).layouts for path in clean(corpus)}
-    assert found == {name: expected[name.split("-")[0]] for name in found}
+    expected = {"mindspore": "ms-2.5+cpu", "torch": "pt-torch"}
+    found = {path.name: {c.layout.id for c in inspected(path).cycles} for path in clean(corpus)}
+    assert found == {name: {expected[name.split("-")[0]]} for name in found}
+
+
+def test_directories_that_say_a_rank_or_a_window_are_recognised(corpus):
+    expected = {
+        "mindspore-2.10-cpu-dynamic": ("ms-2.5+cpu", "ms-dyn"),
+        "mindspore-2.10-cpu-msrun-2ranks": ("ms-2.5+cpu", "ranks"),
+        "mindspore-2.10-cpu-msrun-2ranks-shared-dir": ("ms-2.5+cpu",),
+    }
+    assert {name: inspected(corpus / name).layouts for name in expected} == expected
 
 
 def test_ranks_and_cycles_of_the_corpus_are_told_apart(corpus):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract import Contract, inspect
-from perfguard.contract.executions import infer_steps, self_times, step_of, unquoted
+from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
+from perfguard.contract.executions import (
+    COLUMNS,
+    MAX_REPEATS,
+    executions_of,
+    infer_steps,
+    self_times,
+    step_of,
+    unquoted,
+)
+from perfguard.contract.layout import Slot, layout_named
+from perfguard.contract.readers import Content
+from perfguard.contract.table import Cells, Table
 from perfguard.recording import Recording, read_recording
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
@@ -288,3 +300,180 @@ def test_without_timestamps_or_types_there_are_no_executions(copy_recording, slo
     next(directory.rglob(slot)).unlink()
     (cycle,) = inspect(read_recording(directory)).cycles
     assert cycle.executions is None
+
+
+# -- devices: one small table for each source ------------------------------------------------------------------------
+
+
+def read_slot(slot: str, header: str, *rows: str, json_tables: dict[str, dict[str, list[str]]] | None = None) -> Cycle:
+    """A cycle of one slot: cells are divided by bars; or tables of raw JSON cells, as a database is read."""
+    if json_tables is None:
+        cells = [row.split("|") for row in rows]
+        frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
+        content = Content(table=Table(frame=frame, cells=Cells.TEXT))
+    else:
+        tables = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in json_tables.items()}
+        content = Content(tables=tables)
+    artifact = Artifact(
+        slot=Slot(name=slot, path=slot, format="csv"), path=Path(slot), content=content, place=slot, schema=None
+    )
+    return Cycle(
+        layout=layout_named("pt-npu"),
+        place=Path("c"),
+        rank=0,
+        index=0,
+        artifacts={slot: artifact},
+        asked=Asked(),
+        files=(artifact,),
+    )
+
+
+def rows_of(cycle: Cycle) -> list[tuple]:
+    found = executions_of(cycle)
+    assert found is not None
+    assert found.on_device
+    assert found.frame.columns == list(COLUMNS)
+    return found.frame.rows()
+
+
+KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
+
+
+def test_kernels_are_executions_of_their_type_in_the_step_of_their_row():
+    cycle = read_slot(
+        "kernel_details",
+        KERNELS,
+        '11|aclnnAdd_2|Add|1795261968310121.500\t|2.25|"2,4;8"',
+        "10|aclnnMul_1|Mul|1795261968310120.250\t|1.125|",
+    )
+    assert rows_of(cycle) == [
+        ("Mul", "aclnnMul_1", 0, 1795261968310120250, 1125, 1125, ""),
+        ("Add", "aclnnAdd_2", 1, 1795261968310121500, 2250, 2250, "2,4;8"),
+    ]
+    found = executions_of(cycle)
+    assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, True, (10, 11), True)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "operator"),
+    [
+        ("Name|Start Time(us)|Duration(us)", "aclnnMul_12|1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|N/A|1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12||1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|Mul|1.5|2", "Mul"),
+        ("Step ID|Name|Type|Start Time(us)|Duration(us)", "|aclnnMul_12|Mul|1.5|2", "Mul"),
+    ],
+)
+def test_a_kernel_without_type_or_step_is_named_by_its_name(header, row, operator):
+    cycle = read_slot("kernel_details", header, row)
+    assert rows_of(cycle) == [(operator, "aclnnMul_12", None, 1500, 2000, 2000, None)]
+    found = executions_of(cycle)
+    assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
+
+
+def test_no_kernels_are_no_executions_but_a_source():
+    assert rows_of(read_slot("kernel_details", KERNELS)) == []
+
+
+@pytest.mark.parametrize("slot", ["ascend_pytorch_profiler", "ascend_mindspore_profiler"])
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (None, (None, None, ())),
+        ({"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]}, (0, 1, (5, 6))),
+    ],
+)
+def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps, expected):
+    tables = {
+        "STRING_IDS": {"id": ["1", "2", "3", "4"], "value": ['"aclnnAdd"', '"Add"', '"\\"2,4\\""', '"Mul"']},
+        "TASK": {"startNs": ["300", "100", "120"], "endNs": ["350", "110", "130"], "globalTaskId": ["8", "7", "99"]},
+        "COMPUTE_TASK_INFO": {
+            "globalTaskId": ["7", "8"],
+            "name": ["1", "1"],
+            "opType": ["2", "4"],
+            "inputShapes": ["3", "3"],
+        },
+        **({"STEP_TIME": steps} if steps else {}),
+    }
+    first, second, numbers = expected
+    cycle = read_slot(slot, "", json_tables=tables)
+    # A task without an entry of its own is no kernel; one behind the last step's end is still of that step.
+    assert rows_of(cycle) == [
+        ("Add", "aclnnAdd", first, 100, 10, 10, "2,4"),
+        ("Mul", "aclnnAdd", second, 300, 50, 50, "2,4"),
+    ]
+    found = executions_of(cycle)
+    assert (found.step_numbers, found.steps, found.by_step) == (numbers, len(numbers) or None, bool(numbers))
+
+
+@pytest.mark.parametrize("missing", ["TASK", "COMPUTE_TASK_INFO", "STRING_IDS"])
+def test_a_database_without_kernels_has_no_executions(missing):
+    tables = {name: {"id": ["1"]} for name in ("TASK", "COMPUTE_TASK_INFO", "STRING_IDS") if name != missing}
+    assert executions_of(read_slot("ascend_pytorch_profiler", "", json_tables=tables)) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "times", "start_ns"),
+    [
+        ("start_time(us)", ("1000.5", "2000.25"), (1000500, 2000250)),
+        ("start_time", ("1000.5", "2000.25"), (10005 * 10**5, 200025 * 10**4)),
+    ],
+)
+def test_a_flat_timeline_is_read_in_the_unit_its_header_names(start, times, start_ns):
+    cycle = read_slot(
+        "output_timeline_data",
+        f"op_name|stream_id|{start}|duration(ms)",
+        f"Default/MatMul-op1|0|{times[1]}|0.002",
+        f"Default/Add-op2|0|{times[0]}|0.001",
+    )
+    assert rows_of(cycle) == [
+        ("Add", "Default/Add-op2", None, start_ns[0], 1000, 1000, None),
+        ("MatMul", "Default/MatMul-op1", None, start_ns[1], 2000, 2000, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("full_op_name|execution_time", ("Default/Add-op2|0.5",), [500_000]),
+        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|3",), [500_000] * 3),
+        ("full_kernel_name|task_duration|execution_frequency", ("Default/Add-op2|0.5005|2",), [500_500] * 2),
+        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|0",), []),
+    ],
+)
+def test_an_average_counts_as_often_as_it_was_taken(header, rows, expected):
+    cycle = read_slot("aicore_intermediate_detail", header, *rows)
+    assert [(row[0], row[4]) for row in rows_of(cycle)] == [("Add", duration) for duration in expected]
+    assert executions_of(cycle).is_timeline is False
+
+
+@pytest.mark.usefixtures("must_not_hang")
+@pytest.mark.parametrize("count", ["-5", "999999999999", "9223372036854775807"])
+def test_a_damaged_frequency_does_not_fill_the_memory(count):
+    header = "full_op_name|execution_time|execution_frequency"
+    found = executions_of(read_slot("aicore_intermediate_detail", header, f"Add-op1|1|{count}"))
+    assert found.frame.height <= MAX_REPEATS
+
+
+def test_operators_of_a_gpu_are_averages_in_us():
+    cycle = read_slot(
+        "gpu_op_detail_info",
+        "op_type|op_full_name|op_occurrences|op_avg_time(us)",
+        "Conv2D|Default/Conv2D-op1|2|1.5",
+        "Add|Default/Add-op2|2|0.25",
+    )
+    assert [(row[0], row[3], row[4]) for row in rows_of(cycle)] == [
+        ("Conv2D", 0, 1500),
+        ("Conv2D", 0, 1500),
+        ("Add", 0, 250),
+        ("Add", 0, 250),
+    ]
+    assert (executions_of(cycle).steps, executions_of(cycle).is_timeline) == (2, False)
+
+
+def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
+    (cycle,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
+    device = read_slot("kernel_details", KERNELS, "1|a|Add|1|1|")
+    both = dataclasses.replace(cycle, artifacts={**cycle.artifacts, **device.artifacts})
+    assert executions_of(cycle).on_device is False
+    assert rows_of(both) == rows_of(device)

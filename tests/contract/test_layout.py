@@ -131,6 +131,12 @@ def test_layouts_are_tried_by_their_order():
     assert [one.order for one in layouts()] == sorted(one.order for one in layouts())
 
 
+def test_a_rank_directory_that_holds_the_files_itself_is_both(tmp_path):
+    tree(tmp_path, "rank_3/cluster_step_trace_time.csv")
+    found = survey(tmp_path)
+    assert [(cycle.layout.id, [parent.rank for parent in cycle.parents]) for cycle in found.cycles] == [("cluster", [3])]
+
+
 @pytest.mark.parametrize("one", layouts(), ids=lambda one: one.id)
 def test_a_layout_is_found_by_its_id(one):
     assert layout_named(one.id) is one
@@ -355,7 +361,7 @@ def test_a_layout_of_files_needs_a_file_even_when_it_was_named(tmp_path, knowing
 
 # -- parents ---------------------------------------------------------------------------------------------------------
 
-RANKS = a_layout("ranks", Recognition(path=r"(^|/)rank_(?P<rank>[0-9]+)$"), cycle="parent")
+RANKS = a_layout("ranks", Recognition(path=r"(^|/)rank_(?P<rank>[0-9]+)$"), cycle="parent", order=0)
 WINDOW = a_layout(
     "window",
     Recognition(path=r"(^|/)rank(?P<rank>[0-9]+)_start(?P<start>[0-9]+)_stop(?P<stop>[0-9]+)$"),

@@ -12,6 +12,7 @@ from perfguard.findings import Severity
 from perfguard.judge import Policy, Rule, State, Tolerance, compare
 from perfguard.judge.compare import Comparison, show
 from perfguard.measure import METRICS, Kind, Measurement
+from perfguard.measure.measurement import Better
 from tests.facts import ELSEWHERE, HERE, baseline, measured
 
 TIMED = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED)
@@ -178,7 +179,8 @@ def test_a_tolerance_of_the_user_holds(metric, tolerance, before, now, state, co
 @pytest.mark.parametrize("sides", ["both", "gone", "new"])
 def test_off_is_shown_and_never_judged(name, sides):
     before = None if sides == "new" else VALUES.get(name, 5)
-    now = None if sides == "gone" else OTHERS.get(name, 50)
+    worse = 0.5 if METRICS[name].better is Better.HIGHER else 50
+    now = None if sides == "gone" else OTHERS.get(name, worse)
     found = one(name, before, now, **rule(name, None))
     assert (found.judged, found.finding) == (False, None)
     assert found.state is {"both": State.WORSE, "gone": State.GONE, "new": State.NEW}[sides]

@@ -214,7 +214,7 @@ def test_the_marker_goes_before_the_settings():
         ("step_time\n", "is no metric"),
         ("step_tim", r"did you mean 'step_time'\?"),
         ("operator_times[MatMul]", r"did you mean 'operator_time'\?"),
-        ("xyz", "known are memory_allocated_bytes, "),
+        ("xyz", "known are api_time, communication_bandwidth, "),
         ("operator_set", 'set it to "off"'),
         ("operator_shapes[MatMul]", 'set it to "off"'),
     ],
@@ -282,3 +282,23 @@ def test_a_rule_for_an_operator_holds_on_every_rank(subject):
     policy = Policy(settings=(Rule(pattern="operator_time[MatMul*]", tolerance=Tolerance(relative=0.25)),))
     assert policy.tolerance(METRICS["operator_time"], subject) == Tolerance(relative=0.25)
     assert policy.tolerance(METRICS["operator_time"], "rank0:Add") is None
+
+
+@pytest.mark.parametrize(
+    ("select", "seen"),
+    [
+        ((), ["A102", "C101", "S103"]),
+        (("A",), ["A102"]),
+        (("C1", "S103"), ["C101", "S103"]),
+        (("I",), []),
+    ],
+)
+def test_what_is_not_selected_is_not_looked_at(select, seen):
+    findings = [Finding(code=code, message="m") for code in (Code.A102, Code.C101, Code.S103)]
+    assert sorted(f.code.name for f in Policy(select=select).considered(findings)) == seen
+
+
+def test_what_is_selected_can_still_be_ignored():
+    findings = [Finding(code=code, message="m") for code in (Code.A102, Code.C101)]
+    (one,) = Policy(select=("A",), ignore=("A1",)).considered(findings)
+    assert (one.code, one.severity) == (Code.A102, Severity.NOTE)

@@ -7,22 +7,25 @@ column, drawn from the view's own random numbers, so that a run is the same when
 from __future__ import annotations
 
 import gzip
-import itertools
 import sqlite3
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.mutation.sheets import Cell, Edit, Row, Sheet, applied, number_parts, sheet_of
+from tests.mutation.sheets import Cell, Edit, Part, Row, Sheet, applied, number_parts, sheet_of
 
 #: Formats whose bytes are not text.
 _BINARY = ("tfrecord", "sqlite", "opaque")
+
+#: A cell that holds a number: what is before it, the number, what is behind it.
+_Number = tuple[Cell, str, Decimal, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,14 @@ class Site:
     place: str
     #: Old bytes -> new bytes.
     change: Callable[[bytes], bytes]
+    #: Unit of the column, "-" where it measures nothing.
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
     """One file of a subject: its bytes, and what they are where its format can be taken apart."""
 
-    path: Path
     form: str
     raw: bytes
     sheet: Sheet | None
@@ -51,10 +54,23 @@ class View:
     random: Random
     #: How many places of one column an operator takes.
     sites: int = 1
+    #: The cells that hold a number, by column.
+    numbers: dict[str, list[_Number]] = field(default_factory=dict)
+    known: dict[str, str | None] = field(default_factory=dict)
 
-    def some(self, found: Sequence[Any]) -> list[Any]:
-        """Draw as many as are wanted of one column."""
-        return list(found) if len(found) <= self.sites else self.random.sample(list(found), self.sites)
+    def some(self, found: Sequence[Any], *, spare: int = 0) -> list[Any]:
+        """Draw as many as are wanted of one column, and some to spare."""
+        wanted = self.sites + spare
+        return list(found) if len(found) <= wanted else self.random.sample(list(found), wanted)
+
+    def unit(self, column: str) -> str | None:
+        """Return what a column measures."""
+        if column not in self.known:
+            self.known[column] = self.units(column)
+        return self.known[column]
+
+
+Operator = Callable[[View], Iterable[Site]]
 
 
 def view_of(
@@ -63,7 +79,9 @@ def view_of(
     """Take a file apart. `units` names the unit of a column, None where it measures nothing."""
     raw = path.read_bytes()
     sheet = None if form in _BINARY else sheet_of(_text(raw), form)
-    return View(path=path, form=form, raw=raw, sheet=sheet, stale=stale, units=units, random=Random(seed), sites=sites)
+    numbers = {} if sheet is None else _numbers(sheet)
+    random = Random(seed)
+    return View(form=form, raw=raw, sheet=sheet, stale=stale, units=units, random=random, sites=sites, numbers=numbers)
 
 
 def _text(raw: bytes) -> str:
@@ -84,17 +102,18 @@ def _edit(*edits: Edit) -> Callable[[bytes], bytes]:
 # -- one value -------------------------------------------------------------------------------------------------------
 
 
-def _numbers(view: View) -> dict[str, list[tuple[Cell, str, Decimal, str]]]:
-    """Return the cells that hold a number, by column: what is before it, the number, what is behind it."""
-    found: dict[str, list[tuple[Cell, str, Decimal, str]]] = {}
-    if view.sheet is None:
-        return found
-    for row in view.sheet.rows:
+def _numbers(sheet: Sheet) -> dict[str, list[_Number]]:
+    found: dict[str, list[_Number]] = {}
+    for row in sheet.rows:
         for cell in row.cells:
-            parts = number_parts(view.sheet.of(cell))
+            parts = number_parts(sheet.of(cell))
             if parts is not None:
                 found.setdefault(cell.column, []).append((cell, parts[0], Decimal(parts[1]), parts[2]))
     return found
+
+
+def _place(view: View, offset: int) -> str:
+    return view.sheet.place(offset) if view.sheet is not None else ""
 
 
 def _worded(value: Decimal, like: Decimal) -> str:
@@ -110,21 +129,17 @@ def _value(name: str, compute: Callable[[Decimal], Decimal | str]) -> Operator:
     """Make an operator that gives one cell another value."""
 
     def sites(view: View) -> Iterator[Site]:
-        assert view.sheet is not None
-        for column, cells in _numbers(view).items():
-            if column.endswith(".ph"):
-                continue
-            open_ = [one for one in cells if _changed(one, compute) is not None]
-            for cell, before, value, behind in view.some(open_):
-                new = _changed((cell, before, value, behind), compute)
-                assert new is not None
+        for column, cells in view.numbers.items():
+            tried = view.some(cells, spare=20)
+            changed = [(one[0], new) for one in tried if (new := _changed(one, compute)) is not None]
+            for cell, new in changed[: view.sites]:
                 edit = _edit((cell.start, cell.end, new))
-                yield Site(name, column, view.sheet.place(cell.start), edit, view.units(column) or "-")
+                yield Site(name, column, _place(view, cell.start), edit, view.unit(column) or "-")
 
     return sites
 
 
-def _changed(one: tuple[Cell, str, Decimal, str], compute: Callable[[Decimal], Decimal | str]) -> str | None:
+def _changed(one: _Number, compute: Callable[[Decimal], Decimal | str]) -> str | None:
     """Return the cell's new text, or None where it would be the old number."""
     _, before, value, behind = one
     new = compute(value)
@@ -135,6 +150,7 @@ def _changed(one: tuple[Cell, str, Decimal, str], compute: Callable[[Decimal], D
 
 
 def _ten_percent(value: Decimal) -> Decimal:
+    """Add a tenth; to a whole number at least 1."""
     more = value * Decimal("1.1")
     return more if abs(more - value) >= 1 or value % 1 else value + 1
 
@@ -146,8 +162,8 @@ def _column(name: str, factor: Decimal, only: tuple[str, ...], but: tuple[str, .
     """Make an operator that multiplies a whole column."""
 
     def sites(view: View) -> Iterator[Site]:
-        for column, cells in _numbers(view).items():
-            unit = view.units(column)
+        for column, cells in view.numbers.items():
+            unit = view.unit(column)
             if unit is None or unit in but or (only and unit not in only):
                 continue
             edits = []
@@ -165,40 +181,38 @@ def _column(name: str, factor: Decimal, only: tuple[str, ...], but: tuple[str, .
 # -- rows and events -------------------------------------------------------------------------------------------------
 
 
-def _by_kind(view: View, *, named: bool = True) -> dict[str, list[Row]]:
+def _by_kind(view: View) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     if view.sheet is not None:
         for row in view.sheet.rows:
-            if row.cut != (-1, -1) and (row.kind or named is False):
+            if row.cut != (-1, -1):
                 found.setdefault(row.kind, []).append(row)
-            elif row.cut != (-1, -1):
-                found.setdefault("", []).append(row)
     return found
 
 
-def _drop_rows(name: str, form: bool) -> Operator:
+def _drop_rows(name: str, *, events: bool) -> Operator:
     def sites(view: View) -> Iterator[Site]:
-        if view.sheet is None or (view.form == "chrome-trace") is not form:
+        if view.sheet is None or (view.form == "chrome-trace") is not events:
             return
         for kind, rows in _by_kind(view).items():
             for row in view.some(rows):
-                yield Site(name, kind, view.sheet.place(row.start), _edit((*row.cut, "")))
+                yield Site(name, kind, _place(view, row.start), _edit((*row.cut, "")))
         for part in _elements(view):
-            yield Site(name, part.column, view.sheet.place(part.start), _edit((*part.cut, "")))
+            yield Site(name, part.column, _place(view, part.start), _edit((*part.cut, "")))
 
     return sites
 
 
-def _duplicate_rows(name: str, form: bool) -> Operator:
+def _duplicate_rows(name: str, *, events: bool) -> Operator:
     def sites(view: View) -> Iterator[Site]:
-        if view.sheet is None or (view.form == "chrome-trace") is not form:
+        if view.sheet is None or (view.form == "chrome-trace") is not events:
             return
         for kind, rows in _by_kind(view).items():
             for row in view.some(rows):
-                yield Site(name, kind, view.sheet.place(row.start), _edit((row.start, row.start, _again(view, row))))
+                yield Site(name, kind, _place(view, row.start), _edit((row.start, row.start, _again(view, row))))
         for part in _elements(view):
             again = view.sheet.text[part.start : part.end] + ", "
-            yield Site(name, part.column, view.sheet.place(part.start), _edit((part.start, part.start, again)))
+            yield Site(name, part.column, _place(view, part.start), _edit((part.start, part.start, again)))
 
     return sites
 
@@ -211,12 +225,13 @@ def _again(view: View, row: Row) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _elements(view: View) -> list[Any]:
+def _elements(view: View) -> list[Part]:
     """Draw elements of the arrays of a JSON document."""
-    assert view.sheet is not None
-    found: dict[str, list[Any]] = {}
+    if view.form != "json" or view.sheet is None:
+        return []
+    found: dict[str, list[Part]] = {}
     for part in view.sheet.keys:
-        if part.column.endswith("[]") and view.form == "json":
+        if part.column.endswith("[]"):
             found.setdefault(part.column, []).append(part)
     return [part for parts in found.values() for part in view.some(parts)]
 
@@ -224,18 +239,19 @@ def _elements(view: View) -> list[Any]:
 def _swap_rows(view: View) -> Iterator[Site]:
     if view.sheet is None:
         return
+    text = view.sheet.text
     for kind, rows in _by_kind(view).items():
         pairs = [
             (one, two)
-            for one, two in itertools.pairwise(rows)
-            if view.sheet.text[one.start : one.end].strip() != view.sheet.text[two.start : two.end].strip()
+            for one, two in pairwise(rows)
+            if text[one.start : one.end].strip() != text[two.start : two.end].strip()
         ]
         for one, two in view.some(pairs):
-            first, second = view.sheet.text[one.start : one.end], view.sheet.text[two.start : two.end]
+            first, second = text[one.start : one.end], text[two.start : two.end]
             if first.endswith("\n") and not second.endswith("\n"):
                 continue
             edit = _edit((one.start, one.end, second), (two.start, two.end, first))
-            yield Site("swap two rows", kind, view.sheet.place(one.start), edit)
+            yield Site("swap two rows", kind, _place(view, one.start), edit)
 
 
 def _swap_values(view: View) -> Iterator[Site]:
@@ -244,15 +260,15 @@ def _swap_values(view: View) -> Iterator[Site]:
         return
     found: dict[str, list[tuple[Cell, Cell]]] = {}
     for row in view.sheet.rows:
-        numeric = [(cell, number_parts(view.sheet.of(cell))) for cell in row.cells]
-        cells = [(cell, Decimal(parts[1])) for cell, parts in numeric if parts]
-        for (one, a), (two, b) in itertools.pairwise(cells):
-            if one.column != two.column and a != b and view.units(one.column) and view.units(two.column):
+        measured = [cell for cell in row.cells if view.unit(cell.column)]
+        cells = [(cell, Decimal(parts[1])) for cell in measured if (parts := number_parts(view.sheet.of(cell)))]
+        for (one, a), (two, b) in pairwise(cells):
+            if one.column != two.column and a != b:
                 found.setdefault(f"{one.column} & {two.column.rsplit('.', 1)[-1]}", []).append((one, two))
     for column, pairs in found.items():
         for one, two in view.some(pairs):
             edit = _edit((one.start, one.end, view.sheet.of(two)), (two.start, two.end, view.sheet.of(one)))
-            yield Site("swap the values of two columns", column, view.sheet.place(one.start), edit)
+            yield Site("swap the values of two columns", column, _place(view, one.start), edit)
 
 
 def _drop_step(view: View) -> Iterator[Site]:
@@ -275,14 +291,10 @@ def _drop_step(view: View) -> Iterator[Site]:
     steps = [part for part in steps if part.column == "*"]
     if len(steps) > 1:
         for part in view.some(steps):
-            yield Site("drop a step", "", view.sheet.place(part.start), _edit((*part.cut, "")))
+            yield Site("drop a step", "", _place(view, part.start), _edit((*part.cut, "")))
     if view.form == "cpu-op-timestamps":
-        edits = []
-        for row in view.sheet.rows:
-            stamps = row.cells[2:]
-            count = len(stamps) // 3
-            if count >= 2:
-                edits.append((stamps[-3].start - 1, stamps[-1].end, ""))
+        stamps = [row.cells[2:] for row in view.sheet.rows if len(row.cells) >= 8]
+        edits = [(cells[-3].start - 1, cells[-1].end, "") for cells in stamps]
         if edits:
             yield Site("drop a step", "", " the last execution of every operator", _edit(*edits))
 
@@ -295,37 +307,29 @@ def _drop_step_of_trace(view: View) -> Iterator[Site]:
         if row.kind.startswith("X") and "ts" in at and "dur" in at:
             spans[row.start] = (Decimal(at["ts"]), Decimal(at["ts"]) + Decimal(at["dur"]))
     marks = [row for row in view.sheet.rows if row.kind == "X:ProfilerStep"]
+    events = [row for row in view.sheet.rows if row.cut != (-1, -1)]
     if len(marks) < 2:
         return
     for mark in view.some(marks):
         begin, end = spans[mark.start]
-        gone = [
-            row
-            for row in view.sheet.rows
-            if row.start in spans and begin <= spans[row.start][0] and spans[row.start][1] <= end
-        ]
-        kept = [row for row in view.sheet.rows if row.cut != (-1, -1) and row not in gone]
-        events = ",\n".join(view.sheet.text[row.start : row.end] for row in kept)
-        first, last = view.sheet.rows, [row for row in view.sheet.rows if row.cut != (-1, -1)]
-        assert first
-        edit = _edit((last[0].start, last[-1].end, events))
-        yield Site("drop a step", "", view.sheet.place(mark.start), edit)
+        gone = {start for start, span in spans.items() if begin <= span[0] and span[1] <= end}
+        kept = ",\n".join(view.sheet.text[row.start : row.end] for row in events if row.start not in gone)
+        yield Site("drop a step", "", _place(view, mark.start), _edit((events[0].start, events[-1].end, kept)))
 
 
 # -- columns and keys ------------------------------------------------------------------------------------------------
 
 
 def _tabular(view: View) -> Row | None:
-    if view.sheet is None or not view.sheet.glue or view.sheet.header is None or view.form == "whitespace":
+    if view.sheet is None or view.sheet.glue != ",":
         return None
     return view.sheet.header
 
 
 def _drop_column(view: View) -> Iterator[Site]:
     header = _tabular(view)
-    if header is None:
+    if header is None or view.sheet is None:
         return
-    assert view.sheet is not None
     for number, cell in enumerate(header.cells):
         edits = []
         for row in (header, *view.sheet.rows):
@@ -346,9 +350,8 @@ def _rename_column(view: View) -> Iterator[Site]:
 
 def _reorder_columns(view: View) -> Iterator[Site]:
     header = _tabular(view)
-    if header is None:
+    if header is None or view.sheet is None:
         return
-    assert view.sheet is not None
     for number, cell in enumerate(header.cells[:-1]):
         edits = []
         for row in (header, *view.sheet.rows):
@@ -358,10 +361,10 @@ def _reorder_columns(view: View) -> Iterator[Site]:
         yield Site("reorder columns", cell.column, ":1", _edit(*edits))
 
 
-def _keys(view: View) -> Iterator[Any]:
+def _keys(view: View) -> Iterator[Part]:
     if view.sheet is None or not view.sheet.is_json:
         return
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Part]] = {}
     for part in view.sheet.keys:
         if not part.column.endswith("[]"):
             found.setdefault(part.column, []).append(part)
@@ -370,9 +373,8 @@ def _keys(view: View) -> Iterator[Any]:
 
 
 def _drop_key(view: View) -> Iterator[Site]:
-    assert view.sheet is not None or view.form in _BINARY
     for part in _keys(view):
-        yield Site("drop a key", part.column, view.sheet.place(part.start), _edit((*part.cut, "")))  # type: ignore[union-attr]
+        yield Site("drop a key", part.column, _place(view, part.start), _edit((*part.cut, "")))
 
 
 def _wrong_type(view: View) -> Iterator[Site]:
@@ -380,17 +382,15 @@ def _wrong_type(view: View) -> Iterator[Site]:
     if view.sheet is None:
         return
     if not view.sheet.is_json:
-        for column, cells in _numbers(view).items():
+        for column, cells in view.numbers.items():
             for cell, *_ in view.some(cells):
                 edit = _edit((cell.start, cell.end, "seven"))
-                yield Site("wrong type", column, view.sheet.place(cell.start), edit, view.units(column) or "-")
+                yield Site("wrong type", column, _place(view, cell.start), edit, view.unit(column) or "-")
         return
     for part in _keys(view):
         text = view.sheet.text[part.value[0] : part.value[1]]
-        new = "[7]" if text[0] != "[" else "7"
-        if text == "null":
-            new = '"seven"'
-        yield Site("wrong type", part.column, view.sheet.place(part.start), _edit((*part.value, new)))
+        new = '"seven"' if text == "null" else "7" if text[0] == "[" else "[7]"
+        yield Site("wrong type", part.column, _place(view, part.start), _edit((*part.value, new)))
 
 
 # -- bytes -----------------------------------------------------------------------------------------------------------
@@ -407,7 +407,11 @@ def _truncate(view: View) -> Iterator[Site]:
     for name, at in cuts.items():
         # The last line break of a text is no content: a CSV or a JSON document without it is whole.
         if view.raw[at:].strip(b"\r\n \t"):
-            yield Site("truncate a file", name, f" at byte {at}", lambda raw, at=at: raw[:at])  # type: ignore[misc]
+            yield Site("truncate a file", name, f" at byte {at}", _cut(at))
+
+
+def _cut(at: int) -> Callable[[bytes], bytes]:
+    return lambda raw: raw[:at]
 
 
 def _broken_text(view: View) -> Iterator[Site]:
@@ -472,7 +476,7 @@ def _record_sites(view: View) -> Iterator[Site]:
         return change
 
     for at in range(count):
-        kind = "version" if at == 0 else "last" if at == count - 1 else "step"
+        kind = "version" if at == 0 else "last" if at == count - 1 else "between"
         yield Site("drop a row", kind, f" record {at}", drop(at))
         yield Site("duplicate a row", kind, f" record {at}", double(at))
         if at + 1 < count:
@@ -547,37 +551,38 @@ def _database(view: View) -> Iterator[Site]:
                 marks = ", ".join("?" * len(columns))
                 double = _in_database((f'insert into "{table}" values ({marks})', tuple(row[1:])))
                 yield Site("duplicate a row", table, place, double)
-        yield from _database_values(view, table, columns, stored.rows)
+        yield from _database_values(view, stored)
 
 
-def _database_values(view: View, table: str, columns: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Site]:
+def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
     changes: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("zero a value", lambda value: 0),
         ("negate a value", lambda value: -value),
         ("change a value by a tenth", lambda value: type(value)(_ten_percent(Decimal(value)))),
         ("wrong type", lambda value: "seven"),
     )
-    for number, column in enumerate(columns, start=1):
-        name, unit = f"{table}.{column}", view.units(f"{table}.{column}")
-        numeric = [row for row in rows if isinstance(row[number], (int, float)) and row[number]]
+    table = stored.name
+    for number, column in enumerate(stored.columns, start=1):
+        name, unit = f"{table}.{column}", view.unit(f"{table}.{column}")
+        numeric = [row for row in stored.rows if isinstance(row[number], (int, float)) and row[number]]
         for row in view.some(numeric):
             for operator, compute in changes:
-                new = compute(row[number])
-                update = _in_database((f'update "{table}" set "{column}" = ? where rowid = ?', (new, row[0])))
-                yield Site(operator, name, f" row {row[0]}", update, unit or "-")
-        if numeric and unit is not None and unit not in ("1", "address"):
+                if column in stored.keys:
+                    continue  # the database itself would refuse it
+                update = f'update "{table}" set "{column}" = ? where rowid = ?'
+                change = _in_database((update, (compute(row[number]), row[0])))
+                yield Site(operator, name, f" row {row[0]}", change, unit or "-")
+        if numeric and unit is not None and unit not in _UNSCALED:
             for operator, factor in (
                 ("a thousand times too large", "* 1000"),
                 ("a thousand times too small", "/ 1000"),
             ):
-                update = _in_database((f'update "{table}" set "{column}" = "{column}" {factor}', ()))
-                yield Site(operator, name, "", update, unit)
+                update = f'update "{table}" set "{column}" = "{column}" {factor}'
+                yield Site(operator, name, "", _in_database((update, ())), unit)
 
-
-Operator = Callable[[View], Iterable[Site]]
 
 _PARTS = ("percent", "fraction")
-_UNSCALED = ("1", "address", "cycle", "core", *_PARTS)
+_UNSCALED = ("1", "address", "cycle", *_PARTS)
 
 #: Every operator that changes the inside of one file. Those that drop, rename or replace files are in run.py.
 OPERATORS: tuple[Operator, ...] = (
@@ -594,10 +599,10 @@ OPERATORS: tuple[Operator, ...] = (
     _drop_column,
     _rename_column,
     _reorder_columns,
-    _drop_rows("drop a row", form=False),
-    _drop_rows("drop an event", form=True),
-    _duplicate_rows("duplicate a row", form=False),
-    _duplicate_rows("duplicate an event", form=True),
+    _drop_rows("drop a row", events=False),
+    _drop_rows("drop an event", events=True),
+    _duplicate_rows("duplicate a row", events=False),
+    _duplicate_rows("duplicate an event", events=True),
     _swap_rows,
     _swap_values,
     _drop_step,

@@ -13,13 +13,13 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from perfguard.contract import inspect
+from perfguard.contract import Contract, inspect
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -70,18 +70,31 @@ class Outcome:
 
     mutant: Mutant
     killers: tuple[str, ...]
-    codes: tuple[str, ...] = ()
     changed: bool = True
+    #: What `inspect` raised, which it must never do.
+    crash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A file of a subject that can be taken apart."""
+
+    subject: int
+    path: str
+    layout: str
+    slot: str
+    version: str
+    size: int
 
 
 @dataclass(slots=True)
 class Clean:
-    """What an unmutated subject is like: its findings, and its mutants."""
+    """What an unmutated subject is like: its findings, its files, and the mutants that concern whole files."""
 
     findings: frozenset[Key]
     errors: tuple[str, ...]
+    files: list[Taken] = field(default_factory=list)
     mutants: list[Mutant] = field(default_factory=list)
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +104,8 @@ class Plan:
     seed: int = 0
     sites: int = 1
     operator: str = "*"
+    #: How many files of a kind (layout, slot, version of the schema) are taken apart; None for all of them.
+    files: int | None = 3
     limit: int | None = LIMIT
 
 
@@ -118,34 +133,49 @@ def _key(finding: Any) -> Key:
 
 
 def survey_subject(number: int) -> Clean:
-    """Judge a subject as it is, and list its mutants."""
+    """Judge a subject as it is; list its files, and the mutants that drop or rename them."""
     subject = _subjects[number]
-    began = time.process_time()
-    found = findings_of(subject, subject.directory)
+    found = [finding for finding in _contract(number).findings if finding.severity is Severity.ERROR]
     clean = Clean(
         findings=frozenset(_key(one) for one in found),
         errors=tuple(f"{one.code.name} {one.place}: {one.message}" for one in found),
-        seconds=time.process_time() - began,
     )
     looked = _inventory(number)
     versions = _versions(number)
     for placed in looked.files:
-        common = {
-            "subject": number,
-            "path": placed.path,
-            "layout": placed.layout,
-            "slot": placed.found.slot.name,
-            "version": versions.get(placed.path) or "",
-        }
-        for index, site in enumerate(_sites(number, placed.path)):
-            rest = {"column": site.column, "unit": site.unit, "place": site.place, "site": index}
-            clean.mutants.append(Mutant(operator=site.operator, **common, **rest))
+        whole, slot = subject.directory / placed.path, placed.found.slot
+        taken = Taken(number, placed.path, placed.layout, slot.name, versions.get(placed.path) or "", 0)
+        if whole.is_file() and slot.format != "opaque":
+            clean.files.append(replace(taken, size=whole.stat().st_size))
         for operator in _file_operators(placed, looked):
-            rest = {"column": "", "unit": "", "place": "", "site": -1}
-            clean.mutants.append(Mutant(operator=operator, **common, **rest))
+            clean.mutants.append(_mutant(taken, operator, column="", unit="", place="", site=-1))
     clean.mutants += _drop_rank(number, looked)
-    clean.mutants = [m for m in clean.mutants if fnmatch.fnmatch(m.operator, _plan.operator)]
+    clean.mutants = [mutant for mutant in clean.mutants if fnmatch.fnmatch(mutant.operator, _plan.operator)]
     return clean
+
+
+def take_apart(taken: Taken) -> list[Mutant]:
+    """List the mutants of the inside of a file."""
+    return [
+        _mutant(taken, site.operator, column=site.column, unit=site.unit, place=site.place, site=index)
+        for index, site in enumerate(_sites(taken.subject, taken.path))
+        if fnmatch.fnmatch(site.operator, _plan.operator)
+    ]
+
+
+def _mutant(taken: Taken, operator: str, *, column: str, unit: str, place: str, site: int) -> Mutant:
+    return Mutant(
+        subject=taken.subject,
+        operator=operator,
+        path=taken.path,
+        layout=taken.layout,
+        slot=taken.slot,
+        version=taken.version,
+        column=column,
+        unit=unit,
+        place=place,
+        site=site,
+    )
 
 
 def _file_operators(placed: Placed, looked: Inventory) -> Iterator[str]:
@@ -159,7 +189,7 @@ def _drop_rank(number: int, looked: Inventory) -> Iterator[Mutant]:
     expected = _subjects[number].expected.ranks
     if expected is None or expected < 2:
         return
-    contract = inspect(read_recording(_subjects[number].directory), _subjects[number].expected)
+    contract = _contract(number)
     for rank in sorted({cycle.rank for cycle in contract.cycles}):
         layout = next(cycle.layout.id for cycle in contract.cycles if cycle.rank == rank)
         facts = {"version": "", "column": "", "unit": "", "place": f"rank {rank}", "site": rank}
@@ -171,13 +201,19 @@ def _inventory(number: int) -> Inventory:
     return inventory(_subjects[number].directory)
 
 
+@lru_cache(maxsize=2)
+def _contract(number: int) -> Contract:
+    """Judge a subject as it is."""
+    subject = _subjects[number]
+    return inspect(read_recording(subject.directory), subject.expected)
+
+
 @cache
 def _versions(number: int) -> dict[str, str | None]:
     """Return the schema each file keeps, by its path."""
-    subject = _subjects[number]
-    contract = inspect(read_recording(subject.directory), subject.expected)
-    files = (artifact for cycle in contract.cycles for artifact in cycle.files)
-    return {file.path.relative_to(subject.directory).as_posix(): file.schema for file in files}
+    directory = _subjects[number].directory
+    files = (artifact for cycle in _contract(number).cycles for artifact in cycle.files)
+    return {file.path.relative_to(directory).as_posix(): file.schema for file in files}
 
 
 _last_sites: dict[tuple[int, str], list[Site]] = {}
@@ -277,6 +313,10 @@ def run_mutants(number: int, mutants: list[Mutant], clean: frozenset[Key], work:
     return [_judge(subject, number, mutant, copied, clean) for mutant in mutants]
 
 
+def _run_batch(task: tuple[int, list[Mutant], frozenset[Key], Path]) -> list[Outcome]:
+    return run_mutants(*task)
+
+
 def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: frozenset[Key]) -> Outcome:
     undo: list[tuple[Path, Path]] = []
     made: list[Path] = []
@@ -288,8 +328,7 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
     changed = True
     target = copied / mutant.path
     if mutant.operator == "drop a rank":
-        contract = inspect(read_recording(subject.directory), subject.expected)
-        for cycle in contract.cycles:
+        for cycle in _contract(number).cycles:
             if cycle.rank == mutant.site:
                 for path in _files_of_cycle(cycle):
                     remove(copied / path.relative_to(subject.directory))
@@ -308,7 +347,11 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
         target.write_bytes(new)
         made.append(target)
     empty = _prune(copied)
-    found = [one for one in findings_of(subject, copied) if _key(one) not in clean]
+    crash, found = "", []
+    try:
+        found = [one for one in findings_of(subject, copied) if _key(one) not in clean]
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the suite looks for
+        crash = f"{type(error).__name__}: {error}".partition("\n")[0]
     for folder in empty:
         folder.mkdir(parents=True, exist_ok=True)
     for path in made:
@@ -316,7 +359,7 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
     for original, path in undo:
         os.link(original, path)
     killers = tuple(sorted({one.check or one.code.name for one in found}))
-    return Outcome(mutant, killers, tuple(sorted({one.code.name for one in found})), changed)
+    return Outcome(mutant, killers, changed, crash)
 
 
 def _files_of_cycle(cycle: Any) -> Iterable[Path]:
@@ -348,13 +391,32 @@ def _shifted(name: str) -> str:
 # -- the whole -------------------------------------------------------------------------------------------------------
 
 
-def chosen(clean: list[Clean], plan: Plan) -> list[Mutant]:
+def chosen_files(clean: list[Clean], plan: Plan) -> list[Taken]:
+    """Choose the files that are taken apart: some of every kind, each from a directory of its own where there are such."""
+    random = Random(plan.seed)
+    by_kind: dict[tuple[str, ...], list[Taken]] = defaultdict(list)
+    for one in clean:
+        for file in one.files:
+            by_kind[file.layout, file.slot, file.version].append(file)
+    taken: list[Taken] = []
+    for kind in sorted(by_kind):
+        files = by_kind[kind]
+        random.shuffle(files)
+        # A file with a header and nothing else says little: the larger half comes first.
+        middle = sorted(file.size for file in files)[len(files) // 2]
+        files.sort(key=lambda file: file.size < middle)
+        apart = list({file.subject: file for file in reversed(files)}.values())[::-1]
+        rest = [file for file in files if file not in apart]
+        taken += [*apart, *rest][: plan.files]
+    return taken
+
+
+def chosen(mutants: Iterable[Mutant], plan: Plan) -> list[Mutant]:
     """Choose the mutants of a run: one of every kind first, then one more of each, until the limit."""
     random = Random(plan.seed)
     by_kind: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
-    for one in clean:
-        for mutant in one.mutants:
-            by_kind[mutant.kind].append(mutant)
+    for mutant in mutants:
+        by_kind[mutant.kind].append(mutant)
     kinds = sorted(by_kind)
     for kind in kinds:
         random.shuffle(by_kind[kind])
@@ -396,28 +458,46 @@ class Report:
         return [one for one in self.detectable if not one.killers]
 
     @property
+    def crashes(self) -> list[Outcome]:
+        """Mutants that made perfguard raise."""
+        return [one for one in self.outcomes if one.crash]
+
+    @property
     def is_good(self) -> bool:
         """Whether the rate is high enough and no unmutated subject is blamed."""
-        return self.rate >= LEAST and not any(one.errors for one in self.clean)
+        return self.rate >= LEAST and not self.crashes and not any(one.errors for one in self.clean)
 
 
-def run(found: list[Subject], plan: Plan, *, processes: int = 2, work: Path) -> Report:
-    """Judge all subjects, then their mutants."""
+def run(
+    found: list[Subject],
+    plan: Plan,
+    *,
+    processes: int = 2,
+    work: Path,
+    tell: Callable[[list[Outcome]], None] = lambda outcomes: None,
+) -> Report:
+    """Judge all subjects, then their mutants; `tell` is called with what is known so far."""
     began = time.monotonic()
     context = multiprocessing.get_context("spawn")
     # Two processes on two cores: the threads of polars would only wait for each other.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with context.Pool(processes, _begin, (found, plan)) as pool:
         clean = pool.map(survey_subject, range(len(found)), chunksize=1)
+        inside = [mutant for part in pool.map(take_apart, chosen_files(clean, plan), chunksize=1) for mutant in part]
+        whole = [mutant for one in clean for mutant in one.mutants]
         by_subject: dict[int, list[Mutant]] = defaultdict(list)
-        for mutant in chosen(clean, plan):
+        for mutant in chosen([*whole, *inside], plan):
             by_subject[mutant.subject].append(mutant)
         tasks = [
             (number, batch, clean[number].findings, work)
             for number, mutants in by_subject.items()
             for batch in _batches(sorted(mutants, key=lambda m: (m.path, m.site)))
         ]
-        outcomes = [one for part in pool.starmap(run_mutants, tasks, chunksize=1) for one in part]
+        outcomes: list[Outcome] = []
+        for part in pool.imap_unordered(_run_batch, tasks, chunksize=1):
+            outcomes += part
+            tell(outcomes)
+    outcomes.sort(key=lambda one: (one.mutant.subject, one.mutant.path, one.mutant.site, one.mutant.operator))
     return Report(found, clean, outcomes, time.monotonic() - began)
 
 
@@ -456,13 +536,11 @@ def lines_of(report: Report) -> Iterator[str]:
     yield from _operator_lines(report)
     yield from _check_lines(report)
     yield from _rule_lines(report)
+    for one in report.crashes:
+        yield f"\nCRASH {one.crash}: {_worded(one.mutant, report)}"
     yield f"\nSurvivors: {len(report.survivors)}"
     for one in sorted(report.survivors, key=lambda o: (o.mutant.kind, o.mutant.subject)):
-        mutant = one.mutant
-        column = f" [{mutant.column}]" if mutant.column else ""
-        unit = f" ({mutant.unit})" if mutant.unit else ""
-        name = report.subjects[mutant.subject].name
-        yield f"  {mutant.operator}: {mutant.layout} {mutant.slot}{column}{unit}: {name}: {mutant.path}{mutant.place}"
+        yield f"  {_worded(one.mutant, report)}"
     total, killed = len(report.detectable), len(report.detectable) - len(report.survivors)
     yield (
         f"\nKill rate: {report.rate:.2%} ({killed} of {total} detectable mutants; "
@@ -470,6 +548,13 @@ def lines_of(report: Report) -> Iterator[str]:
         f"Findings on {len(report.clean)} unmutated directories: {sum(len(one.errors) for one in report.clean)}. "
         f"{report.seconds:.0f} s."
     )
+
+
+def _worded(mutant: Mutant, report: Report) -> str:
+    column = f" [{mutant.column}]" if mutant.column else ""
+    unit = f" ({mutant.unit})" if mutant.unit else ""
+    name = report.subjects[mutant.subject].name
+    return f"{mutant.operator}: {mutant.layout} {mutant.slot}{column}{unit}: {name}: {mutant.path}{mutant.place}"
 
 
 def _clean_lines(report: Report) -> Iterator[str]:
@@ -515,4 +600,5 @@ def _rule_lines(report: Report) -> Iterator[str]:
     yield f"\nUndetectable: {sum(counts.values()) + unchanged} ({unchanged} changed no byte)"
     for number, rule in enumerate(UNDETECTABLE):
         where = " ".join(text for text in (rule.layout, rule.slot, rule.column, rule.unit) if text != "*")
-        yield f"  {counts[number]:5} ({caught[number]} caught all the same) {rule.operator}: {where or 'anywhere'}: {rule.because}"
+        count = f"{counts[number]:5} ({caught[number]} caught all the same)"
+        yield f"  {count} {rule.operator}: {where or 'anywhere'}: {rule.because}"

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 #: (start, end, replacement): offsets in the text.
 Edit = tuple[int, int, str]
@@ -67,7 +68,7 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-@dataclass(slots=True)
+@dataclass
 class Sheet:
     """A file taken apart. `header` is the line of a table that names its columns."""
 
@@ -82,10 +83,11 @@ class Sheet:
 
     def place(self, offset: int) -> str:
         """Return the line of an offset, counted from 1."""
-        return f":{bisect_right(self._breaks(), offset) + 1}" if not self.is_json else f" at character {offset}"
+        return f" at character {offset}" if self.is_json else f":{bisect_right(self._breaks, offset) + 1}"
 
+    @cached_property
     def _breaks(self) -> list[int]:
-        return [found.start() + 1 for found in re.finditer("\n", self.text)]
+        return [found.end() for found in re.finditer("\n", self.text)]
 
     def of(self, cell: Cell) -> str:
         """Return a cell's text."""

@@ -38,7 +38,15 @@ COUNTS = st.integers(0, 1000)
 SAMPLES = st.lists(st.floats(0, 1e12), max_size=4).map(tuple)
 METRIC_NAMES = st.one_of(st.sampled_from(sorted(METRICS)), TEXT)
 
-FINDINGS = st.builds(Finding, code=st.sampled_from(Code), message=TEXT, place=TEXT, severity=st.sampled_from(Severity))
+FINDINGS = st.builds(
+    Finding,
+    code=st.sampled_from(Code),
+    message=TEXT,
+    place=TEXT,
+    severity=st.sampled_from(Severity),
+    rank=st.one_of(st.none(), COUNTS),
+    check=TEXT,
+)
 COMPARISONS = st.builds(
     Comparison,
     metric=METRIC_NAMES,
@@ -84,12 +92,14 @@ VERDICTS = st.builds(
     layouts=st.lists(TEXT, max_size=2).map(tuple),
     refresh=st.one_of(st.none(), st.sampled_from(Refresh)),
     changes=st.lists(TEXT, max_size=2).map(tuple),
+    notes=st.lists(TEXT, max_size=2).map(tuple),
+    read=st.dictionaries(st.sampled_from(["ranks", "cycles", "files", "rows"]), COUNTS),
 )
 
 PLAIN = Verdict(
     workload="test_a.py::test_a",
     outcome=Outcome.FAILED,
-    findings=(Finding(code=Code.R102, place="steps", message="steps 3 → 4 steps, +1"),),
+    findings=(Finding(code=Code.R102, place="steps", message="steps 3 → 4 steps, +1", rank=1, check="x"),),
     comparisons=(Comparison(metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4),),
     measurements=(Measurement(metric="step_time", subject="", value=1.5, samples=(1.5, 2.0, 2.5)),),
     fingerprint=Fingerprint(
@@ -103,6 +113,7 @@ PLAIN = Verdict(
     ),
     recording=Path("/data/recording"),
     layouts=("pt-torch",),
+    read={"files": 3},
 )
 
 
@@ -117,6 +128,8 @@ def test_a_verdict_as_a_document():
                 "severity": "error",
                 "message": "steps 3 → 4 steps, +1",
                 "place": "steps",
+                "rank": 1,
+                "check": "x",
             }
         ],
         "comparisons": [
@@ -155,6 +168,7 @@ def test_a_verdict_as_a_document():
         "recording": "/data/recording",
         "layouts": ["pt-torch"],
         "notes": [],
+        "read": {"files": 3},
         "environment_changes": [],
         "tolerance": {},
         "ignore": [],

@@ -220,7 +220,7 @@ def something_ran_according_to_the_database(cycle: Cycle) -> Iterator[Finding]:
         tasks = _frame(artifact, "TASK")
         if tasks is not None and tasks.is_empty() and cycle.conditions.get("npu", True):
             yield Finding(
-                code=Code.C112, place=f"{artifact.place} TASK", message="the NPU was traced, and no task is here"
+                code=Code.C112, place=f"{artifact.place} $.TASK", message="the NPU was traced, and no task is here"
             )
 
 

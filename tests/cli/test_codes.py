@@ -1,0 +1,63 @@
+"""`perfguard codes`."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfguard.findings import ADVICE, Code
+from tests.cli import run
+
+
+def listed(*names: str) -> list[str]:
+    found = run("codes", *names)
+    assert found.exit_code == 0
+    return [line.split()[0] for line in found.stdout.splitlines() if not line.startswith(" ")]
+
+
+def test_every_code_is_listed_with_headline_cause_and_fix():
+    lines = run("codes").stdout.splitlines()
+    assert lines == [
+        line
+        for code in Code
+        for line in (
+            f"{code.name} {code.value}",
+            f"     cause: {ADVICE[code].cause}",
+            f"     fix:   {ADVICE[code].fix}",
+        )
+    ]
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_has_advice_for_people(code):
+    advice = ADVICE[code]
+    assert advice.cause.strip() == advice.cause != ""
+    assert advice.fix.strip() == advice.fix != ""
+    assert not advice.cause.endswith(".")
+
+
+def test_there_is_advice_for_codes_only():
+    assert ADVICE.keys() == set(Code)
+
+
+@pytest.mark.parametrize(
+    ("names", "codes"),
+    [
+        (("C101",), ["C101"]),
+        (("c101",), ["C101"]),
+        (("C101", "A101"), ["A101", "C101"]),
+        (("C101", "C101"), ["C101"]),
+        (("S",), ["S101", "S102", "S103"]),
+        (("C11",), ["C110", "C111", "C112"]),
+    ],
+)
+def test_codes_are_chosen_by_their_beginnings(names, codes):
+    assert listed(*names) == codes
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("C999", "known are A101, "), ("QQ", "known are A101, "), ("C101X", "did you mean 'C101'?")]
+)
+def test_an_unknown_code_is_refused_with_the_nearest(name, hint):
+    found = run("codes", name)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"There is no finding code {name!r}; {hint}" in found.stderr

@@ -1,0 +1,322 @@
+"""Metrics of devices, links and pipelines: small tables in, numbers counted by hand out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.contract import Artifact, Asked, Contract, Cycle
+from perfguard.contract.executions import Executions
+from perfguard.contract.layout import Slot, layout_named
+from perfguard.contract.readers import Content
+from perfguard.contract.table import Cells, Table
+from perfguard.measure import METRICS, measure
+from perfguard.measure.communication import kind_of
+from perfguard.recording import Recording
+
+
+def a_table(header: str, *rows: str) -> Content:
+    """A text table; cells are divided by semicolons, so that they can hold commas."""
+    cells = [row.split(";") for row in rows]
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split(";"), pl.String), orient="row")
+    return Content(table=Table(frame=frame, cells=Cells.TEXT))
+
+
+def artifact(slot: str, content: Content, schema: str | None = None) -> Artifact:
+    place = Slot(name=slot, path=slot, format="csv")
+    return Artifact(slot=place, path=Path(slot), content=content, place=slot, schema=schema)
+
+
+def a_cycle(*artifacts: Artifact, rank: int = 0, index: int = 0, executions: Executions | None = None) -> Cycle:
+    return Cycle(
+        layout=layout_named("pt-torch"),
+        place=Path("c"),
+        rank=rank,
+        index=index,
+        artifacts={one.slot.name: one for one in artifacts},
+        asked=Asked(),
+        files=artifacts,
+        executions=executions,
+    )
+
+
+def measured(*cycles: Cycle) -> dict[str, dict[str, Any]]:
+    """Return metric -> subject -> value, or samples where there are such."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in measure(Contract(recording=Recording(directory=Path()), cycles=cycles, findings=())):
+        found.setdefault(one.metric, {})[one.subject] = list(one.samples) if one.samples else one.value
+    return found
+
+
+def kernels(rank: int, *self_ns: int) -> Executions:
+    count = len(self_ns)
+    frame = pl.DataFrame(
+        {
+            "operator": ["Add"] * count,
+            "name": ["Add"] * count,
+            "step": [0] * count,
+            "start_ns": list(range(count)),
+            "duration_ns": list(self_ns),
+            "self_ns": list(self_ns),
+            "shapes": pl.Series([None] * count, dtype=pl.String),
+        }
+    )
+    return Executions(frame=frame, steps=1, by_step=True, on_device=True)
+
+
+# -- communication ---------------------------------------------------------------------------------------------------
+
+
+def a_call(elapse_ms: float, wait_ms: float = 0.0, **links: tuple[float, float]) -> dict[str, Any]:
+    return {
+        "Communication Time Info": {"Elapse Time(ms)": elapse_ms, "Wait Time(ms)": wait_ms},
+        "Communication Bandwidth Info": {
+            link: {"Transit Size(MB)": size, "Transit Time(ms)": time} for link, (size, time) in links.items()
+        },
+    }
+
+
+COMMUNICATION = {
+    "step1": {
+        "p2p": {"hcom_send__1_0_1@9": a_call(1.0, 0.25, HCCS=(10.0, 2.0))},
+        "collective": {
+            "hcom_allReduce__586_0_1@17522": a_call(2.0, 0.5, HCCS=(30.0, 2.0), RDMA=(0.0, 0.0)),
+            "hcom_allReduce__586_1_1@17522": a_call(3.0, 1.0, SDMA=(5.0, 1.0)),
+            "Total Op Info": a_call(5.0, 1.5, HCCS=(1000.0, 1.0)),
+        },
+    },
+    "step2": {
+        "p2p": {"hcom_send__1_1_1@9": a_call(1.5, 0.0, HCCS=(10.0, 1.0))},
+        "collective": {
+            "hcom_allReduce__586_2_1@17522": a_call(4.0, 0.5),
+            "hcom_allReduce__586_3_1@17522": a_call(4.0, 0.5),
+            "hcom_broadcast__586_0_1@17522": a_call(1.0, 0.0),
+        },
+    },
+}
+
+
+def test_collectives_are_counted_and_timed_by_kind():
+    found = measured(a_cycle(artifact("communication", Content(document=COMMUNICATION))))
+    assert found["communication_calls"] == {"hcom_allReduce": 2, "hcom_broadcast": 0.5, "hcom_send": 1}
+    assert found["communication_time"] == {
+        "hcom_allReduce": [5000.0, 8000.0],
+        "hcom_broadcast": [1000.0],
+        "hcom_send": [1000.0, 1500.0],
+    }
+    assert found["communication_wait"] == {
+        "hcom_allReduce": [1500.0, 1000.0],
+        "hcom_broadcast": [0.0],
+        "hcom_send": [250.0, 0.0],
+    }
+
+
+def test_links_are_measured_by_size_and_bandwidth_and_the_total_is_not_counted_twice():
+    found = measured(a_cycle(artifact("communication", Content(document=COMMUNICATION))))
+    assert found["communication_size"] == {"HCCS": 25.0, "SDMA": 2.5}
+    assert found["communication_bandwidth"] == {"HCCS": 10.0, "SDMA": 5.0}
+
+
+@pytest.mark.parametrize("document", [{}, {"step1": {}}, {"step1": {"p2p": {}, "collective": {}}}])
+def test_communication_without_calls_measures_nothing(document):
+    assert measured(a_cycle(artifact("communication", Content(document=document)))) == {}
+
+
+@pytest.mark.parametrize(("schema", "factor"), [("hccl_raw.2.0", 1e3), ("hccl_raw.2.1", 1.0), ("hccl_raw.2.3", 1.0)])
+def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(schema, factor):
+    cost = {"AllReduce-op33": ["1", 2.0, 0.5, [[], []]], "AllReduce-op34": ["1", 1.0, 0.25, [[], []]]}
+    content = a_table(
+        "step_num;communication_operator_cost",
+        f"1;{json.dumps(cost)}",
+        f"2;{json.dumps(cost)}",
+        f"-;{json.dumps(cost)}",
+    )
+    found = measured(a_cycle(artifact("hccl_raw", content, schema)))
+    assert found["communication_calls"] == {"AllReduce": 2}
+    assert found["communication_time"] == {"AllReduce": [3.0 * factor, 3.0 * factor]}
+    assert found["communication_wait"] == {"AllReduce": [0.75 * factor, 0.75 * factor]}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("hcom_allReduce__586_0_1@17522", "hcom_allReduce"),
+        ("hcom_allReduce__586_0_1", "hcom_allReduce"),
+        ("hcom_reduceScatter__1@2", "hcom_reduceScatter"),
+        ("hcom_batchSendRecv_@5", "hcom_batchSendRecv_"),
+        ("AllReduce-op33", "AllReduce"),
+        ("AllReduce.17", "AllReduce"),
+        ("AllReduce", "AllReduce"),
+        ("@5", "@5"),
+        ("", ""),
+    ],
+)
+def test_the_kind_of_a_collective_is_its_name_without_numbers(name, kind):
+    assert kind_of(name) == kind
+
+
+@given(st.text(max_size=30))
+def test_every_name_has_a_kind(name):
+    assert kind_of(name) or not name
+
+
+# -- parts of a step -------------------------------------------------------------------------------------------------
+
+
+def test_parts_of_steps_are_samples():
+    content = a_table("Device_id;Step;Computing;Communication;Free;Bubble", "0;1;10.5;2;3;0", "0;2;11.5;4;1;N/A")
+    assert measured(a_cycle(artifact("step_trace_time", content)))["step_part_time"] == {
+        "computing": [10.5, 11.5],
+        "communication": [2.0, 4.0],
+        "free": [3.0, 1.0],
+        "bubble": [0.0],
+    }
+
+
+def test_parts_of_a_cluster_are_told_apart_by_rank_and_stage():
+    content = a_table("Step;Type;Index;Computing;Stage", "1;rank;0;10;20", "1;rank;3;12;20", "1;stage;(0, 3);12;20")
+    found = measured(a_cycle(artifact("cluster_step_trace_time", content)))["step_part_time"]
+    assert found == {
+        "rank0:computing": [10.0],
+        "rank0:stage": [20.0],
+        "rank3:computing": [12.0],
+        "rank3:stage": [20.0],
+        "stage(0, 3):computing": [12.0],
+        "stage(0, 3):stage": [20.0],
+    }
+
+
+def test_step_traces_of_older_mindspore_are_counts_of_10_ns_and_their_average_is_no_step():
+    content = a_table("step_num;total;iteration_interval;tail", "1;1000;200;50", "2;3000;400;70", "-;2000;300;60")
+    assert measured(a_cycle(artifact("step_trace_raw", content)))["step_part_time"] == {
+        "total": [10.0, 30.0],
+        "iteration_interval": [2.0, 4.0],
+        "tail": [0.5, 0.7],
+    }
+
+
+# -- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_spread_of_ranks_is_the_slowest_over_the_fastest():
+    def cycle(rank: int, computing: int, communication: int, *self_ns: int) -> Cycle:
+        content = a_table("Step;Computing;Communication", f"1;{computing};{communication}")
+        return a_cycle(artifact("step_trace_time", content), rank=rank, executions=kernels(rank, *self_ns))
+
+    found = measured(cycle(0, 100, 30, 600, 400), cycle(1, 150, 10, 1100, 400), cycle(2, 120, 20, 1200))
+    assert found["rank_spread"] == {"operators": 1.5, "computing": 1.5, "communication": 3.0}
+
+
+def test_one_rank_has_no_spread_however_many_cycles_it_has():
+    assert "rank_spread" not in measured(
+        a_cycle(executions=kernels(0, 5)), a_cycle(index=1, executions=kernels(0, 500))
+    )
+
+
+def test_a_rank_that_did_nothing_leaves_no_ratio():
+    contents = [a_table("Step;Computing;Communication", f"1;{n};0") for n in (0, 5)]
+    cycles = [a_cycle(artifact("step_trace_time", one), rank=rank) for rank, one in enumerate(contents)]
+    assert "rank_spread" not in measured(*cycles)
+
+
+def test_subjects_are_named_by_rank_where_there_are_several():
+    cycles = [a_cycle(artifact("flops_summary", Content(document={"FLOPs": rank + 1.0})), rank=rank) for rank in (0, 3)]
+    assert measured(*cycles)["flops"] == {"rank0:FLOPs": 1.0, "rank3:FLOPs": 4.0}
+
+
+def test_several_cycles_of_a_rank_are_samples_of_a_timed_metric():
+    cycles = [
+        a_cycle(artifact("flops_summary", Content(document={"FLOPs": index + 1.0})), index=index) for index in (0, 1)
+    ]
+    assert measured(*cycles)["flops"] == {"FLOPs": [1.0, 2.0]}
+
+
+# -- the device ------------------------------------------------------------------------------------------------------
+
+
+def test_utilisation_is_weighted_by_the_kernels_durations():
+    content = a_table(
+        "Name;Duration(us);aic_mac_ratio;aiv_vec_ratio;cube_utilization(%);aic_total_cycles",
+        "a;30;0.5;N/A;80;7",
+        "b;10;0.1;0.25;40;7",
+        "c;60;;N/A;;7",
+    )
+    assert measured(a_cycle(artifact("kernel_details", content)))["device_utilisation"] == {
+        "aic_mac": 0.4,
+        "aiv_vec": 0.25,
+        "cube": 0.7,
+    }
+
+
+@given(rows=st.lists(st.tuples(st.integers(1, 10_000), st.integers(0, 100)), min_size=1, max_size=20))
+def test_utilisation_lies_between_the_least_and_the_most_busy_kernel(rows):
+    content = a_table("Duration(us);aic_mac_ratio", *(f"{duration};{ratio / 100}" for duration, ratio in rows))
+    found = measured(a_cycle(artifact("kernel_details", content)))["device_utilisation"]["aic_mac"]
+    ratios = [ratio / 100 for _, ratio in rows]
+    assert min(ratios) - 1e-6 <= found <= max(ratios) + 1e-6
+
+
+def test_no_counter_and_no_time_is_no_utilisation():
+    for content in (
+        a_table("Duration(us)", "1"),
+        a_table("Duration(us);aic_mac_ratio", "0;0.5"),
+        a_table("Duration(us)"),
+    ):
+        assert "device_utilisation" not in measured(a_cycle(artifact("kernel_details", content)))
+
+
+def test_every_number_of_the_flops_is_a_subject():
+    document = {"FLOPs": 3.5, "FLOPS": 7, "name": "x", "ok": True}
+    assert measured(a_cycle(artifact("flops_summary", Content(document=document))))["flops"] == {
+        "FLOPS": 7,
+        "FLOPs": 3.5,
+    }
+
+
+@pytest.mark.parametrize(("executions", "factor"), [(None, 1.0), (kernels(0, 5), 1.0)])
+def test_calls_of_the_runtime_are_summed_by_name(executions, factor):
+    content = a_table("API Name;Time(us);Count", "Launch;10;1", "Wait;4.5;1", "Launch;2.5;3", "Free;;1")
+    found = measured(a_cycle(artifact("api_statistic", content), executions=executions))
+    assert found["api_time"] == {"Free": 0.0, "Launch": 12.5 * factor, "Wait": 4.5 * factor}
+
+
+# -- the data pipeline -----------------------------------------------------------------------------------------------
+
+
+def test_queues_are_named_by_operator_and_number_and_the_root_has_none():
+    content = a_table(
+        "op_id;op_type;output_queue_usage_rate", "0;Batch;", "1;Map;0.5", "2;Map;0.015625", "3;TFReader;0"
+    )
+    assert measured(a_cycle(artifact("minddata_pipeline_raw", content)))["pipeline_queue_usage"] == {
+        "Map(id=1)": 0.5,
+        "Map(id=2)": 0.015625,
+        "TFReader(id=3)": 0.0,
+    }
+
+
+@pytest.mark.parametrize("slot", ["dataset_iterator_profiling", "device_queue_profiling"])
+def test_batches_are_timed_by_part_and_sizes_are_no_times(slot):
+    header = "type;extra_info;batch_num;value;time_stamp"
+    rows = ["0;0;1;3;100", "0;2;1;5;100", "1;64;1;7;100", "0;0;2;4;200", "0;1;2;1;200", "0;2;2;6;200"]
+    assert measured(a_cycle(artifact(slot, a_table(header, *rows))))["pipeline_batch_time"] == {
+        "pipeline": [3000.0, 4000.0],
+        "push": [1000.0],
+        "batch": [5000.0, 6000.0],
+    }
+
+
+def test_a_cycle_without_such_files_measures_none_of_it():
+    assert measured(a_cycle()) == {}
+
+
+def test_all_metrics_of_files_are_tested_here():
+    source = Path(__file__).read_text(encoding="utf-8")
+    of_files = {"rank_spread", "step_part_time", "flops", "api_time", "device_utilisation"}
+    of_files |= {name for name in METRICS if name.startswith(("communication_", "pipeline_"))}
+    assert {name for name in of_files if f'["{name}"]' not in source} == set()
