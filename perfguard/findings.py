@@ -24,7 +24,7 @@ class Code(Enum):
     A103 = "a file the layout does not know"
     A104 = "collected, but never analysed"
     A105 = "files of two ranks in one place"
-    A106 = "a file that should not be there"
+    A106 = "something that should not be there"
     A107 = "a rank is missing"
     A108 = "more files than are looked at"
     A109 = "a link or an entry that is not followed"
@@ -100,6 +100,8 @@ class Finding:
     #: The rank whose files it is about, and the invariant that found it, where there are such.
     rank: int | None = None
     check: str = ""
+    #: How many more of its kind it stands for: then it is no finding by itself, but the count of those not worded.
+    more: int = 0
 
     @property
     def invalidates(self) -> bool:
@@ -116,7 +118,14 @@ def worst_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding,
     return tuple(
         sorted(
             findings,
-            key=lambda f: (_SEVERITY_ORDER[f.severity], family_order[f.code.family], -f.weight, f.code.name, _natural(f.place)),
+            key=lambda f: (
+                _SEVERITY_ORDER[f.severity],
+                family_order[f.code.family],
+                -f.weight,
+                f.code.name,
+                f.more > 0,
+                _natural(f.place),
+            ),
         )
     )
 
@@ -205,11 +214,11 @@ ADVICE: dict[Code, Advice] = {
         'the model does something in some steps only: settle longer, or `ignore = ["C102"]`',
     ),
     Code.C103: Advice("the window holds nothing", "the step ran elsewhere: another backend, another process?"),
-    Code.C104: Advice(
-        "an event begins at 0 and lasts 0", "the profiler never filled it in; record again"
-    ),
+    Code.C104: Advice("an event begins at 0 and lasts 0", "the profiler never filled it in; record again"),
     Code.C105: Advice("the step itself failed", "mend the step"),
-    Code.C106: Advice("the loader had fewer batches than the window has steps", "give it more batches, or ask for fewer steps"),
+    Code.C106: Advice(
+        "the loader had fewer batches than the window has steps", "give it more batches, or ask for fewer steps"
+    ),
     Code.C107: Advice("steps.json has no duration for it", "record again"),
     Code.C108: Advice("Ctrl-C, or the loop was left early", "let the loop run to its end"),
     Code.C109: Advice(
@@ -225,9 +234,7 @@ ADVICE: dict[Code, Advice] = {
     ),
     Code.B101: Advice("nobody has stored one", "`pytest --perfguard-update`"),
     Code.B102: Advice("window, backend, mode, threads or ranks differ", "measure as the baseline was, or refresh"),
-    Code.B103: Advice(
-        "CPU model or cores differ (a note)", "times are shown; refresh on this machine to gate them"
-    ),
+    Code.B103: Advice("CPU model or cores differ (a note)", "times are shown; refresh on this machine to gate them"),
     Code.B104: Advice("the test was renamed or removed", "`perfguard baseline prune`"),
     Code.B105: Advice("the fixture was asked for and never called", "call `perfguard(step)`, or loop to the end"),
     Code.R101: Advice("the number is beyond its limit", _LOOK),

@@ -56,9 +56,7 @@ def examine(
     return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
 
 
-def check(
-    directory: str | Path, *, expect: str = "", layout: str | None = None, ignore: Iterable[str] = ()
-) -> Verdict:
+def check(directory: str | Path, *, expect: str = "", layout: str | None = None, ignore: Iterable[str] = ()) -> Verdict:
     """Check a profiler's output directory in a test of your own, as `perfguard check` does.
 
     `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`), `layout` names one where it

@@ -17,7 +17,15 @@ FLAT = ("ms-2.0", "ms-2.1", "ms-2.3")
 OUTPUT = ("ms-2.5+", "pt-npu")
 
 #: Files whose inside no document describes: raw data, compiler graphs, logs.
-UNDESCRIBED = ("PROF_", "container", "hccl_info", "FRAMEWORK/mindspore.", "FRAMEWORK/op_range", ".pb", "FRAMEWORK/torch")
+UNDESCRIBED = (
+    "PROF_",
+    "container",
+    "hccl_info",
+    "FRAMEWORK/mindspore.",
+    "FRAMEWORK/op_range",
+    ".pb",
+    "FRAMEWORK/torch",
+)
 
 #: The file table of MindSpore's offline analysis (r2.4), every line of it: name -> layouts.
 DOCUMENTED_FLAT = [
@@ -71,7 +79,10 @@ DOCUMENTED_MS = [
     *("FRAMEWORK/minddata_cpu_utilization_0.json", "FRAMEWORK/device_queue_profiling_0.txt"),
     *("FRAMEWORK/dataset_iterator_profiling_0.txt", "ASCEND_PROFILER_OUTPUT/dataset.csv"),
     *("ASCEND_PROFILER_OUTPUT/minddata_pipeline_raw_0.csv", "ASCEND_PROFILER_OUTPUT/communication_analyzer.db"),
-    *("ASCEND_PROFILER_OUTPUT/minddata_pipeline_summary_0.csv", "ASCEND_PROFILER_OUTPUT/ascend_mindspore_profiler_0.db"),
+    *(
+        "ASCEND_PROFILER_OUTPUT/minddata_pipeline_summary_0.csv",
+        "ASCEND_PROFILER_OUTPUT/ascend_mindspore_profiler_0.db",
+    ),
     "ASCEND_PROFILER_OUTPUT/minddata_pipeline_summary_0.json",
 ]
 DOCUMENTED_PT = [
@@ -127,10 +138,7 @@ def slot_of(layout: str, file: str) -> Slot | None:
 
 @pytest.mark.parametrize(("layout", "file"), DOCUMENTED, ids=lambda value: str(value))
 def test_a_documented_file_has_a_slot_a_reader_a_schema_and_a_line(layout, file):
-    if BY_ID[layout].cycle == "file":
-        slot = BY_ID[layout].slots[0]
-    else:
-        slot = slot_of(layout, file)
+    slot = BY_ID[layout].slots[0] if BY_ID[layout].cycle == "file" else slot_of(layout, file)
     assert slot is not None, f"{layout} has no slot for {file}"
     described = not any(part in file for part in UNDESCRIBED)
     if described:

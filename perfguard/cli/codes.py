@@ -22,4 +22,3 @@ def command(names: tuple[str, ...]) -> None:
             click.echo(f"{code.name} {code.value}")
             click.echo(f"     cause: {ADVICE[code].cause}")
             click.echo(f"     fix:   {ADVICE[code].fix}")
-

@@ -29,7 +29,9 @@ def command(directory: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 
     found = operators(replay(directory))
     if not found:
-        click.echo(f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True)
+        click.echo(
+            f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
+        )
         sys.exit(EXIT_NOTHING)
     known = sorted({one.operator for one in found})
     for name in wanted:

@@ -47,6 +47,7 @@ CONDITIONS: dict[str, str] = {
     "host": "the host is traced (ProfilerActivity.CPU)",
     "stack": "with_stack",
     "simplified": "data_simplification: raw data is removed",
+    "recorded": "the profiler wrote something besides its own log",
     "recent": "a version that writes every file of its layout; older ones wrote fewer",
 }
 

@@ -8,7 +8,7 @@ operators inside it) and `shapes` (text, null where not recorded with the execut
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -195,9 +195,27 @@ def from_kernel_details(cycle: Cycle) -> Executions | None:
         steps=len(marked) or None,
         by_step=bool(marked) and frame["step"].null_count() == 0,
         step_numbers=tuple(marked),
+        edges_ns=_marked_edges(cycle, marked),
         marks_steps=bool(marked),
         on_device=True,
     )
+
+
+def _marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
+    import polars as pl
+
+    trace = cycle.content("trace_view")
+    if trace is None or not {"ph", "name", "ts", "dur"} <= set(trace.frame.columns):
+        return ()
+    marks = trace.frame.filter(
+        (pl.col("ph") == '"X"') & pl.col("name").str.contains(r'^"ProfilerStep#[0-9]{1,18}"$')
+    ).sort("ts")
+    found = marks.select(number=pl.col("name").str.extract(r"#([0-9]+)").cast(pl.Int64))["number"].to_list()
+    starts, durations = nanoseconds(marks["ts"]), nanoseconds(marks["dur"])
+    if sorted(found) != list(numbers) or starts.null_count() or durations.null_count():
+        return ()
+    return tuple(sorted(zip(starts.to_list(), (starts + durations).to_list(), strict=True)))
 
 
 def from_database(cycle: Cycle) -> Executions | None:
@@ -213,10 +231,14 @@ def from_database(cycle: Cycle) -> Executions | None:
     tables = {name: table.frame for name, table in artifact.content.tables.items()}
     names = tables["STRING_IDS"].select(id="id", text=unquoted("value"))
     task = tables["TASK"].select("startNs", "endNs", "globalTaskId")
-    info = tables["COMPUTE_TASK_INFO"].select("globalTaskId", "name", "opType", "inputShapes")
+    info = tables["COMPUTE_TASK_INFO"]
+    if "inputShapes" not in info.columns:
+        info = info.with_columns(pl.lit(None, dtype=pl.String).alias("inputShapes"))
+    info = info.select("globalTaskId", "name", "opType", "inputShapes")
     joined = task.join(info, on="globalTaskId", how="inner")
     for column in ("name", "opType", "inputShapes"):
         joined = joined.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+    joined = pl.concat([joined, _collectives(tables, names)], how="diagonal")
     start_ns, end_ns = as_int64(joined["startNs"]), as_int64(joined["endNs"])
     frame = joined.select(
         operator=pl.col("opType_text").fill_null(pl.col("opType")),
@@ -251,6 +273,19 @@ def from_database(cycle: Cycle) -> Executions | None:
         marks_steps=bool(numbers),
         on_device=True,
     )
+
+
+def _collectives(tables: Mapping[str, pl.DataFrame], names: pl.DataFrame) -> pl.DataFrame:
+    """Return the collectives of COMMUNICATION_OP as rows beside the kernels: the text export has them in one table."""
+    import polars as pl
+
+    table = tables.get("COMMUNICATION_OP")
+    if table is None or not {"opName", "startNs", "endNs", "opType"} <= set(table.columns):
+        return pl.DataFrame(schema={"startNs": pl.String, "endNs": pl.String})
+    found = table.select("startNs", "endNs", name="opName", opType="opType")
+    for column in ("name", "opType"):
+        found = found.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+    return found
 
 
 def from_flat_timeline(cycle: Cycle) -> Executions | None:
@@ -300,7 +335,9 @@ def from_flat_detail(cycle: Cycle) -> Executions | None:
     ).clip(0, MAX_REPEATS)
     duration_ns = (as_float64(cells[duration]) * 1e6).round().cast(pl.Int64)
     frame = (
-        cells.select(name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns)
+        cells.select(
+            name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns
+        )
         .join(_flat_types(cycle), on="name", how="left", maintain_order="left")
         .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), repeats=counts)
     )

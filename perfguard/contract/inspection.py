@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -124,9 +125,7 @@ class Contract:
         return tuple(sorted({cycle.layout.id for cycle in self.cycles} | set(self.parents)))
 
 
-def inspect(
-    recording: Recording, expected: Expectation | None = None, only: Layout | None = None
-) -> Contract:
+def inspect(recording: Recording, expected: Expectation | None = None, only: Layout | None = None) -> Contract:
     """Inspect a recording and everything its profiler wrote.
 
     `expected` is what the caller says was on and how many ranks there must be; with `only`, the directory is judged as
@@ -144,7 +143,7 @@ def inspect(
             Finding(
                 code=Code.A101,
                 place=str(recording.profiler_directory),
-                message=f"nothing here looks like the output of a known profiler (known layouts: {known})",
+                message=f"nothing here looks like the output of a known profiler (known layouts: {known}){_hint(recording)}",
             )
         )
     findings += _empty_parents(found, recording.directory)
@@ -184,6 +183,12 @@ def inspect(
         notes=tuple(notes),
         parents=tuple(parent.layout.id for parent in found.parents),
     )
+
+
+def _hint(recording: Recording) -> str:
+    if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", recording.profiler_directory.name):
+        return "; this is a part of a recording: name the directory above it"
+    return ""
 
 
 def _said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
@@ -238,14 +243,17 @@ def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Findi
     if expected.ranks is None:
         return
     there = {cycle.rank for cycle in cycles}
-    missing = (rank for rank in range(expected.ranks) if rank not in there)
+    # A node of a cluster holds its own ranks only: 8 to 15 are eight ranks too.
+    first = min(there, default=0)
+    is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
+    wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
+    missing = (rank for rank in wanted if rank not in there)
     for rank in islice(missing, WORDED_ROWS):
         message = f"{expected.ranks} ranks are expected, nothing of rank {rank} is here"
         yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
-    count = expected.ranks - sum(rank < expected.ranks for rank in there)
-    if count > WORDED_ROWS:
-        yield Finding(code=Code.A107, message=f"and {count - WORDED_ROWS} more ranks", place="ranks")
-    if extra := sorted(rank for rank in there if rank >= expected.ranks):
+    if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
+        yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
+    if extra := sorted(rank for rank in there if rank not in wanted):
         named = ", ".join(map(str, extra))
         message = f"{expected.ranks} ranks are expected, and there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
@@ -263,9 +271,7 @@ def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, K
         yield f"{place}: {said}"
 
 
-def _layout_findings(
-    found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]
-) -> Iterator[Finding]:
+def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:
     filled = {file.slot.name for file in found.files}
     rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
     unknown: dict[str, list[str]] = defaultdict(list)
@@ -279,7 +285,7 @@ def _layout_findings(
             yield Finding(
                 code=Code[slot.missing],
                 place=_relative(found.place / path, root),
-                message=f"layout {found.layout.id} requires it{when}",
+                message=_absent(slot, f"layout {found.layout.id} requires it{when}"),
             )
         elif need == "never" and slot.name in filled:
             there = next(file for file in found.files if file.slot is slot)
@@ -298,6 +304,12 @@ def _layout_findings(
             place=_relative(found.place, root),
             message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
         )
+
+
+def _absent(slot: Slot, reason: str) -> str:
+    if slot.missing == Code.C110.name:
+        return f"it is not here: the profiler ended before it wrote it, or it was not copied along ({reason})"
+    return reason
 
 
 def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
@@ -362,7 +374,8 @@ def _short_row_findings(content: Content, place: str) -> Iterator[Finding]:
         message = f"{message}: it is left out; this version's own readers pad it"
         yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
     if (more := len(content.short_rows) - WORDED_ROWS) > 0:
-        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=f"and {more} more rows like these")
+        message = f"and {more} more rows like these"
+        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
 
 
 def _read_version(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:
@@ -402,7 +415,7 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
-    if document is NO_DOCUMENT or is_table(rules) and content.table is None or content.tables:
+    if document is NO_DOCUMENT or (is_table(rules) and content.table is None) or content.tables:
         return
     errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
     for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
@@ -425,18 +438,23 @@ def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterat
             message = f"column {_short(name)!r} is not in the schema"
             yield Finding(code=Code.S102, place=f"{place}:1", message=message)
         if len(unknown) > WORDED_ROWS:
-            message = f"and {len(unknown) - WORDED_ROWS} more columns that are not in the schema"
-            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
+            more = len(unknown) - WORDED_ROWS
+            message = f"and {more} more columns that are not in the schema"
+            yield Finding(code=Code.S102, place=f"{place}:1", message=message, more=more)
     if row.get("x-ordered"):
         expected = [name for name in row["properties"] if name in columns]
         present = [name for name in columns if name in row["properties"]]
         if expected != present:
             yield Finding(
-                code=Code.S102, place=f"{place}:1", message=_short(f"columns are in the order {present}, not {expected}")
+                code=Code.S102,
+                place=f"{place}:1",
+                message=_short(f"columns are in the order {present}, not {expected}"),
             )
 
 
-def _row_findings(table: Table, row_rules: Mapping[str, Any], rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _row_findings(
+    table: Table, row_rules: Mapping[str, Any], rules: Mapping[str, Any], place: str
+) -> Iterator[Finding]:
     row: dict[str, Any] = dict(row_rules)
     if table.cells is Cells.TEXT:
         row["required"] = [name for name in row.get("required", ()) if name in table.frame.columns]
@@ -447,7 +465,8 @@ def _row_findings(table: Table, row_rules: Mapping[str, Any], rules: Mapping[str
         where = f"{place}{table.place(error.row)} {error.path}"
         yield Finding(code=Code.S103, place=where, message=_short(error.message))
     if len(invalid) > WORDED_ROWS:
-        yield Finding(code=Code.S103, place=place, message=f"and {len(invalid) - WORDED_ROWS} more rows like these")
+        more = len(invalid) - WORDED_ROWS
+        yield Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more)
     for error in documents_in_cells(table, row):
         where = f"{place}{table.place(error.row)} {error.path}"
         yield Finding(code=Code.S103, place=where, message=_short(error.message))

@@ -8,9 +8,11 @@ looked at here, where a layout recognises its dialect by a text.
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 import re
 import stat
+import zlib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +39,8 @@ HEAD_BYTES = 64 * 1024
 class Slot:
     """The place declared for one kind of file.
 
-    `path` is relative to the cycle, with `*` (inside a name), `**` (across folders) `{rank}` and `{_rank}` (with its underscore, or not there). `required` is "always",
+    `path` is relative to the cycle, with `*` (inside a name), `**` (across folders), `{rank}`, and `{_rank}` for a rank with
+    its underscore that is not always there. `required` is "always",
     "optional", "never" or an expression of conditions (`graph & !heterogeneous`), `otherwise` what holds where that
     expression is known to be false.
     """
@@ -201,7 +204,7 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
     With `only`, nothing but that layout is looked for, and where it is not recognised the directory itself is taken for it.
     """
     listing = _listed(directory)
-    tried = layouts() if only is None else tuple(one for one in layouts() if one.cycle == "parent") + (only,)
+    tried = layouts() if only is None else (*(one for one in layouts() if one.cycle == "parent"), only)
     found: list[FoundCycle] = []
     parents: dict[str, Parent] = {}
     taken: set[str] = set()
@@ -315,10 +318,7 @@ def _marks(listing: _Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
     """Say of every folder which of the layouts' globs match something below it, in one pass over all paths."""
     by_depth: dict[int, list[tuple[str, re.Pattern[str]]]] = defaultdict(list)
     for glob in dict.fromkeys(
-        glob
-        for layout in tried
-        for way in layout.recognise
-        for glob in (*way.contains, *way.texts, *way.lacks)
+        glob for layout in tried for way in layout.recognise for glob in (*way.contains, *way.texts, *way.lacks)
     ):
         short = glob.removesuffix("/**")  # a folder with anything in it is a folder
         by_depth[short.count("/")].append((glob, glob_pattern(short)))
@@ -376,18 +376,18 @@ def _holds(way: Recognition, place: Path, marks: _Marks) -> list[str] | None:
         bearer = next((one for one in marks.get(glob, ()) if re.search(text, head(place / one), re.MULTILINE)), None)
         if bearer is None:
             return None
-        reasons.append(f"{bearer} says {text}")
+        reasons.append(f"{'it' if bearer == '.' else bearer} says {text}")
     return reasons
 
 
 def head(path: Path) -> str:
-    """Return the first 64 KiB of a regular file as text, the empty text for anything else."""
+    """Return the first 64 KiB of a regular file as text (of gzip: of what is in it), the empty text for anything else."""
     if not path.is_file():
         return ""
     try:
-        with path.open("rb") as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             return file.read(HEAD_BYTES).decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         # Whoever reads the file whole will say what is wrong with it.
         return ""
 
@@ -429,9 +429,7 @@ def _ancestors(place: Path, directory: Path) -> Iterator[str]:
         yield "" if parent == directory else parent.relative_to(directory).as_posix()
 
 
-def _directory_cycles(
-    layout: Layout, place: Path, folder: str, listing: _Listing, because: str
-) -> list[FoundCycle]:
+def _directory_cycles(layout: Layout, place: Path, folder: str, listing: _Listing, because: str) -> list[FoundCycle]:
     files: list[FoundFile] = []
     strangers: list[str] = []
     for relative in listing.below(folder):
@@ -444,9 +442,7 @@ def _directory_cycles(
             strangers.append(relative)
     ranks = sorted({file.rank for file in files if file.rank is not None})
     if layout.ranks == "one" or len(ranks) < 2:
-        return [
-            FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers), because=because)
-        ]
+        return [FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers), because=because)]
     # What carries no rank belongs to all of them; it is looked at once, with the first.
     return [
         FoundCycle(
@@ -468,16 +464,15 @@ def _is_inside(path: str, folders: set[str]) -> bool:
     return "" in folders or any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 
 
-def _file_cycles(
-    tried: Iterable[Layout], directory: Path, listing: _Listing, taken: set[str]
-) -> Iterator[FoundCycle]:
+def _file_cycles(tried: Iterable[Layout], directory: Path, listing: _Listing, taken: set[str]) -> Iterator[FoundCycle]:
     of_files = [layout for layout in tried if layout.cycle == "file"]
     for relative in listing.files:
         if _is_inside(relative, taken):
             continue
         path = directory / relative
         for layout in of_files:
-            reasons = next((r for way in layout.recognise if (r := _holds(way, path, {})) is not None), None)
+            # Of a file there is nothing below: the texts are looked for in the file itself.
+            reasons = next((r for way in layout.recognise if (r := _holds(way, path, {"*": ["."]})) is not None), None)
             if reasons is not None:
                 file = FoundFile(slot=layout.slots[0], path=path, rank=None)
                 yield FoundCycle(layout=layout, place=path, files=(file,), because=" and ".join(reasons))

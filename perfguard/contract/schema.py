@@ -189,9 +189,13 @@ class RowSchema:
 
     def _if(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         condition = self._rows_valid(frame, schema["if"], cells)
-        then = self._rows_valid(frame, schema.get("then", True), cells)
-        otherwise = self._rows_valid(frame, schema.get("else", True), cells)
-        return (condition & then) | (~condition & otherwise)
+        mask = condition | True
+        # Only the rows concerned are looked at: few events of a trace are of the kind a condition speaks of.
+        for keyword, concerned in (("then", condition), ("else", ~condition)):
+            rows = concerned.arg_true()
+            if keyword in schema and len(rows):
+                mask = mask.scatter(rows, self._rows_valid(frame[rows], schema[keyword], cells))
+        return mask
 
     def _dependent_required(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
         import polars as pl

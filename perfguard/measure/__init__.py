@@ -2,7 +2,7 @@
 
 What goes in: a `Contract` whose artifacts could be read. What comes out: `Measurement`s, each of one metric and one subject.
 `METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
-dialect has in `metrics`, collectives in `communication`, the device's own counters in `device`, the data pipeline in `pipeline`.
+dialect has in `metrics`, collectives in `communication`, a device's own counters in `device`, the data pipeline in `pipeline`.
 """
 
 from __future__ import annotations

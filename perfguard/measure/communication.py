@@ -12,9 +12,13 @@ from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract import Cycle
 
 _TOTAL = "Total Op Info"
+#: Databases that hold the same as communication.json and step_trace_time.csv.
+_ANALYSES = ("analysis", "communication_analyzer")
 _KIND = re.compile(r"^(?P<kind>.*?)(?:_{2}\d.*|@.*|-op\d+.*|\.\d+.*)?$")
 
 
@@ -26,7 +30,7 @@ _KIND = re.compile(r"^(?P<kind>.*?)(?:_{2}\d.*|@.*|-op\d+.*|\.\d+.*)?$")
         better=Better.EQUAL,
         meaning="How often a collective or a send ran in a step.",
     ),
-    needs=("communication", "hccl_raw"),
+    needs=("communication", "hccl_raw", *_ANALYSES),
 )
 def communication_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Calls of each kind, the mean of the steps (whole where they agree)."""
@@ -41,7 +45,7 @@ def communication_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 
 @cycle_metric(
     shown("communication_time", "us/step", "Time of a kind of collective in a step, from its start to its end."),
-    needs=("communication", "hccl_raw"),
+    needs=("communication", "hccl_raw", *_ANALYSES),
 )
 def communication_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Elapsed time of all calls of a kind; a sample a step."""
@@ -50,7 +54,7 @@ def communication_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 
 @cycle_metric(
     shown("communication_wait", "us/step", "How much of it a rank waited for the others."),
-    needs=("communication", "hccl_raw"),
+    needs=("communication", "hccl_raw", *_ANALYSES),
 )
 def communication_wait(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Waiting time of all calls of a kind; a sample a step."""
@@ -65,7 +69,7 @@ def communication_wait(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
         better=Better.LOWER,
         meaning="How much went over a kind of link (HCCS, RDMA, PCIE, SDMA) in a step.",
     ),
-    needs=("communication",),
+    needs=("communication", *_ANALYSES),
 )
 def communication_size(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Transit Size of all calls, the mean of the steps."""
@@ -76,7 +80,7 @@ def communication_size(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 
 @cycle_metric(
     shown("communication_bandwidth", "GB/s", "Size over time of a kind of link.", better=Better.HIGHER),
-    needs=("communication",),
+    needs=("communication", *_ANALYSES),
 )
 def communication_bandwidth(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """All sizes over all times of the window; MB/ms is GB/s."""
@@ -86,8 +90,10 @@ def communication_bandwidth(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 
 
 @cycle_metric(
-    shown("step_part_time", "us", "Parts of a step on the device: computing, communication, overlapped, free, bubble, ..."),
-    needs=("step_trace_time", "step_trace_raw", "cluster_step_trace_time"),
+    shown(
+        "step_part_time", "us", "Parts of a step on the device: computing, communication, overlapped, free, bubble, ..."
+    ),
+    needs=("step_trace_time", "step_trace_raw", "cluster_step_trace_time", *_ANALYSES),
 )
 def step_part_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """A sample a step; of a cluster's file each rank is a subject of its own."""
@@ -104,7 +110,7 @@ def rank_spread(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
     for cycle in cycles:
         if cycle.executions is not None:
             sums["operators"][cycle.rank] += float(cycle.executions.frame["self_ns"].sum())
-        if "step_trace_time" in cycle.artifacts:
+        if any(slot in cycle.artifacts for slot in ("step_trace_time", *_ANALYSES)):
             parts = _step_parts(cycle)
             for part in ("computing", "communication"):
                 if part in parts:
@@ -138,7 +144,7 @@ def _steps(cycle: Cycle) -> list[dict[str, dict[str, float]]]:
     if content is not None:
         return [
             {
-                f"{name}": {
+                name: {
                     "elapse_us": one["Communication Time Info"]["Elapse Time(ms)"] * 1e3,
                     "wait_us": one["Communication Time Info"]["Wait Time(ms)"] * 1e3,
                 }
@@ -148,6 +154,8 @@ def _steps(cycle: Cycle) -> list[dict[str, dict[str, float]]]:
             }
             for step in content.document.values()
         ]
+    if (table := _database_table(cycle, "CommAnalyzerTime")) is not None:
+        return _steps_of_database(table)
     artifact = cycle.artifacts.get("hccl_raw")
     if artifact is None:
         return []
@@ -166,6 +174,59 @@ def _steps(cycle: Cycle) -> list[dict[str, dict[str, float]]]:
     ]
 
 
+def _database_table(cycle: Cycle, name: str) -> pl.DataFrame | None:
+    """Return a table of the analysis databases, with its texts unquoted."""
+    import polars as pl
+
+    from perfguard.contract.executions import unquoted
+
+    for slot in _ANALYSES:
+        content = cycle.content(slot)
+        if content is not None and name in content.tables:
+            frame = content.tables[name].frame
+            texts = [c for c in ("step", "hccl_op_name", "group_name", "transport_type") if c in frame.columns]
+            quoted = (
+                pl.all().exclude(texts),
+                *(
+                    pl.when(pl.col(c).str.starts_with('"')).then(unquoted(c)).otherwise(pl.col(c)).alias(c)
+                    for c in texts
+                ),
+            )
+            return frame.select(*quoted)
+    return None
+
+
+def _steps_of_database(table: pl.DataFrame) -> list[dict[str, dict[str, float]]]:
+    from perfguard.contract.table import as_float64
+
+    steps: dict[str, dict[str, dict[str, float]]] = {}
+    elapse, wait = as_float64(table["elapse_time"]).to_list(), as_float64(table["wait_time"]).to_list()
+    names = zip(table["step"].to_list(), table["hccl_op_name"].to_list(), table["group_name"].to_list(), strict=True)
+    for (step, name, group), elapsed_ms, waited_ms in zip(names, elapse, wait, strict=True):
+        if name != _TOTAL:
+            of_step = steps.setdefault(step, {})
+            of_step[f"{name}@{group}"] = {"elapse_us": (elapsed_ms or 0) * 1e3, "wait_us": (waited_ms or 0) * 1e3}
+    return list(steps.values())
+
+
+def _links_of_database(table: pl.DataFrame) -> dict[str, tuple[float, float, int]]:
+    """Sum sizes and times; a link of an operation has a row for each size of its packets, all with the same total."""
+    import polars as pl
+
+    from perfguard.contract.table import as_float64
+
+    once = table.filter(pl.col("hccl_op_name") != _TOTAL).unique(
+        ["step", "hccl_op_name", "group_name", "transport_type"], keep="first", maintain_order=True
+    )
+    sizes, times = as_float64(once["transit_size"]).to_list(), as_float64(once["transit_time"]).to_list()
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for link, size, time in zip(once["transport_type"].to_list(), sizes, times, strict=True):
+        found[link][0] += size or 0
+        found[link][1] += time or 0
+    steps = table["step"].n_unique()
+    return {link: (size, time, steps) for link, (size, time) in found.items()}
+
+
 def _is_milliseconds(schema: str | None) -> bool:
     return schema is None or not re.search(r"\.2\.[1-9]", schema)
 
@@ -174,7 +235,8 @@ def _links(cycle: Cycle) -> dict[str, tuple[float, float, int]]:
     """Return size [MB], time [ms] and number of steps for every kind of link."""
     content = cycle.content("communication")
     if content is None:
-        return {}
+        table = _database_table(cycle, "CommAnalyzerBandwidth")
+        return {} if table is None else _links_of_database(table)
     found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     steps: list[dict[str, Any]] = list(content.document.values())
     for step in steps:
@@ -215,6 +277,10 @@ def _step_parts(cycle: Cycle) -> dict[str, list[float]]:
             for kind, index, value in zip(kinds, indices, as_float64(frame[column]).to_list(), strict=True):
                 if value is not None:
                     found.setdefault(f"{kind}{index}:{part}" if kind else part, []).append(round(value, 3))
+    if not found and (table := _database_table(cycle, "StepTraceTime")) is not None:
+        for part in _PARTS.values():
+            if part in table.columns:
+                found[part] = [round(value, 3) for value in as_float64(table[part]).to_list() if value is not None]
     if (content := cycle.content("step_trace_raw")) is not None:
         frame = content.frame
         # The last row is the average of the others; times are counts of 10 ns.

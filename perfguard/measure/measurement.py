@@ -70,7 +70,8 @@ class Statistics:
 class Measurement:
     """One number (or list, or census). `subject` is the operator, device or empty; `rank1:` leads it for other ranks.
 
-    For timed metrics `value` is the minimum of `samples`, the most repeatable statistic of a step window.
+    For timed metrics `value` is the best of `samples` (the minimum, where less is better), the most repeatable statistic of
+    a step window.
     """
 
     metric: str

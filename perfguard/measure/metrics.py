@@ -106,15 +106,32 @@ def _of_cycles(contract: Contract) -> Iterator[Measurement]:
                 prefix = f"rank{cycle.rank}:" if several else ""
                 for subject, value in function(cycle):
                     values.setdefault(prefix + subject, []).append(value)
-        for subject, samples in values.items():
-            numbers = [float(one) for one in samples if isinstance(one, (int, float))]
-            timed = METRICS[name].kind is Kind.TIMED and len(numbers) == len(samples) > 1
-            yield _measurement(name, subject, tuple(numbers) if timed else samples[0])
+        for subject, of_cycles in values.items():
+            yield _measurement(name, subject, _together(METRICS[name].kind, of_cycles))
+
+
+def _together(kind: Kind, of_cycles: list[Measured]) -> Measured:
+    """Join what the cycles of a rank measured: samples one after the other; of exact numbers a step their mean."""
+    if len(of_cycles) == 1:
+        return of_cycles[0]
+    samples: list[float] = []
+    for one in of_cycles:
+        if isinstance(one, (int, float)):
+            samples.append(one)
+        elif isinstance(one, tuple):
+            samples += one
+        else:
+            return of_cycles[0]
+    if kind is Kind.TIMED:
+        return tuple(float(one) for one in samples)
+    return samples[0] if len(set(samples)) == 1 else round(statistics.fmean(samples), 6)
 
 
 def _measurement(name: str, subject: str, value: Measured) -> Measurement:
     if isinstance(value, tuple):
-        return Measurement(metric=name, subject=subject, value=min(value), samples=value)
+        # The best sample is the most repeatable one.
+        best = max(value) if METRICS[name].better is Better.HIGHER else min(value)
+        return Measurement(metric=name, subject=subject, value=best, samples=value)
     return Measurement(metric=name, subject=subject, value=value)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 
-from perfguard.contract.executions import step_of, unquoted
+from perfguard.contract.executions import DATABASES, step_of, unquoted
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
@@ -224,11 +224,48 @@ def _memory_of_components(cycle: Cycle) -> list[MemoryStep]:
         component="Component",
         time=nanoseconds(cells["Timestamp(us)"]),
         level=(as_float64(cells["Total Allocated(MB)"]) * scale).round().cast(pl.Int64),
-    ).drop_nulls()
+    )
+    return _memory_by_component(cycle, rows)
+
+
+def _memory_of_database(cycle: Cycle) -> list[MemoryStep]:
+    """The same of a database export: MEMORY_RECORD in bytes and ns, its components by STRING_IDS."""
+    artifact = next((cycle.artifacts[slot] for slot in DATABASES if slot in cycle.artifacts), None)
+    if artifact is None or not {"MEMORY_RECORD", "STRING_IDS"} <= artifact.content.tables.keys():
+        return []
+    record = artifact.content.tables["MEMORY_RECORD"].frame
+    names = artifact.content.tables["STRING_IDS"].frame.select(component="id", text=unquoted("value"))
+    if "totalAllocated" not in record.columns:
+        return []
+    rows = record.join(names, on="component", how="left", maintain_order="left")
+    return _memory_by_component(
+        cycle,
+        rows.select(
+            component=pl.col("text").fill_null(pl.col("component")),
+            time=as_int64(rows["timestamp"]),
+            level=as_int64(rows["totalAllocated"]),
+        ),
+    )
+
+
+def _memory_by_component(cycle: Cycle, rows: pl.DataFrame) -> list[MemoryStep]:
+    """Cut levels into the steps the host marks; where it marks none, the whole is divided by the steps that are known."""
+    edges = cycle.executions.edges_ns if cycle.executions is not None else ()
+    steps = 1 if edges or cycle.executions is None else cycle.executions.steps or 1
     found: list[MemoryStep] = []
-    for (component,), part in rows.group_by("component", maintain_order=True):
+    for (component,), part in (
+        rows.drop_nulls().sort("time", maintain_order=True).group_by("component", maintain_order=True)
+    ):
         levels = part.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
-        found += _memory_by_step(levels, (), str(component))
+        found += [
+            replace(
+                one,
+                allocations=one.allocations // steps,
+                allocated_bytes=one.allocated_bytes // steps,
+                growth_bytes=one.growth_bytes // steps,
+            )
+            for one in _memory_by_step(levels, edges, str(component))
+        ]
     return found
 
 
@@ -238,6 +275,7 @@ def _memory(cycle: Cycle) -> list[MemoryStep]:
         ("trace", _memory_of_trace),
         ("cpu_ms_memory_record", _memory_of_pool),
         ("memory_record", _memory_of_components),
+        *((slot, _memory_of_database) for slot in DATABASES),
     ):
         if slot in cycle.artifacts:
             return read(cycle)

@@ -60,7 +60,7 @@ def _keys(
         shown = f"{prefix}{key}"
         yield shown, _type(part), _unit(part, root), "yes" if key in required else "", part.get("description", "")
         inner = _target(part.get("items", part), root) if isinstance(part.get("items", part), Mapping) else part
-        if depth < _DEPTH and inner.keys() & {"properties", "patternProperties"} or _any_key(inner):
+        if depth < _DEPTH and (inner.keys() & {"properties", "patternProperties"} or _any_key(inner)):
             yield from _keys(inner, root, f"{shown}[]." if inner is not part else f"{shown}.", depth + 1)
 
 
@@ -139,7 +139,9 @@ def markdown() -> str:
 
 def _layout_page(layout: Layout) -> Iterator[str]:
     yield f"\n## {layout.id}\n"
-    kind = {"directory": "a directory", "file": "a file", "parent": "a directory of cycles of other layouts"}[layout.cycle]
+    kind = {"directory": "a directory", "file": "a file", "parent": "a directory of cycles of other layouts"}[
+        layout.cycle
+    ]
     ranks = " It may hold files of many ranks, told apart by `{rank}`." if layout.ranks == "suffix" else ""
     yield f"{layout.title}. One cycle is {kind}.{ranks} Source: {layout.source}\n"
     ways = []
@@ -161,5 +163,7 @@ def _layout_page(layout: Layout) -> Iterator[str]:
 
 def _table(headers: tuple[str, ...], rows: Any) -> str:
     lines = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    ]
     return "\n".join(lines)

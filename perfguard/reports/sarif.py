@@ -59,7 +59,10 @@ def _result(finding: Finding) -> dict[str, Any]:
     # A finding about a whole rank is about no file; the rank is among the properties.
     if place and not re.fullmatch(r"rank [0-9, ]+", place):
         location["physicalLocation"] = {
-            "artifactLocation": {"uri": quote(place.encode("utf-8", "surrogateescape")), "uriBaseId": "PROFILER_OUTPUT"},
+            "artifactLocation": {
+                "uri": quote(place.encode("utf-8", "surrogateescape")),
+                "uriBaseId": "PROFILER_OUTPUT",
+            },
             **({"region": {"startLine": line}} if line else {}),
         }
     if inside:

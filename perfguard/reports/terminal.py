@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Coverage, Outcome, Refresh, State, Verdict
@@ -51,14 +51,24 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
 
 def finding_lines(findings: Iterable[Finding]) -> list[str]:
     """Return one line a finding, at most `SHOWN_PER_CODE` of each code, notes last."""
+    return _lines_of(findings, finding_line)
+
+
+def _lines_of(findings: Iterable[Finding], worded: Callable[[Finding], str]) -> list[str]:
+    """Word the first of each code, and count the rest."""
+    counts: dict[str, int] = {}
     shown: dict[str, int] = {}
     lines: list[str] = []
     for finding in findings:
-        count = shown[finding.code.name] = shown.get(finding.code.name, 0) + 1
-        if count <= SHOWN_PER_CODE:
-            lines.append(finding_line(finding))
+        code = finding.code.name
+        counts[code] = counts.get(code, 0) + (finding.more or 1)
+        if not finding.more and shown.get(code, 0) < SHOWN_PER_CODE:
+            shown[code] = shown.get(code, 0) + 1
+            lines.append(worded(finding))
     lines += [
-        f"{code} and {count - SHOWN_PER_CODE} more like it" for code, count in shown.items() if count > SHOWN_PER_CODE
+        f"{code} and {count - shown.get(code, 0)} more like it"
+        for code, count in counts.items()
+        if count > shown.get(code, 0)
     ]
     return lines
 
@@ -93,17 +103,9 @@ def grouped_lines(findings: Iterable[Finding]) -> list[str]:
     lines = []
     for (rank, file), group in groups.items():
         name = printable(file) or "the recording"
-        lines.append(f"rank {rank}: {name}" if rank is not None and len(ranks) > 1 else name)
-        shown: dict[str, int] = {}
-        for finding in group:
-            count = shown[finding.code.name] = shown.get(finding.code.name, 0) + 1
-            if count <= SHOWN_PER_CODE:
-                lines.append(f"  {_line_in_file(finding)}")
-        lines += [
-            f"  {code} and {count - SHOWN_PER_CODE} more like it"
-            for code, count in shown.items()
-            if count > SHOWN_PER_CODE
-        ]
+        is_led = rank is not None and len(ranks) > 1 and not file.startswith("rank ")
+        lines.append(f"rank {rank}: {name}" if is_led else name)
+        lines += [f"  {line}" for line in _lines_of(group, _line_in_file)]
     return lines
 
 
@@ -111,7 +113,9 @@ def _line_in_file(finding: Finding) -> str:
     _, line, inside = split_place(finding.place)
     severity = "" if finding.severity is Severity.ERROR else f"({finding.severity.value}) "
     where = " ".join(part for part in (f"line {line}" if line else "", inside) if part)
-    return printable(f"{finding.code.name} {severity}{finding.code.value}: {where + ': ' if where else ''}{finding.message}")
+    return printable(
+        f"{finding.code.name} {severity}{finding.code.value}: {where + ': ' if where else ''}{finding.message}"
+    )
 
 
 def operator_rows(operators: Iterable[Operator]) -> str:

@@ -22,7 +22,9 @@ from perfguard.documents import schema
 USED = sorted({name for layout in layouts() for slot in layout.slots for name in slot.schemas})
 TABLES = [name for name in USED if is_table(schema(name))]
 DOCUMENTS = [name for name in USED if not is_table(schema(name))]
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+QUICK = settings(
+    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
 
 
 def resolved(part: Any, root: dict) -> dict:

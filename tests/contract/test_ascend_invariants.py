@@ -495,11 +495,6 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
         "something_ran_on_the_device",
     ),
     ("I113", change_rows(RECORD, lambda rows: moved(rows, 1, 3600)), "files_are_of_one_run"),
-    (
-        "I113",
-        change_document("profiler_info_0.json", lambda d: set_value(d, "rank_id", 3)),
-        "profiler_info_is_of_its_rank",
-    ),
 ]
 
 
@@ -716,7 +711,12 @@ DATABASE, ANALYSIS = "ascend_pytorch_profiler_0.db", "analysis.db"
         ("I113", DATABASE, "UPDATE COMPUTE_TASK_INFO SET globalTaskId = 99", "ids_of_the_database_resolve"),
         ("I113", DATABASE, "DELETE FROM STRING_IDS WHERE id = 3", "ids_of_the_database_resolve"),
         ("I114", DATABASE, "UPDATE TASK SET globalTaskId = 10", "ids_of_the_database_are_unique"),
-        ("I113", DATABASE, "UPDATE TASK SET startNs = startNs - 3600000000000", "tasks_lie_in_the_session"),
+        (
+            "I113",
+            DATABASE,
+            "UPDATE TASK SET startNs = startNs - 3600000000000",
+            "what_the_database_holds_lies_in_the_session",
+        ),
         ("I113", DATABASE, "UPDATE RANK_DEVICE_MAP SET rankId = 4", "the_database_is_of_its_rank"),
         ("C112", DATABASE, "DELETE FROM TASK", "something_ran_according_to_the_database"),
         (

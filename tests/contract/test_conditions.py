@@ -131,7 +131,6 @@ def test_blank_words_expect_nothing(text):
     assert expectation([text]) == Expectation()
 
 
-
 # -- sources ---------------------------------------------------------------------------------------------------------
 
 INFO = {"on": True, "off": False, "deep": {"er": {"on": True}}, "level": "Level1", "n": 2, "none": None, "empty": ""}

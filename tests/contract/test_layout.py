@@ -134,7 +134,9 @@ def test_layouts_are_tried_by_their_order():
 def test_a_rank_directory_that_holds_the_files_itself_is_both(tmp_path):
     tree(tmp_path, "rank_3/cluster_step_trace_time.csv")
     found = survey(tmp_path)
-    assert [(cycle.layout.id, [parent.rank for parent in cycle.parents]) for cycle in found.cycles] == [("cluster", [3])]
+    assert [(cycle.layout.id, [parent.rank for parent in cycle.parents]) for cycle in found.cycles] == [
+        ("cluster", [3])
+    ]
 
 
 @pytest.mark.parametrize("one", layouts(), ids=lambda one: one.id)

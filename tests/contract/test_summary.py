@@ -14,6 +14,7 @@ from perfguard.contract.readers.summary import masked_crc32c, read_records
 from perfguard.contract.table import Unreadable
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
+from perfguard.testing import generate
 
 NAME = "events.out.events.summary.1795254893.0.host.example_MS"
 LINEAGE = NAME.removesuffix("MS") + "lineage"
@@ -165,9 +166,15 @@ def test_records_out_of_order_are_found(summary, events, found):
     assert findings(summary) == found
 
 
-def test_a_lineage_that_is_gone_is_missed(summary):
+def test_a_lineage_is_missed_where_a_graph_was_collected(summary, tmp_path):
     (summary / LINEAGE).unlink()
-    assert codes(summary) == {"A102"}
+    assert findings(summary) == []
+    assert findings(summary, Severity.WARNING) == []  # SummaryRecord alone writes none
+    tree = generate("summary", seed=1)
+    collected = tree.write(tmp_path / "collected")
+    next(collected.rglob("*_lineage")).unlink()
+    assert codes(collected) == set()  # it is not collected with every option
+    assert codes(collected, Severity.WARNING) == {"A102"}
 
 
 def test_of_several_files_each_wants_its_lineage(summary):

@@ -237,6 +237,22 @@ def test_several_cycles_of_a_rank_are_samples_of_a_timed_metric():
     assert measured(*cycles)["flops"] == {"FLOPs": [1.0, 2.0]}
 
 
+def test_every_cycle_of_a_rank_counts_not_only_the_first():
+    def cycle(index, calls, size):
+        times = {"Elapse Time(ms)": 1.0 + index, "Wait Time(ms)": 0.0}
+        link = {"HCCS": {"Transit Size(MB)": size, "Transit Time(ms)": 1.0}}
+        operation = {"Communication Time Info": times, "Communication Bandwidth Info": link}
+        step = {"collective": {f"hcom_allReduce__586_{number}_1@7": operation for number in range(calls)}}
+        return a_cycle(artifact("communication", Content(document={"step1": step})), index=index)
+
+    found = measured(cycle(0, 1, 4.0), cycle(1, 2, 8.0))
+    assert found["communication_time"] == {"hcom_allReduce": [1000.0, 4000.0]}
+    assert found["communication_calls"] == {"hcom_allReduce": 1.5}
+    assert found["communication_size"] == {"HCCS": 10.0}
+    # The best sample of what should be high is the highest.
+    assert found["communication_bandwidth"] == {"HCCS": [4.0, 8.0]}
+
+
 # -- the device ------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from perfguard.contract import Contract, inspect
+from perfguard.contract import Contract, inspect, inspection
+from perfguard.contract.layout import FoundFile
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -116,10 +117,27 @@ _subjects: list[Subject] = []
 _plan = Plan()
 
 
+_read_before: dict[tuple[Any, ...], Any] = {}
+
+
 def _begin(found: list[Subject], plan: Plan) -> None:
     global _plan
     _subjects[:] = found
     _plan = plan
+    # A mutant differs from its subject in one file: the others need not be read and checked a thousand times. A file is
+    # the same when it is the very same: a hard link to the subject's own.
+    read = inspection._read_version
+
+    def remembering(file: FoundFile, rules: Mapping[str, Any], place: str) -> Any:
+        facts = file.path.stat() if file.path.is_file() else None
+        if facts is None or facts.st_nlink < 2:
+            return read(file, rules, place)
+        key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, rules.get("$id"), place, file.slot.format)
+        if key not in _read_before:
+            _read_before[key] = read(file, rules, place)
+        return _read_before[key]
+
+    inspection._read_version = remembering
 
 
 def findings_of(subject: Subject, directory: Path) -> list[Any]:
@@ -147,8 +165,10 @@ def survey_subject(number: int) -> Clean:
         taken = Taken(number, placed.path, placed.layout, slot.name, versions.get(placed.path) or "", 0)
         if whole.is_file() and slot.format != "opaque":
             clean.files.append(replace(taken, size=whole.stat().st_size))
+        said = "" if subject.expected.conditions or slot.required in ("always", "optional") else ", and nobody says it"
         for operator in _file_operators(placed, looked):
-            clean.mutants.append(_mutant(taken, operator, column="", unit="", place="", site=-1))
+            column = f"{slot.required}{said}" if operator == "drop a file" else ""
+            clean.mutants.append(_mutant(taken, operator, column=column, unit="", place="", site=-1))
     clean.mutants += _drop_rank(number, looked)
     clean.mutants = [mutant for mutant in clean.mutants if fnmatch.fnmatch(mutant.operator, _plan.operator)]
     return clean
@@ -306,6 +326,7 @@ def _unit(part: Any) -> str | None:
 def run_mutants(number: int, mutants: list[Mutant], clean: frozenset[Key], work: Path) -> list[Outcome]:
     """Make mutants of one subject, one after the other, and have each judged."""
     subject = _subjects[number]
+    _read_before.clear()
     copied = work / f"{os.getpid()}" / subject.directory.name
     if copied.exists():
         shutil.rmtree(copied)
@@ -391,9 +412,14 @@ def _shifted(name: str) -> str:
 # -- the whole -------------------------------------------------------------------------------------------------------
 
 
-def chosen_files(clean: list[Clean], plan: Plan) -> list[Taken]:
-    """Choose the files that are taken apart: some of every kind, each from a directory of its own where there are such."""
+def chosen_files(clean: list[Clean], found: list[Subject], plan: Plan) -> list[Taken]:
+    """Choose the files that are taken apart: of every kind one generated, one real where there is one, and any other.
+
+    The smallest directory goes first, since a mutant costs what it costs to judge all of its directory; but a file that
+    is no more than a header says little, so those of less than half the usual size come last.
+    """
     random = Random(plan.seed)
+    weights = [sum(file.size for file in one.files) for one in clean]
     by_kind: dict[tuple[str, ...], list[Taken]] = defaultdict(list)
     for one in clean:
         for file in one.files:
@@ -401,13 +427,14 @@ def chosen_files(clean: list[Clean], plan: Plan) -> list[Taken]:
     taken: list[Taken] = []
     for kind in sorted(by_kind):
         files = by_kind[kind]
-        random.shuffle(files)
-        # A file with a header and nothing else says little: the larger half comes first.
-        middle = sorted(file.size for file in files)[len(files) // 2]
-        files.sort(key=lambda file: file.size < middle)
-        apart = list({file.subject: file for file in reversed(files)}.values())[::-1]
-        rest = [file for file in files if file not in apart]
-        taken += [*apart, *rest][: plan.files]
+        usual = sorted(file.size for file in files)[len(files) // 2]
+        files.sort(key=lambda file: (file.size < usual / 2, weights[file.subject], file.path))
+        made = [file for file in files if found[file.subject].is_generated]
+        real = [file for file in files if not found[file.subject].is_generated]
+        first = [*made[:1], *real[:1]]
+        rest = [file for file in files if file not in first]
+        random.shuffle(rest)
+        taken += [*first, *rest][: plan.files]
     return taken
 
 
@@ -483,7 +510,9 @@ def run(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with context.Pool(processes, _begin, (found, plan)) as pool:
         clean = pool.map(survey_subject, range(len(found)), chunksize=1)
-        inside = [mutant for part in pool.map(take_apart, chosen_files(clean, plan), chunksize=1) for mutant in part]
+        inside = [
+            mutant for part in pool.map(take_apart, chosen_files(clean, found, plan), chunksize=1) for mutant in part
+        ]
         whole = [mutant for one in clean for mutant in one.mutants]
         by_subject: dict[int, list[Mutant]] = defaultdict(list)
         for mutant in chosen([*whole, *inside], plan):

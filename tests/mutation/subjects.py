@@ -41,6 +41,7 @@ class Subject:
     expected: Expectation
     #: A directory of the same layout from another run; None where there is none.
     other: Path | None = None
+    is_generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _generate(place: Path, name: str, layout: str, ranks: int, changed: dict[str
     other.write(folder / "other")
     facts = {key: on for key, on in tree.conditions.items() if key in CONDITIONS}
     expected = Expectation(conditions=facts, ranks=None if layout in RANKLESS else ranks, steps=tree.steps)
-    return Subject(name=name, directory=folder / "run", expected=expected, other=folder / "other")
+    return Subject(name=name, directory=folder / "run", expected=expected, other=folder / "other", is_generated=True)
 
 
 def _real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:

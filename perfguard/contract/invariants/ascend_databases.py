@@ -60,6 +60,23 @@ _REFERENCES = (
     ("CANN_API", "type", "ENUM_API_TYPE", "id"),
 )
 _SPANS = ("TASK", "COMMUNICATION_OP", "CANN_API", "PYTORCH_API", "STEP_TIME", "SESSION_TIME_INFO")
+_TIMES = {
+    "TASK": ("startNs", "endNs"),
+    "COMMUNICATION_OP": ("startNs", "endNs"),
+    "CANN_API": ("startNs", "endNs"),
+    "PYTORCH_API": ("startNs", "endNs"),
+    "STEP_TIME": ("startNs", "endNs"),
+    "NPU_MEM": ("timestampNs",),
+    "NPU_OP_MEM": ("timestampNs",),
+    "NPU_MODULE_MEM": ("timestampNs",),
+    "AICORE_FREQ": ("timestampNs",),
+    "HBM": ("timestampNs",),
+    "LLC": ("timestampNs",),
+    "ACC_PMU": ("timestampNs",),
+    "SOC_BANDWIDTH_LEVEL": ("timestampNs",),
+    "MEMORY_RECORD": ("timestamp",),
+    "OP_MEMORY": ("allocationTime", "releaseTime", "activeReleaseTime"),
+}
 _IDENTITIES = (
     ("STRING_IDS", "id"),
     ("TASK", "globalTaskId"),
@@ -176,27 +193,31 @@ def ids_of_the_database_are_unique(cycle: Cycle) -> Iterator[Finding]:
 
 
 @invariant()
-def tasks_lie_in_the_session(cycle: Cycle) -> Iterator[Finding]:
-    """Every task lies in the session SESSION_TIME_INFO tells of, within 10 s: else one of them is of another run."""
+def what_the_database_holds_lies_in_the_session(cycle: Cycle) -> Iterator[Finding]:
+    """All times lie in the session SESSION_TIME_INFO tells of, within 10 s: else a table is of another run or unit."""
     for artifact in _databases(cycle, _PROFILERS):
         session = _frame(artifact, "SESSION_TIME_INFO", "startTimeNs", "endTimeNs")
-        tasks = _frame(artifact, "TASK", "startNs", "endNs")
-        if session is None or tasks is None or session.height != 1:
+        if session is None or session.height != 1:
             continue
         begin, end = _integers(session, "startTimeNs")[0], _integers(session, "endTimeNs")[0]
         if begin is None or end is None:
             continue
-        tasks = tasks.with_columns(start=_integers(tasks, "startNs"), end=_integers(tasks, "endNs"))
-        yield from _broken(
-            artifact,
-            "TASK",
-            tasks,
-            (tasks["start"] < begin - _SESSION_NS) | (tasks["end"] > end + _SESSION_NS),
-            Code.I113,
-            lambda row, begin=begin: (  # type: ignore[misc]
-                f"it starts {(row['start'] - begin) / 1e9:.6g} s after the start of the session, outside of it"
-            ),
-        )
+        for table, columns in _TIMES.items():
+            if (frame := _frame(artifact, table, *columns)) is None:
+                continue
+            for column in columns:
+                times = _integers(frame, column)
+                outside = (times < begin - _SESSION_NS) | (times > end + _SESSION_NS)
+                yield from _broken(
+                    artifact,
+                    table,
+                    frame.select(at=times),
+                    outside,
+                    Code.I113,
+                    lambda row, column=column, begin=begin: (  # type: ignore[misc]
+                        f"{column} is {(row['at'] - begin) / 1e9:.6g} s after the start of the session, outside of it"
+                    ),
+                )
 
 
 @invariant()

@@ -109,3 +109,39 @@ def cluster_matrix_bandwidths_follow(cycle: Cycle) -> Iterator[Finding]:
         ),
         place=artifact.place,
     )
+
+
+@invariant(needs=("cluster_analysis",))
+def cluster_times_of_the_database_add_up(cycle: Cycle) -> Iterator[Finding]:
+    """Rows of a rank in ClusterStepTraceTime keep the identities of cluster_step_trace_time.csv (0.002 us).
+
+    A stage holds the largest of its ranks, which keep no identity together; Stage is not judged, see there.
+    """
+    artifact = cycle.artifacts["cluster_analysis"]
+    if (table := artifact.content.tables.get("ClusterStepTraceTime")) is None:
+        return
+    frame = quantities(
+        table.frame,
+        exposed="communication_not_overlapped",
+        over="overlapped",
+        whole="communication",
+        gap="bubble",
+        sent="communication_not_overlapped_and_exclude_receive",
+        busy="computing",
+        idle="free",
+        span="stage",
+    )
+    is_rank = frame["type"].str.strip_chars('"') == "rank"
+    parts = is_rank & ((frame["whole"] - frame["exposed"] - frame["over"]).abs() > 0.002)
+    sends = is_rank & ((frame["exposed"] - frame["gap"] - frame["sent"]).abs() > 0.002)
+    off = is_rank & ((frame["busy"] + frame["exposed"] + frame["idle"] - frame["span"] - frame["gap"]).abs() > 0.5)
+    # As in the CSV: MindSpore's Stage is another time.
+    judged = off if 2 * int(off.sum()) <= int(is_rank.sum()) else is_rank & False
+    for broken, message in (
+        (parts, "overlapped is not communication - communication_not_overlapped"),
+        (sends, "communication without receive is not communication_not_overlapped - bubble"),
+        (judged, "computing + communication_not_overlapped + free is not stage + bubble"),
+    ):
+        rows = broken.fill_null(False).arg_true().to_list()
+        places = [(f"{artifact.place}{table.place(row)}", f"rank {frame['index'][row]}: {message}") for row in rows]
+        yield from disagreements(Code.I108, places, count=len(places), place=artifact.place)

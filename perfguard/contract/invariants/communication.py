@@ -19,6 +19,8 @@ from perfguard.contract.table import nanoseconds
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract.inspection import Cycle
 
 #: The entry beside the operators that adds them up.
@@ -332,15 +334,22 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(code=Code.I109, place=artifact.place, message=message, severity=Severity.WARNING)
     else:
         differing = sorted(name for name in here.keys() | there.keys() if here[name] != there[name])
-        yield from disagreements(
-            Code.I109,
-            (
-                (artifact.place, f"{name}: {here[name]} here, {there[name]} kernels in {kernels.path.name}")
-                for name in differing
-            ),
-            count=len(differing),
-            place=artifact.place,
-        )
+        # communication.json is cut by step: a collective outside of every step is among the kernels only.
+        outside = Counter(table.filter(_in_no_step(table))["Name"].to_list())
+        for severity, names in (
+            (Severity.ERROR, [name for name in differing if not 0 < there[name] - here[name] <= outside[name]]),
+            (Severity.WARNING, [name for name in differing if 0 < there[name] - here[name] <= outside[name]]),
+        ):
+            yield from disagreements(
+                Code.I109,
+                (
+                    (artifact.place, f"{name}: {here[name]} here, {there[name]} kernels in {kernels.path.name}")
+                    for name in names
+                ),
+                count=len(names),
+                place=artifact.place,
+                severity=severity,
+            )
     starts = dict(zip(table["Name"].to_list(), table["start"].to_list(), strict=True))
     yield from disagreements(
         Code.I109,
@@ -357,3 +366,13 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
         ),
         place=artifact.place,
     )
+
+
+def _in_no_step(kernels: pl.DataFrame) -> pl.Series:
+    """Return which kernels belong to no step of a file that has steps."""
+    import polars as pl
+
+    column = next((name for name in ("Step Id", "Step ID") if name in kernels.columns), None)
+    if column is None:
+        return pl.repeat(False, kernels.height, dtype=pl.Boolean, eager=True)
+    return kernels[column].is_in(["", "N/A"])

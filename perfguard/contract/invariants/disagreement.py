@@ -58,4 +58,4 @@ def disagreements(
     rest = (count if count is not None else total) - WORDED_ROWS
     if rest > 0:
         more = f"and {rest} more like these" if count is not None else "and more like these"
-        yield Finding(code=code, place=place, message=more, severity=severity)
+        yield Finding(code=code, place=place, message=more, severity=severity, more=rest)

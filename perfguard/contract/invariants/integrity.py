@@ -75,7 +75,9 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     if absent := sorted(set(range(executions.steps or 0)) - present):
         named = ", ".join(str(step + 1) for step in absent)
         if asked is not None or cycle.asked.steps:
-            why = f"{asked or executions.steps} steps were asked for, but no operator ran in step {named} of the window: "
+            why = (
+                f"{asked or executions.steps} steps were asked for, but no operator ran in step {named} of the window: "
+            )
             yield Finding(code=Code.C101, place=cycle.place.name, message=f"{why}the profiler lost it")
         else:
             # A loop that ends inside the window leaves the mark of a step that never ran; a step may also be skipped.

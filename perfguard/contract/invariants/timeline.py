@@ -24,8 +24,9 @@ _NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")
 def drawn_processes_are_named(cycle: Cycle) -> Iterator[Finding]:
     """Every process (a number) with an event that lasts is named by one `process_name`, which says nothing else.
 
-    Kineto's own span has a text for a process and no name. Source: real traces of MindSpore 2.10 on CPU, torch_npu level 1
-    (msinsight test data) and torch 2.13: none is without one.
+    Kineto's own span has a text for a process and no name, and torch 2.4 draws Python frames of threads it did not know in a
+    process 0 without one. Source: real traces of MindSpore 2.10 on CPU, torch_npu level 1 (msinsight test data) and torch
+    2.13: none else is without one.
     """
     import polars as pl
 
@@ -36,10 +37,15 @@ def drawn_processes_are_named(cycle: Cycle) -> Iterator[Finding]:
     if not {"name", "ph", "pid", "args"} <= set(frame.columns):
         return
     named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))["pid"].unique()
-    drawn = frame.select(
-        ((pl.col("ph") == '"X"') & pl.col("pid").str.contains("^-?[0-9]") & ~pl.col("pid").is_in(named.to_list()))
-        & pl.col("pid").is_first_distinct().over("ph")
-    ).to_series()
+    is_frame = pl.col("cat") == '"python_function"' if "cat" in frame.columns else pl.lit(False)
+    unnamed = frame.with_columns(
+        unnamed=(pl.col("ph") == '"X"')
+        & ~is_frame.fill_null(False)
+        & pl.col("pid").str.contains("^-?[0-9]")
+        & ~pl.col("pid").is_in(named.to_list())
+    )
+    # Once a process: at the first of its events that counts.
+    drawn = unnamed.select(pl.col("unnamed") & pl.col("pid").is_first_distinct().over("unnamed")).to_series()
     yield from disagreeing_rows(
         artifact, drawn, Code.I103, lambda row: f"no process_name names process {row['pid']} of {row['name']}"
     )

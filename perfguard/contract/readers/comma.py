@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.readers import MAX_COLUMNS, Content, decode_text, read_bytes
+from perfguard.contract.readers import MAX_BYTES, MAX_COLUMNS, Content, decode_text, read_bytes
 from perfguard.contract.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
     plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
     short: list[tuple[int, str]] | None = [] if "x-short-rows" in schema else None
-    frame, lines = _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
+    frame, lines = (
+        _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
+    )
     return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines), short_rows=tuple(short or ()))
 
 
@@ -82,8 +84,13 @@ def _frame_of_any(
 def _rows(text: str) -> Iterator[tuple[list[str], int]]:
     """Yield every row with the number of its last line. Raises `Unreadable` for what is not CSV."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # A cell may be as long as the file (shapes of a fused operator with thousands of inputs); the module stops at 128 KiB.
+    # The limit is the whole process's, so it is set for the file and put back.
+    before = csv.field_size_limit(MAX_BYTES)
     try:
         for row in reader:
             yield row, reader.line_num
     except csv.Error as error:
         raise Unreadable(f"it is not CSV: {error}", f":{reader.line_num}") from error
+    finally:
+        csv.field_size_limit(before)

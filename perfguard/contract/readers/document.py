@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from perfguard.contract.table import Unreadable
 
 #: Documents and traces above this are not searched for repeated keys: that needs every object as a Python one.
 MAX_SEARCHED_BYTES = 64 * 1024**2
+#: How much text before and after the place where JSON breaks off is quoted, in bytes.
+_AROUND = 40
 #: How much of a log is looked at.
 MAX_LOG_BYTES = 64 * 1024**2
 
@@ -24,9 +27,34 @@ def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
     try:
         document = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"it is not JSON: {error}") from error
+        raise malformed("it is not JSON", raw, error) from error
     refuse_repeated_keys(raw)
     return Content(document=document)
+
+
+def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
+    """Word why JSON cannot be read; where the decoder says at which byte, with the line and the text around it.
+
+    `error` is msgspec's; its words for a byte and for a file that is cut off are all that it says of the place.
+    """
+    if not raw.strip():
+        return Unreadable(f"{what}: the file is empty")
+    found = re.search(r" \(byte ([0-9]+)\)\Z", str(error))
+    if found is None and "truncated" in str(error):
+        end = raw[-4 * _AROUND :].decode("utf-8", "replace").splitlines()[-1][-_AROUND:]
+        return Unreadable(f"{what}: the file ends in the middle of it, after {end!r}")
+    if found is None:
+        return Unreadable(f"{what}: {error}")
+    at = int(found[1])
+    reason = f"{what}: {str(error)[: found.start()]}"
+    before = raw[max(0, at - _AROUND) : at].decode("utf-8", "replace").splitlines()
+    after = raw[at : at + _AROUND].decode("utf-8", "replace").splitlines()
+    if before:
+        reason += f" after {before[-1]!r}"
+    if after:
+        reason += f", before {after[0]!r}"
+    line = raw[:at].count(b"\n") + 1
+    return Unreadable(reason, f":{line}")
 
 
 def refuse_repeated_keys(raw: bytes, decoded: Mapping[str, Any] | None = None) -> None:
@@ -68,4 +96,6 @@ def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
             raw = file.read(MAX_LOG_BYTES)
     except OSError as error:
         raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+    if len(raw) == MAX_LOG_BYTES:
+        raw = raw[: raw.rfind(b"\n") + 1]  # not half a line, and not half a character
     return Content(document=decode_text(raw).splitlines())

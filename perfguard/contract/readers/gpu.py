@@ -76,7 +76,7 @@ def _content(rows: list[list[str]], lines: list[int], names: tuple[str, ...]) ->
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:
-    text = decode_text(read_bytes(path))
+    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
     if not text:
         raise Unreadable("it is empty")
     if not text.endswith("\n"):

@@ -63,7 +63,7 @@ def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
 
 
 def _text(path: Path) -> str:
-    text = decode_text(read_bytes(path))
+    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
     if not text.strip():
         raise Unreadable("it is empty")
     if "\0" in text:

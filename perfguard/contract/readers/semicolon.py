@@ -70,7 +70,8 @@ def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
 
 
 def _lines(path: Path) -> list[str]:
-    text = decode_text(read_bytes(path))
+    # MindSpore runs on Windows too, where text files get CRLF.
+    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
     if not text:
         raise Unreadable("it is empty")
     if not text.endswith("\n"):

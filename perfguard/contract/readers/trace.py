@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.readers import MAX_BYTES, MAX_RATIO, Content, read_bytes
-from perfguard.contract.readers.document import refuse_repeated_keys
+from perfguard.contract.readers.document import malformed, refuse_repeated_keys
 from perfguard.contract.schema import MAX_KEYS, object_columns, row_schema
 from perfguard.contract.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
+
+#: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
+_MANY, _SHORTEST_EVENT = 100_000, 24
 
 #: Keys of an event that its arguments have no use for, so that counting them in the text finds a repeated one.
 _UNREPEATED = ("ph", "ts", "dur", "pid", "tid", "cat")
@@ -43,7 +46,7 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
         document = {key: msgspec.json.decode(value) for key, value in around.items()}
         return Content(table=_table(bytes(events), row_schema(schema), "$.traceEvents"), document=document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Unreadable(f"it is not a JSON trace: {error}") from error
+        raise malformed("it is not a JSON trace", raw, error) from error
 
 
 def _plain_bytes(path: Path) -> bytes:
@@ -65,6 +68,8 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
     import msgspec
     import polars as pl
 
+    if (count := events.count(b"{")) > _MANY and len(events) < _SHORTEST_EVENT * count:
+        raise Unreadable(f"it has {count} objects in {len(events)} bytes: no event of a trace is that short")
     known = list(schema["properties"])
     absent = msgspec.Raw(b"")
     event = msgspec.defstruct(

@@ -1,0 +1,331 @@
+"""Two files of an Ascend directory that tell of the same thing: kernels, host operators, API calls, flows, clocks.
+
+Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data), on which each
+holds for every row. Where a version might write a column in another way, a check is silent unless nine rows in ten keep it:
+what one writer computes for all rows it computes wrong in none or in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from perfguard.contract.executions import unquoted
+from perfguard.contract.invariants import invariant
+from perfguard.contract.invariants.ascend import quantity
+from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.contract.table import nanoseconds
+from perfguard.findings import Code, Finding
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract.inspection import Artifact, Cycle
+
+#: Three decimals of a microsecond, printed of a float that holds a quarter of one.
+_EDGE_NS = 300
+_MOST = 0.9
+#: A trace holds one run: nothing in it lies further from the rest than this and the length of the rest.
+_ONE_RUN_NS = 60 * 10**9
+#: The profiler ends its collection when the last step has ended.
+_COLLECTION_NS = 3600 * 10**9
+
+
+@invariant(needs=("kernel_details",))
+def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
+    """Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole (0.3 us).
+
+    A kernel that was left out (it belongs to no step) takes the gap before it with it, so a shorter wait is only reported
+    where nine rows in ten wait for the whole gap.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["kernel_details"]
+    cells = artifact.content.frame
+    frame = cells.select(
+        device=pl.col("Device_id") if "Device_id" in cells.columns else pl.lit(""),
+        start=nanoseconds(cells["Start Time(us)"]),
+        lasts=nanoseconds(cells["Duration(us)"]),
+        wait=nanoseconds(cells["Wait Time(us)"]),
+    )
+    ends = pl.col("start") + pl.col("lasts")
+    frame = frame.with_columns(gap=(pl.col("start") - ends.shift(1).over("device")).clip(lower_bound=0))
+    long = frame["wait"] > frame["gap"] + _EDGE_NS
+    short = frame["wait"] < frame["gap"] - _EDGE_NS
+    known = int((frame["gap"].is_not_null() & frame["wait"].is_not_null()).sum())
+    if long.sum() > (1 - _MOST) * known:
+        return
+    broken = long | short if short.sum() <= (1 - _MOST) * known else long
+    yield from disagreeing_rows(
+        artifact,
+        broken,
+        Code.I105,
+        lambda row: f"it waited {row['wait'] / 1000:g} us, the kernel before it ended {row['gap'] / 1000:g} us before",
+        frame=frame,
+    )
+
+
+@invariant(needs=("kernel_details",))
+def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
+    """`aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv; three decimals each."""
+    artifact = cycle.artifacts["kernel_details"]
+    cells = artifact.content.frame
+    for column in cells.columns:
+        named = re.fullmatch(r"(aic|aiv)_(\w+)_ratio", column)
+        if named is None:
+            continue
+        part, whole = f"{named[1]}_{named[2]}_time(us)", "aicore_time(us)" if named[1] == "aic" else "aiv_time(us)"
+        if part not in cells.columns or whole not in cells.columns:
+            continue
+        ratio, time, total = quantity(cells, column), quantity(cells, part), quantity(cells, whole)
+        off = ((ratio * total - time).abs() > 0.001 * total + 0.0011) & (total > 0)
+        known = int((ratio.is_not_null() & time.is_not_null()).sum())
+        if off.sum() > (1 - _MOST) * known:
+            continue
+        frame = cells.with_columns(ratio.alias("ratio"), time.alias("time"), total.alias("total"))
+        yield from disagreeing_rows(
+            artifact,
+            off,
+            Code.I105,
+            lambda row, column=column, part=part, whole=whole: (  # type: ignore[misc]
+                f"{column} is {row['ratio']:g}, {part} is {row['time']:g} of {row['total']:g} in {whole}"
+            ),
+            frame=frame,
+        )
+
+
+@invariant(needs=("kernel_details", "l2_cache"))
+def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
+    """Every row of l2_cache is a kernel: stream, task and name are those of a row of kernel_details, not more often there.
+
+    Kernels of other steps, and of other devices of the host, may be missing from kernel_details: nothing is said where
+    fewer than nine in ten are there.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["l2_cache"]
+    kernels, cells = cycle.artifacts["kernel_details"].content.frame, artifact.content.frame
+    if not {"Stream ID", "Task ID", "Name"} <= set(kernels.columns):
+        return
+    names = {"Stream Id": "Stream ID", "Task Id": "Task ID", "Op Name": "Name"}
+    rows = cells.with_row_index("row").select(
+        "row", **{new: pl.col(old).str.strip_chars() for old, new in names.items()}
+    )
+    there = kernels.select(pl.col(name).str.strip_chars() for name in names.values()).unique()
+    lost = rows.join(there, on=list(names.values()), how="anti")
+    if lost.height > (1 - _MOST) * rows.height:
+        return
+    yield from disagreements(
+        Code.I101,
+        (
+            (_row(artifact, row), f"task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv")
+            for row, stream, task, name in lost.iter_rows()
+        ),
+        count=lost.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("operator_details", "trace_view"))
+def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Rows by name, and their Host Total Duration, = the cpu_op events of the trace, steps excepted (0.01 us each)."""
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["operator_details"], cycle.artifacts["trace_view"]
+    cells, frame = artifact.content.frame, trace.content.frame
+    if "cat" not in frame.columns or "Host Total Duration(us)" not in cells.columns:
+        return
+    drawn = frame.filter((pl.col("ph") == '"X"') & (pl.col("cat") == '"cpu_op"'))
+    drawn = drawn.select(name=unquoted("name"), lasts=nanoseconds(drawn["dur"]))
+    drawn = drawn.filter(~pl.col("name").str.contains(r"^ProfilerStep#[0-9]+$"))
+    if drawn.is_empty():
+        return
+    told = cells.select(name=pl.col("Name"), lasts=nanoseconds(cells["Host Total Duration(us)"]))
+    sums = [one.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum()) for one in (told, drawn)]
+    both = sums[0].join(sums[1], on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
+    yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
+
+
+@invariant(layouts=("pt-npu",), needs=("api_statistic", "trace_view"))
+def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Count and Time of an API over all levels = its events in the process CANN (`name`, or `what@name`), 0.01 us each."""
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
+    cells, frame = artifact.content.frame, trace.content.frame
+    named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))
+    ours = named.filter(pl.col("args").str.contains(r'"name":\s*"CANN"'))["pid"].unique()
+    drawn = frame.filter((pl.col("ph") == '"X"') & pl.col("pid").is_in(ours.to_list()))
+    if drawn.is_empty():
+        return
+    drawn = drawn.select(name=unquoted("name").str.split("@").list.last(), lasts=nanoseconds(drawn["dur"]))
+    told = cells.select(
+        name=pl.col("API Name"),
+        count=pl.col("Count").str.strip_chars().cast(pl.Int64),
+        lasts=nanoseconds(cells["Time(us)"]),
+    )
+    told = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
+    sums = drawn.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
+    both = told.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
+    off = (both["count"] != both["count_drawn"]).sum()
+    if off <= (1 - _MOST) * both.height:
+        yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
+
+
+def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: str, each_ns: int) -> Iterator[Finding]:
+    """Compare count and lasts [ns] of every name with those of the trace; `each_ns` is the tolerance of one."""
+    counted = both.filter(both["count"] != both["count_drawn"])
+    yield from disagreements(
+        Code.I103,
+        (
+            (artifact.place, f"{name}: {count} {what}s here, {drawn} {there}")
+            for name, count, drawn in counted.select("name", "count", "count_drawn").iter_rows()
+        ),
+        count=counted.height,
+        place=artifact.place,
+    )
+    same = both.filter(both["count"] == both["count_drawn"])
+    off = same.filter((same["lasts"] - same["lasts_drawn"]).abs() > each_ns * same["count"])
+    yield from disagreements(
+        Code.I103,
+        (
+            (artifact.place, f"{name}: {here / 1000:.9g} us here, {drawn / 1000:.9g} us in {there}")
+            for name, here, drawn in off.select("name", "lasts", "lasts_drawn").iter_rows()
+        ),
+        count=off.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
+    """A flow ends (f) where an event of its thread starts, and begins (s) inside one. Exact to 1 ns.
+
+    Asked of a category of which nine in ten do.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame
+    if not {"cat", "tid", "dur", "id"} <= set(frame.columns):
+        return
+    events = frame.with_row_index("row").with_columns(at=nanoseconds(frame["ts"]), lasts=nanoseconds(frame["dur"]))
+    spans = events.filter(pl.col("ph") == '"X"').select("pid", "tid", "at", end=pl.col("at") + pl.col("lasts"))
+    spans = spans.drop_nulls().sort("at")
+    flows = events.filter(pl.col("ph").is_in(['"s"', '"f"']) & pl.col("at").is_not_null()).sort("at")
+    if spans.is_empty() or flows.is_empty():
+        return
+    spans = spans.with_columns(latest=pl.col("end").cum_max().over("pid", "tid"), start=pl.col("at"))
+    met = flows.join_asof(spans.drop("end"), on="at", by=("pid", "tid"), check_sortedness=False)
+    is_lost = (
+        pl.when(pl.col("ph") == '"f"')
+        .then((pl.col("at") - pl.col("start")).abs() > 1)
+        .otherwise(pl.col("at") > pl.col("latest") + 1)
+        .fill_null(True)
+    )
+    met = met.with_columns(lost=is_lost)
+    met = met.filter(pl.col("lost") & (pl.col("lost").mean().over("cat", "ph") <= 1 - _MOST)).sort("row")
+    yield from disagreements(
+        Code.I110,
+        (
+            (
+                f"{artifact.place} $[{row}]",
+                f"flow {number} of {category} {'ends' if phase == chr(34) + 'f' + chr(34) else 'begins'} at "
+                f"{at / 1000:.3f} us, where thread {thread} has no event",
+            )
+            for row, phase, category, number, thread, at in met.select(
+                "row", "ph", "cat", "id", "tid", "at"
+            ).iter_rows()
+        ),
+        count=met.height,
+        place=artifact.place,
+    )
+
+
+@invariant()
+def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
+    """All times of a trace lie together: none is further from the rest than a minute and the length of the rest.
+
+    Counters and flows begin and end with the collection, not with the steps; a time in another unit is years away.
+    """
+    for slot in ("trace_view", "trace"):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None or "ts" not in artifact.content.frame.columns:
+            continue
+        frame = artifact.content.frame.with_row_index("row").filter(artifact.content.frame["ph"] != '"M"')
+        times = nanoseconds(frame["ts"])
+        if times.drop_nulls().is_empty():
+            continue
+        low, high = (times.quantile(share, interpolation="nearest") for share in (0.1, 0.9))
+        assert low is not None
+        assert high is not None
+        reach = _ONE_RUN_NS + 10 * (high - low)
+        frame = frame.with_columns(at=times)
+        far = frame.filter((frame["at"] < low - reach) | (frame["at"] > high + reach))
+        yield from disagreements(
+            Code.I113,
+            (
+                (
+                    _row(artifact, row),
+                    f"its time is {at / 1000:.3f} us, those of most events are {low / 1000:.3f} to {high / 1000:.3f} us",
+                )
+                for row, at in far.select("row", "at").iter_rows()
+            ),
+            count=far.height,
+            place=artifact.place,
+        )
+
+
+@invariant(layouts=("pt-npu",), needs=("kernel_details",))
+def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
+    """collectionTimeEnd of profiler_info [ns] lies behind the last kernel and within an hour of it."""
+    slot = next((one for one in ("profiler_info", "profiler_info_single") if one in cycle.artifacts), None)
+    if slot is None:
+        return
+    artifact = cycle.artifacts[slot]
+    ended = artifact.content.document.get("end_info", {}).get("collectionTimeEnd")
+    last = nanoseconds(cycle.artifacts["kernel_details"].content.frame["Start Time(us)"]).max()
+    if not isinstance(ended, int) or not isinstance(last, int) or not ended:
+        return
+    if not -_EDGE_NS * 10**6 <= ended - last <= _COLLECTION_NS:
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.end_info.collectionTimeEnd",
+            message=f"the collection ended {(ended - last) / 1e9:.6g} s after the last kernel of kernel_details.csv began",
+        )
+
+
+def _row(artifact: Artifact, row: int) -> str:
+    assert artifact.content.table is not None
+    return f"{artifact.place}{artifact.content.table.place(row)}"
+
+
+@invariant(layouts=("pt-npu",), needs=("profiler_metadata",))
+def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
+    """distributed_args.rank is the rank profiler_info tells of, and a member of each group it names as its own. Exact.
+
+    Source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args.
+    """
+    artifact = cycle.artifacts["profiler_metadata"]
+    slot = next((one for one in ("profiler_info", "profiler_info_single") if one in cycle.artifacts), None)
+    told = cycle.artifacts[slot].content.document.get("rank_id") if slot is not None else None
+    arguments = artifact.content.document.get("distributed_args")
+    rank = arguments.get("rank") if isinstance(arguments, Mapping) else None
+    if isinstance(rank, int) and isinstance(told, int) and told >= 0 and rank != told:
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.distributed_args.rank",
+            message=f"it is of rank {rank}, {cycle.artifacts[str(slot)].path.name} of rank {told}",
+        )
+    groups = artifact.content.document.get("parallel_group_info")
+    for name, group in groups.items() if isinstance(groups, Mapping) else ():
+        members, position = group.get("global_ranks"), group.get("group_rank")
+        if not isinstance(members, list) or not isinstance(position, int) or not isinstance(told, int) or told < 0:
+            continue
+        if not 0 <= position < len(members) or members[position] != told:
+            yield Finding(
+                code=Code.I113,
+                place=f"{artifact.place} $.parallel_group_info",
+                message=f"group {name}: place {position} of ranks {members} is not rank {told}",
+            )

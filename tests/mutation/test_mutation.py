@@ -1,0 +1,180 @@
+"""The mutation suite in small: a seeded sample of it, and that its own parts do what they say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+from tests.mutation import subjects as directories
+from tests.mutation.operators import OPERATORS, Site, sites_of, view_of
+from tests.mutation.run import LEAST, Plan, inspect, lines_of, run
+from tests.mutation.sheets import applied, number_parts, sheet_of
+from tests.mutation.undetectable import UNDETECTABLE, Rule, rule_of
+
+CSV = 'Name,"Shapes, all",Start(us)\nadd,"[2, 3]",17.5\t\nmul,"a ""b""\r\nc",18\n'
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "Python"}},
+    {"ph": "X", "name": "add", "pid": 7, "tid": 1, "ts": "17.5", "dur": 2, "args": {"Dims": [[2, 3], []]}},
+    {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 7, "tid": 1, "ts": "17.5"},
+]
+
+
+def sites(tmp_path: Path, form: str, raw: bytes, *, stale: bytes | None = None, unit: str = "us") -> list[Site]:
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    return sites_of(view_of(path, form, stale=stale, units=lambda column: unit, seed="0", sites=2))
+
+
+def of(found: list[Site], operator: str) -> list[Site]:
+    return [site for site in found if site.operator == operator]
+
+
+class TestSheets:
+    def test_a_csv_is_taken_apart_at_its_own_commas(self) -> None:
+        sheet = sheet_of(CSV, "csv")
+        assert [[sheet.of(cell) for cell in row.cells] for row in sheet.rows] == [
+            ["add", '"[2, 3]"', "17.5\t"],
+            ["mul", '"a ""b""\r\nc"', "18"],
+        ]
+        assert [cell.column for cell in sheet.rows[0].cells] == ["Name", '"Shapes, all"', "Start(us)"]
+
+    def test_every_cell_of_a_trace_is_where_its_span_says(self) -> None:
+        text = json.dumps(EVENTS, indent=1)
+        sheet = sheet_of(text, "chrome-trace")
+        found = {cell.column: json.loads(sheet.of(cell)) for row in sheet.rows for cell in row.cells}
+        assert found["X:Python.ts"] == "17.5"
+        assert found["M:process_name.args.name"] == "Python"
+        assert found["s:fwdbwd.id"] == 1
+
+    def test_what_is_cut_from_a_trace_leaves_json(self) -> None:
+        text = json.dumps(EVENTS)
+        sheet = sheet_of(text, "chrome-trace")
+        for number, row in enumerate(sheet.rows):
+            left = json.loads(applied(text, [(*row.cut, "")]))
+            assert left == EVENTS[:number] + EVENTS[number + 1 :]
+
+    def test_what_is_cut_from_a_document_leaves_json(self) -> None:
+        text = json.dumps({"a": 1, "b": {"c": [1, {"d": None}], "e": "f"}})
+        for part in sheet_of(text, "json").keys:
+            json.loads(applied(text, [(*part.cut, "")]))
+
+    def test_the_executions_of_an_operator_are_cells_of_its_line(self) -> None:
+        sheet = sheet_of("a/b;HostCpuOps;10,0.5,0 20,0.25,0 \n", "cpu-op-timestamps")
+        assert [(cell.column, sheet.of(cell)) for cell in sheet.rows[0].cells[2:5]] == [
+            ("start", "10"),
+            ("duration", "0.5"),
+            ("thread", "0"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "parts"),
+        [("17.5\t", ("", "17.5", "\t")), ('"3"', ('"', "3", '"')), ("N/A", None), ("1e-05", ("", "1e-05", ""))],
+    )
+    def test_a_number_is_known_with_what_is_around_it(self, text: str, parts: tuple[str, str, str] | None) -> None:
+        assert number_parts(text) == parts
+
+
+class TestOperators:
+    @pytest.mark.parametrize(
+        ("form", "raw"),
+        [
+            ("csv", CSV.encode()),
+            ("chrome-trace", json.dumps(EVENTS).encode()),
+            ("json", json.dumps({"a": [1, 2], "b": {"c": "3"}}).encode()),
+            ("columns", b"0 1 2 3 4\n1 16 2 0 4\n"),
+            ("cpu-op-timestamps", b"a/b;HostCpuOps;10,0.5,0 20,0.25,0 \n"),
+            ("log", b"one\ntwo\n"),
+        ],
+    )
+    def test_every_site_changes_the_bytes(self, tmp_path: Path, form: str, raw: bytes) -> None:
+        found = sites(tmp_path, form, raw, stale=b"another")
+        assert found
+        assert all(site.change(raw) != raw for site in found)
+
+    def test_a_packed_trace_is_packed_again(self, tmp_path: Path) -> None:
+        raw = gzip.compress(json.dumps(EVENTS).encode())
+        dropped = of(sites(tmp_path, "chrome-trace", raw), "drop an event")[0].change(raw)
+        assert len(json.loads(gzip.decompress(dropped))) == len(EVENTS) - 1
+
+    def test_a_column_is_dropped_with_its_cells(self, tmp_path: Path) -> None:
+        dropped = of(sites(tmp_path, "csv", b"a,b,c\n1,2,3\n"), "drop a column")
+        assert [site.change(b"a,b,c\n1,2,3\n") for site in dropped] == [b"b,c\n2,3\n", b"a,c\n1,3\n", b"a,b\n1,2\n"]
+
+    def test_a_unit_is_changed_in_the_whole_column(self, tmp_path: Path) -> None:
+        raw = b"a(ms)\n1.5\n20\n0\n"
+        changed = of(sites(tmp_path, "csv", raw), "a thousand times too large")[0].change(raw)
+        assert changed == b"a(ms)\n1500.0\n20000\n0\n"
+
+    def test_a_value_keeps_its_decimals(self, tmp_path: Path) -> None:
+        raw = b"a\n1.50\n"
+        assert of(sites(tmp_path, "csv", raw), "change a value by a tenth")[0].change(raw) == b"a\n1.65\n"
+
+    def test_a_table_of_a_database_is_changed(self, tmp_path: Path) -> None:
+        path = tmp_path / "some.db"
+        with sqlite3.connect(path) as base:
+            base.execute("create table TASK (startNs integer, endNs integer)")
+            base.execute("insert into TASK values (1, 2)")
+        base.close()
+        raw = path.read_bytes()
+        found = sites(tmp_path, "sqlite", raw)
+        assert {"drop a table", "drop a column", "rename a column", "drop a row", "negate a value"} <= {
+            site.operator for site in found
+        }
+        assert all(site.change(raw) != raw for site in found)
+
+    def test_the_same_seed_makes_the_same_sites(self, tmp_path: Path) -> None:
+        raw = json.dumps(EVENTS).encode()
+        first, second = (sites(tmp_path, "chrome-trace", raw) for _ in range(2))
+        assert [(site.operator, site.column, site.place) for site in first] == [
+            (site.operator, site.column, site.place) for site in second
+        ]
+
+    def test_nothing_is_done_to_an_empty_file(self, tmp_path: Path) -> None:
+        assert sites(tmp_path, "csv", b"") == []
+        assert OPERATORS
+
+
+class TestRules:
+    def test_brackets_of_a_path_are_no_classes(self) -> None:
+        rule = Rule(operator="*", column="a.[].b", because="")
+        assert rule.covers("drop a key", "any", "slot", "a.[].b", "")
+        assert not rule.covers("drop a key", "any", "slot", "a.].b", "")
+
+    def test_a_rule_may_leave_columns_out(self) -> None:
+        rule = Rule(operator="zero a value", unit="-", but="*Step*", because="")
+        assert rule.covers("zero a value", "any", "slot", "pid", "-")
+        assert not rule.covers("zero a value", "any", "slot", "Step Id", "-")
+
+    def test_every_rule_says_why(self) -> None:
+        assert all(len(rule.because) > 15 and not rule.because.endswith(".") for rule in UNDETECTABLE)
+
+    def test_no_rule_covers_everything(self) -> None:
+        assert rule_of("change a value by a tenth", "pt-npu", "op_statistic", "Total Time(us)", "us") is None
+        assert rule_of("drop a file", "pt-npu", "kernel_details", "", "") is None
+
+
+@pytest.mark.slow
+def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
+    found = directories.build(tmp_path, pattern="*", only_small=True)
+    report = run(found, Plan(seed=Random().randrange(10**6), files=1, limit=250), work=tmp_path)
+    told = "\n".join(lines_of(report))
+    assert not [one.errors for one in report.clean if one.errors], told
+    assert not report.crashes, told
+    # Of 250 a chance few more than of all: the rate itself is judged by the whole run.
+    assert report.rate >= LEAST - 0.02, told
+
+
+@pytest.mark.slow
+def test_unmutated_directories_are_not_blamed(tmp_path: Path) -> None:
+    found = directories.build(tmp_path, pattern="*,plain,*", corpus=directories.corpus_directory())
+    for subject in found:
+        contract = inspect(read_recording(subject.directory), subject.expected)
+        blamed = [finding for finding in contract.findings if finding.severity is Severity.ERROR]
+        assert not blamed, (subject.name, blamed[:3])
