@@ -99,8 +99,7 @@ def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
 def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
     """Every row of l2_cache is a kernel: stream, task and name are those of a row of kernel_details, not more often there.
 
-    Kernels of other steps, and of other devices of the host, may be missing from kernel_details: nothing is said where
-    fewer than nine in ten are there.
+    Kernels of other steps may be missing from kernel_details: where fewer than nine in ten are there, only that none is.
     """
     import polars as pl
 
@@ -113,7 +112,15 @@ def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
         "row", **{new: pl.col(old).str.strip_chars() for old, new in names.items()}
     )
     there = kernels.select(pl.col(name).str.strip_chars() for name in names.values()).unique()
-    lost = rows.join(there, on=list(names.values()), how="anti")
+    met = rows.join(there, on=["Stream ID", "Task ID"], how="inner", suffix=" of kernel")
+    kernel = pl.col("Name of kernel")
+    # MindSpore puts the operator that launched it before the name of a kernel.
+    met = met.filter((kernel == pl.col("Name")) | kernel.str.ends_with(pl.concat_str(pl.lit("/"), "Name")))
+    lost = rows.join(met, on="row", how="anti")
+    if rows.height and lost.height == rows.height and not kernels.is_empty():
+        message = f"none of its {rows.height} tasks is a kernel of kernel_details.csv: one of them is of another run"
+        yield Finding(code=Code.I113, place=artifact.place, message=message)
+        return
     if lost.height > (1 - _MOST) * rows.height:
         return
     yield from disagreements(
@@ -147,9 +154,12 @@ def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Fi
     yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
 
 
-@invariant(layouts=("pt-npu",), needs=("api_statistic", "trace_view"))
+@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("api_statistic", "trace_view"))
 def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
-    """Count and Time of an API over all levels = its events in the process CANN (`name`, or `what@name`), 0.01 us each."""
+    """Count, Time, Min, Max and Variance of an API = those of its events in the process CANN (`name`, or `what@name`).
+
+    To 0.01 us an event, the variance (of all, not of a sample) to 0.5 %; an API of several levels by count and time only.
+    """
     import polars as pl
 
     artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
@@ -160,17 +170,44 @@ def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
     if drawn.is_empty():
         return
     drawn = drawn.select(name=unquoted("name").str.split("@").list.last(), lasts=nanoseconds(drawn["dur"]))
-    told = cells.select(
+    told = cells.with_row_index("row").select(
+        "row",
         name=pl.col("API Name"),
         count=pl.col("Count").str.strip_chars().cast(pl.Int64),
         lasts=nanoseconds(cells["Time(us)"]),
+        least=quantity(cells, "Min(us)"),
+        most=quantity(cells, "Max(us)"),
+        spread=quantity(cells, "Variance"),
     )
-    told = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
-    sums = drawn.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
-    both = told.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
-    off = (both["count"] != both["count_drawn"]).sum()
-    if off <= (1 - _MOST) * both.height:
-        yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
+    sums = drawn.group_by("name").agg(
+        pl.len().alias("count"),
+        pl.col("lasts").sum(),
+        least_drawn=pl.col("lasts").min() / 1000,
+        most_drawn=pl.col("lasts").max() / 1000,
+        spread_drawn=(pl.col("lasts") / 1000).var(ddof=0),
+    )
+    added = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
+    both = added.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").sort("name")
+    both = both.with_columns(pl.col("count", "count_drawn", "lasts", "lasts_drawn").fill_null(0))
+    if (both["count"] != both["count_drawn"]).sum() > (1 - _MOST) * both.height:
+        return
+    yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
+    alone = told.filter(pl.len().over("name") == 1).join(sums, on=["name", "count"], how="inner", maintain_order="left")
+    for column, here, tolerance in (
+        ("Min(us)", "least", pl.lit(0.01)),
+        ("Max(us)", "most", pl.lit(0.01)),
+        ("Variance", "spread", 0.02 + 0.005 * pl.col("spread_drawn")),
+    ):
+        off = alone.filter((pl.col(here) - pl.col(f"{here}_drawn")).abs() > tolerance)
+        yield from disagreements(
+            Code.I105,
+            (
+                (_row(artifact, row), f"{name}: {column} is {told_:g}, its events in trace_view.json have {drawn_:.6g}")
+                for row, name, told_, drawn_ in off.select("row", "name", here, f"{here}_drawn").iter_rows()
+            ),
+            count=off.height,
+            place=artifact.place,
+        )
 
 
 def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: str, each_ns: int) -> Iterator[Finding]:
@@ -198,7 +235,7 @@ def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: s
     )
 
 
-@invariant(layouts=("pt-npu",), needs=("trace_view",))
+@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
 def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
     """A flow ends (f) where an event of its thread starts, and begins (s) inside one. Exact to 1 ns.
 
@@ -329,3 +366,136 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
                 place=f"{artifact.place} $.parallel_group_info",
                 message=f"group {name}: place {position} of ranks {members} is not rank {told}",
             )
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def device_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
+    """No event is there twice with all that is said of it. Exact; metadata may be repeated."""
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame.with_row_index("row").filter(artifact.content.frame["ph"] != '"M"')
+    again = frame.filter(~pl.struct(pl.exclude("row")).is_first_distinct())
+    yield from disagreements(
+        Code.I114,
+        (
+            (_row(artifact, row), f"the event {name} is there a second time")
+            for row, name in again.select("row", "name").iter_rows()
+        ),
+        count=again.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def counters_count(cycle: Cycle) -> Iterator[Finding]:
+    """What a counter (C) carries is numbers and nothing else."""
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame.with_row_index("row")
+    numbers = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
+    wrong = frame.filter((pl.col("ph") == '"C"') & ~pl.col("args").str.contains(numbers).fill_null(False))
+    yield from disagreements(
+        Code.S103,
+        (
+            (_row(artifact, row), f"the counter {name} carries {args[:80]}")
+            for row, name, args in wrong.select("row", "name", "args").iter_rows()
+        ),
+        count=wrong.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
+    """Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N. Source: torch_npu."""
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame
+    if "cat" not in frame.columns or not (frame["cat"] == '"cpu_op"').any():
+        return
+    if frame.select((pl.col("ph") == '"X"') & pl.col("name").str.starts_with('"ProfilerStep#')).to_series().any():
+        return
+    for slot, column in (("kernel_details", "Step Id"), ("step_trace_time", "Step")):
+        if slot in cycle.artifacts and column in (cells := cycle.artifacts[slot].content.frame).columns:
+            steps = (
+                cells[column].filter(cells[column].str.contains(r"^\s*[0-9]+\s*$").fill_null(False)).unique().to_list()
+            )
+            if steps:
+                message = (
+                    f"it marks no step, and {cycle.artifacts[slot].path.name} names {', '.join(sorted(steps)[:8])}"
+                )
+                yield Finding(code=Code.I113, place=artifact.place, message=message)
+                return
+
+
+@invariant()
+def least_average_and_most_are_in_order(cycle: Cycle) -> Iterator[Finding]:
+    """Min <= average <= Max in hccs.csv and pcie.csv. Source: CANN documents of msprof; no real sample was found."""
+    for slot in ("hccs", "pcie"):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None:
+            continue
+        cells = artifact.content.frame
+        middle = next(
+            (name for name in ("Average", "Avg", "Average(MB/s)", "Avg(MB/s)") if name in cells.columns), None
+        )
+        least = next((name for name in ("Min", "Min(MB/s)") if name in cells.columns), None)
+        most = next((name for name in ("Max", "Max(MB/s)") if name in cells.columns), None)
+        if middle is None or least is None or most is None:
+            continue
+        frame = cells.with_columns(
+            quantity(cells, least).alias("least"),
+            quantity(cells, middle).alias("middle"),
+            quantity(cells, most).alias("most"),
+        )
+        broken = (frame["least"] > frame["middle"] + 0.001) | (frame["middle"] > frame["most"] + 0.001)
+        yield from disagreeing_rows(
+            artifact,
+            broken,
+            Code.I105,
+            lambda row: f"the least is {row['least']:g}, the average {row['middle']:g}, the most {row['most']:g}",
+            frame=frame,
+        )
+
+
+@invariant()
+def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
+    """Memory samples lie around the kernels: modules within 30 days (some are read when a driver starts), records within an
+    hour.
+
+    Another unit is years away, another run usually more than an hour. Source: real output of torch_npu level 1, whose module
+    samples begin 57 minutes before the first kernel; MindSpore 2.10.
+    """
+    kernels = cycle.artifacts.get("kernel_details")
+    if kernels is None or "Start Time(us)" not in kernels.content.frame.columns:
+        return
+    times = nanoseconds(kernels.content.frame["Start Time(us)"])
+    first, last = times.min(), times.max()
+    if not isinstance(first, int) or not isinstance(last, int):
+        return
+    day, hour = 86_400 * 10**9, 3_600 * 10**9
+    for slot, column, scale, reach in (
+        ("npu_module_mem", "Timestamp(us)", 1, 30 * day),
+        ("cpu_ms_memory_record", "Timestamp(ns)", 1000, hour),
+    ):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None or column not in artifact.content.frame.columns:
+            continue
+        frame = artifact.content.frame.with_row_index("row")
+        at = nanoseconds(frame[column]) // scale if scale > 1 else nanoseconds(frame[column])
+        far = frame.with_columns(at=at).filter((at < first - reach) | (at > last + reach))
+        # A record goes on from cycle to cycle: only that none of it is of this one tells of another run.
+        if slot == "cpu_ms_memory_record" and far.height < frame.height:
+            continue
+        yield from disagreements(
+            Code.I113,
+            (
+                (_row(artifact, row), f"its time lies {abs(time - first) / 1e9:.6g} s from the first kernel")
+                for row, time in far.select("row", "at").iter_rows()
+            ),
+            count=far.height,
+            place=artifact.place,
+        )

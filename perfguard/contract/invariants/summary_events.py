@@ -51,7 +51,7 @@ def every_summary_file_has_its_lineage(cycle: Cycle) -> Iterator[Finding]:
     MindSpore 2.10, real output with all options of both.
     """
     lineages = _files(cycle, "summary_lineage")
-    if not lineages and not (cycle.artifacts["summary_events"].content.frame["kind"] == "graph").any():
+    if not lineages and not (cycle.artifacts["summary_events"].content.frame["kind"] == "graph_def").any():
         return
     ends = {"summary_events": "_MS", "summary_lineage": "_lineage"}
     names = {slot: {a.path.name.removesuffix(end): a for a in _files(cycle, slot)} for slot, end in ends.items()}
