@@ -44,7 +44,11 @@ def test_list_has_a_row_for_every_file_of_every_layout_and_every_document_of_its
     ("file", "layout", "parts"),
     [
         ("*.pt.trace.json*", "pt-torch", ["always", "torch_trace", "Trace of torch.profiler (Kineto)"]),
-        ("FRAMEWORK/cpu_op_type_info_{rank}.csv", "ms-2.5+cpu", ["when recorded", "cpu_op_type_info", "Operators that ran"]),
+        (
+            "FRAMEWORK/cpu_op_type_info_{rank}.csv",
+            "ms-2.5+cpu",
+            ["when recorded", "cpu_op_type_info", "Operators that ran"],
+        ),
         ("FRAMEWORK/cpu_ms_memory_record_{rank}.txt", "ms-2.5+cpu", ["when memory", "cpu_ms_memory_record"]),
         ("ASCEND_PROFILER_OUTPUT/kernel_details.csv", "pt-npu", ["when text & npu", "kernel_details."]),
     ],

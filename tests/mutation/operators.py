@@ -537,7 +537,7 @@ def _database(view: View) -> Iterator[Site]:
         table, columns = stored.name, stored.columns
         yield Site("drop a table", table, "", _in_database((f'drop table "{table}"', ())))
         for column in columns:
-            name = f"{table}.{column}"
+            name = f"{table}.{column}" if stored.rows else f"{table}.{column} (empty)"
             rename = f'alter table "{table}" rename column "{column}" to "{column}x"'
             yield Site("rename a column", name, "", _in_database((rename, ())))
             if len(columns) > 1 and column not in stored.keys:

@@ -117,6 +117,8 @@ _subjects: list[Subject] = []
 _plan = Plan()
 
 
+_RANK = re.compile(r"(?<=_)[0-9]+(?=[._]|$)")
+
 _read_before: dict[tuple[Any, ...], Any] = {}
 
 
@@ -200,7 +202,7 @@ def _mutant(taken: Taken, operator: str, *, column: str, unit: str, place: str, 
 
 def _file_operators(placed: Placed, looked: Inventory) -> Iterator[str]:
     yield "drop a file"
-    if placed.found.rank is not None:
+    if placed.found.rank is not None and _RANK.search(Path(placed.path).name):
         yield "shift a rank suffix"
 
 
@@ -404,8 +406,8 @@ def _prune(directory: Path) -> list[Path]:
 
 
 def _shifted(name: str) -> str:
-    """Move the last number of a file's name, or of its stem, by one."""
-    found = list(re.finditer(r"(?<=_)[0-9]+(?=[._]|$)", name))[-1]
+    """Move the last number of a file's name by one."""
+    found = list(_RANK.finditer(name))[-1]
     return f"{name[: found.start()]}{int(found[0]) + 1}{name[found.end() :]}"
 
 

@@ -342,5 +342,5 @@ def _event_kind(at: dict[str, str], lanes: dict[str, str]) -> str:
         return f"{phase}:{re.sub(r'[0-9]+', '*', at.get('name', ''))}"
     if at.get("name", "").startswith("ProfilerStep#"):
         return f"{phase}:ProfilerStep"
-    where = at.get("cat") or lanes.get(at.get("pid", ""), "") or at.get("args.type", "")
+    where = at.get("cat") or lanes.get(at.get("pid", ""), "")
     return f"{phase}:{re.sub(r'[0-9]+', '*', where)}"

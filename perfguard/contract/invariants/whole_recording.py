@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.contract.invariants import recording_invariant
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import RECORDING_FILE, STEPS_FILE, Ending
 from perfguard.window import Phase
 
@@ -43,6 +43,27 @@ def every_cycle_is_there(recording: Recording, cycles: tuple[Cycle, ...]) -> Ite
                 code=Code.C101,
                 place=f"rank {rank}",
                 message=f"the window repeats {recording.window.repeat} times, the profiler wrote {count} cycles",
+            )
+
+
+@recording_invariant
+def every_rank_has_as_many_cycles(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """Ranks of a foreign directory have as many cycles as most of them: one that has fewer died. A warning.
+
+    Seen with torch 1.12 and 2.4 on CPU, where a rank crashed while it stopped its profiler, and the others had written.
+    """
+    counts = Counter(cycle.rank for cycle in cycles)
+    if recording.window is not None or len(set(counts.values())) < 2:
+        return
+    usual = max(sorted(set(counts.values()), reverse=True), key=list(counts.values()).count)
+    for rank, count in sorted(counts.items()):
+        if count != usual:
+            yield Finding(
+                code=Code.C101,
+                severity=Severity.WARNING,
+                place=f"rank {rank}",
+                rank=rank,
+                message=f"rank {rank} has {count} cycles, other ranks have {usual}",
             )
 
 

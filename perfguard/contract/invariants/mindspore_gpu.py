@@ -1,0 +1,125 @@
+"""MindSpore's GPU files (1.x to 2.2): the same identities as those of the CPU files, in microseconds.
+
+Source: MindSpore 2.0 source: gpu_data_saver.cc, data_saver.cc (one writer for both devices); no real directory of 2.0 was
+at hand. Numbers are printed with six significant digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perfguard.contract.invariants import invariant
+from perfguard.contract.invariants.ascend import quantities
+from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.findings import Code, Finding
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract.inspection import Cycle
+
+_RELATIVE = 2e-5
+
+
+@invariant()
+def gpu_averages_follow(cycle: Cycle) -> Iterator[Finding]:
+    """Average * count = total in the tables of operators, types and activities (2e-5); min <= average <= max."""
+    for slot, count, total, average in (
+        ("gpu_op_detail_info", "op_occurrences", "op_total_time(us)", "op_avg_time(us)"),
+        ("gpu_op_type_info", "type_occurrences", "total_time(us)", "avg_time(us)"),
+        ("gpu_activity_data", "occurrences", "total_duration(us)", "avg_duration(us)"),
+    ):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None:
+            continue
+        columns = {"count": count, "total": total, "average": average}
+        if slot == "gpu_activity_data":
+            columns |= {"least": "min_duration(us)", "most": "max_duration(us)"}
+        frame = quantities(artifact.content.frame, **columns)
+        off = (frame["count"] * frame["average"] - frame["total"]).abs() > _RELATIVE * frame["total"].abs() + 1e-6
+        yield from disagreeing_rows(
+            artifact,
+            off,
+            Code.I105,
+            lambda row: f"{row['count']:g} times {row['average']:g} us is not the total, {row['total']:g} us",
+            frame=frame,
+        )
+        if "least" in columns:
+            mixed = (frame["least"] > frame["average"] * (1 + _RELATIVE)) | (
+                frame["average"] > frame["most"] * (1 + _RELATIVE)
+            )
+            yield from disagreeing_rows(
+                artifact,
+                mixed,
+                Code.I105,
+                lambda row: (
+                    f"the least is {row['least']:g}, the average {row['average']:g}, the most {row['most']:g} us"
+                ),
+                frame=frame,
+            )
+
+
+@invariant(needs=("gpu_op_type_info", "gpu_op_detail_info"))
+def gpu_types_are_the_sum_of_details(cycle: Cycle) -> Iterator[Finding]:
+    """Occurrences and total of a type = the sums over its operators (exact; 2e-5), and the types are the same."""
+    import polars as pl
+
+    kinds, detail = cycle.artifacts["gpu_op_type_info"], cycle.artifacts["gpu_op_detail_info"]
+    told = quantities(kinds.content.frame, count="type_occurrences", total="total_time(us)")
+    rows = quantities(detail.content.frame, count="op_occurrences", total="op_total_time(us)")
+    sums = rows.group_by("op_type").agg(pl.col("count").sum(), pl.col("total").sum())
+    both = told.select("op_type", "count", "total").join(sums, on="op_type", how="full", coalesce=True, suffix=" there")
+    both = both.fill_null(0).sort("op_type")
+    counted = both.filter(pl.col("count") != pl.col("count there"))
+    yield from _said(
+        Code.I101,
+        counted,
+        kinds.place,
+        lambda r: f"{r['op_type']}: {r['count']:g} here, {r['count there']:g} in {detail.path.name}",
+    )
+    off = both.filter((pl.col("total") - pl.col("total there")).abs() > _RELATIVE * pl.col("total there").abs() + 1e-6)
+    yield from _said(
+        Code.I104,
+        off,
+        kinds.place,
+        lambda r: f"{r['op_type']}: {r['total']:g} us here, {r['total there']:g} us in {detail.path.name}",
+    )
+
+
+@invariant(needs=("gpu_op_execute_timestamp", "gpu_op_detail_info"))
+def gpu_timestamps_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
+    """As many executions as op_occurrences, of the same operators, and they add up to the total (2e-5)."""
+    import polars as pl
+
+    stamps, detail = cycle.artifacts["gpu_op_execute_timestamp"], cycle.artifacts["gpu_op_detail_info"]
+    rows = quantities(detail.content.frame, count="op_occurrences", total="op_total_time(us)")
+    told = rows.group_by(pl.col("op_full_name").alias("name")).agg(pl.col("count").sum(), pl.col("total").sum())
+    runs = quantities(stamps.content.frame, lasts="duration")
+    sums = runs.group_by(pl.col("full_op_name").alias("name")).agg(
+        pl.len().cast(pl.Float64).alias("count"), pl.col("lasts").sum().alias("total")
+    )
+    both = told.join(sums, on="name", how="full", coalesce=True, suffix=" there").fill_null(0).sort("name")
+    counted = both.filter(pl.col("count") != pl.col("count there"))
+    yield from _said(
+        Code.I102,
+        counted,
+        stamps.place,
+        lambda r: f"{r['name']}: {r['count there']:g} executions here, {r['count']:g} in {detail.path.name}",
+    )
+    off = both.filter(
+        (pl.col("count") == pl.col("count there"))
+        & ((pl.col("total") - pl.col("total there")).abs() > _RELATIVE * pl.col("total").abs() + 1e-6)
+    )
+    yield from _said(
+        Code.I104,
+        off,
+        stamps.place,
+        lambda r: f"{r['name']}: executions of {r['total there']:g} us here, {r['total']:g} us in {detail.path.name}",
+    )
+
+
+def _said(code: Code, rows: pl.DataFrame, place: str, message: Any) -> Iterator[Finding]:
+    yield from disagreements(
+        code, ((place, message(row)) for row in rows.iter_rows(named=True)), count=rows.height, place=place
+    )
