@@ -138,12 +138,12 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
     findings: list[Finding] = list(found.findings)
     notes: list[str] = []
     if not found.cycles:
-        known = ", ".join(layout.id for layout in layouts())
+        known = f"{len(layouts())} known layouts, see: perfguard schema list"
         findings.append(
             Finding(
                 code=Code.A101,
                 place=str(recording.profiler_directory),
-                message=f"nothing here looks like the output of a known profiler (known layouts: {known}){_hint(recording)}",
+                message=f"nothing here looks like the output of a known profiler ({known}){_hint(recording)}",
             )
         )
     findings += _empty_parents(found, recording.directory)

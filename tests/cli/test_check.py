@@ -76,8 +76,7 @@ def test_an_empty_directory_cannot_be_judged(tmp_path):
     found = run("check", tmp_path)
     assert found.exit_code == 4
     assert "A101 no profiler output of a known layout" in found.stdout
-    known = found.stdout.partition("known layouts: ")[2].partition(")")[0].split(", ")
-    assert sorted(known) == sorted(layout.id for layout in layouts())
+    assert f"({len(layouts())} known layouts, see: perfguard schema list)" in found.stdout
 
 
 def test_an_empty_directory_is_not_said_to_have_passed_whatever_is_ignored(tmp_path):
