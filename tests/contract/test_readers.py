@@ -278,9 +278,9 @@ EVENT_COLUMNS = {
     [
         (EVENTS.encode(), "t.json", {}, "$"),
         (b" \n" + EVENTS.encode() + b"\n", "t.json", {}, "$"),
-        (gzip.compress(EVENTS.encode()), "t.json.gz", {}, "$"),
+        (gzip.compress(EVENTS.encode(), mtime=0), "t.json.gz", {}, "$"),
         (f'{{"a": [1], "traceEvents": {EVENTS}, "b": "c"}}'.encode(), "t.json", {"a": [1], "b": "c"}, "$.traceEvents"),
-        (gzip.compress(f'{{"traceEvents": {EVENTS}}}'.encode()), "t.json.gz", {}, "$.traceEvents"),
+        (gzip.compress(f'{{"traceEvents": {EVENTS}}}'.encode(), mtime=0), "t.json.gz", {}, "$.traceEvents"),
     ],
     ids=["array", "array with blanks around", "array, gzip", "object", "object, gzip"],
 )
@@ -335,12 +335,13 @@ def test_the_schema_of_an_event_is_found(items):
         (b'[{"args": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]", "t.json", "", "not a JSON trace"),
         (b"", "t.json.gz", "", ""),
         (EVENTS.encode(), "t.json.gz", "", "not whole gzip"),
-        (gzip.compress(EVENTS.encode())[:-9], "t.json.gz", "", "not whole gzip"),
-        (gzip.compress(EVENTS.encode())[:-4] + b"\0\0\0\0", "t.json.gz", "", "not whole gzip"),
-        (gzip.compress(EVENTS.encode()) + b"rubbish", "t.json.gz", "", "not whole gzip"),
-        (gzip.compress(b" " * 50_000_000), "t.json.gz", "", "unpacks to more than"),
-        (gzip.compress(EVENTS.encode()), "t.json", "", "not a JSON trace"),
+        (gzip.compress(EVENTS.encode(), mtime=0)[:-9], "t.json.gz", "", "not whole gzip"),
+        (gzip.compress(EVENTS.encode(), mtime=0)[:-4] + b"\0\0\0\0", "t.json.gz", "", "not whole gzip"),
+        (gzip.compress(EVENTS.encode(), mtime=0) + b"rubbish", "t.json.gz", "", "not whole gzip"),
+        (gzip.compress(b" " * 50_000_000, mtime=0), "t.json.gz", "", "unpacks to more than"),
+        (gzip.compress(EVENTS.encode(), mtime=0), "t.json", "", "not a JSON trace"),
     ],
+    ids=lambda value: repr(value)[:40],
 )
 def test_a_malformed_trace_is_named(raw, name, place, says):
     with pytest.raises(Unreadable) as caught:
