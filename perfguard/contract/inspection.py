@@ -29,7 +29,6 @@ from perfguard.contract.schema import (
     WORDED_ROWS,
     RowSchema,
     documents_in_cells,
-    is_table,
     row_schema,
     unnamed_columns,
 )
@@ -415,7 +414,7 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
-    if document is NO_DOCUMENT or (is_table(rules) and content.table is None) or content.tables:
+    if document is NO_DOCUMENT or content.tables:
         return
     errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
     for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):

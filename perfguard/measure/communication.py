@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from perfguard.contract.schema import row_schema
+from perfguard.documents import schema
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
 
@@ -159,8 +161,9 @@ def _steps(cycle: Cycle) -> list[dict[str, dict[str, float]]]:
     artifact = cycle.artifacts.get("hccl_raw")
     if artifact is None:
         return []
-    # Milliseconds up to 2.0, microseconds from 2.1 on; the version of the schema says which.
-    scale = 1e3 if _is_milliseconds(artifact.schema) else 1.0
+    # Milliseconds up to 2.0, microseconds from 2.1 on: the schema it keeps says which.
+    cost = row_schema(schema(artifact.schema))["properties"]["communication_cost"] if artifact.schema else {}
+    scale = 1.0 if cost.get("x-unit") == "us" else 1e3
     frame = artifact.content.frame
     return [
         {
@@ -225,10 +228,6 @@ def _links_of_database(table: pl.DataFrame) -> dict[str, tuple[float, float, int
         found[link][1] += time or 0
     steps = table["step"].n_unique()
     return {link: (size, time, steps) for link, (size, time) in found.items()}
-
-
-def _is_milliseconds(schema: str | None) -> bool:
-    return schema is None or not re.search(r"\.2\.[1-9]", schema)
 
 
 def _links(cycle: Cycle) -> dict[str, tuple[float, float, int]]:

@@ -344,6 +344,17 @@ def test_changed_use_of_the_cpu_is_found(minddata, edit, code):
     assert code in codes(minddata)
 
 
+def test_a_sample_that_the_profiler_stopped_in_is_no_fault(minddata):
+    """Lists of the machine are written twice a sample, and once more before its time stamp would be."""
+
+    def edit(document):
+        for key in ("context_switch_count", "idle_utilization", "io_utilization", "runnable_process"):
+            document["device_info"][key] += [0, 0]
+
+    change(minddata, "minddata_cpu_utilization_0.json", edit)
+    assert codes(minddata) == set()
+
+
 def test_an_operator_the_pipeline_does_not_have_is_a_warning(minddata):
     change(minddata, "minddata_cpu_utilization_0.json", lambda d: d["op_info"][-1].update(op_id=9))
     assert ("I113", "minddata_cpu_utilization_0.json") in errors(minddata, Severity.WARNING)

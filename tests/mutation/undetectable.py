@@ -238,8 +238,8 @@ UNDETECTABLE: tuple[Rule, ...] = (
     Rule(
         operator=_NUMBER,
         slot="step_trace_time|cluster_step_trace_time",
-        column="Preparing*|Free*|Stage*",
-        because="MindSpore's Stage is another time than torch_npu's, and what prepares a step nothing else measures",
+        column="Preparing*|Free*|Stage*|Computing*",
+        because="of several steps, and where Stage is MindSpore's, the parts need not make up the whole",
     ),
     Rule(
         operator="truncate a file|drop a row|stale file of another run",
@@ -394,6 +394,75 @@ UNDETECTABLE: tuple[Rule, ...] = (
         operator="drop a key|stale file of another run",
         slot="*timeline_summary",
         because="the oldest versions write fewer keys, and none of them is in another file",
+    ),
+    Rule(
+        operator=f"{_ROWS}|truncate a file|stale file of another run",
+        slot="output_format_data_hwts",
+        column="|at a line",
+        because="the hardware's log begins and ends wherever its buffer does",
+    ),
+    Rule(
+        operator=_ROWS,
+        slot="framework_raw|flops|static_op_mem",
+        because="an operator may be in several graphs, and one without the metric has no row",
+    ),
+    Rule(
+        operator="drop a row|swap the values of two columns",
+        slot="step_trace_raw",
+        column="|*fp_and_bp*|*bp_point*|*start_point*",
+        because="a shorter window is as right, and the averages of real files are not the means of their rows",
+    ),
+    Rule(
+        operator="stale file of another run",
+        slot="*ir|*dot|dataset|npu_module_mem|flops*|aicore_intermediate_type|ascend_timeline_display|output_op_compute_*"
+        "|step_trace_raw",
+        because="the same model, and no clock that another file of its version shares",
+    ),
+    Rule(
+        operator=_VALUE,
+        slot="aicore_intermediate_type|framework_raw",
+        column="execution_frequency|block_dim",
+        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
+    ),
+    Rule(
+        operator="drop a column",
+        slot="static_op_mem|step_trace_time",
+        column="Device_id|Preparing",
+        because="not every version writes it",
+    ),
+    Rule(
+        operator="drop a key",
+        slot="flops_summary|ascend_timeline_display",
+        column="cube_*|vec_*|s:*.tid",
+        because="not every version writes it",
+    ),
+    Rule(
+        operator="drop an event|duplicate an event",
+        layout="ms-2.3|ms-2.5+",
+        slot="trace_view",
+        column="s:*|f:*",
+        because="no real sample says that MindSpore's flows come in pairs",
+    ),
+    Rule(
+        operator=f"{_VALUE}|{_UNIT}",
+        layout="ms-2.3|ms-2.5+",
+        slot="trace_view",
+        column="*.pid|X:ProfilerStep.dur",
+        because="no real sample says which processes MindSpore names, or how long it marks a step",
+    ),
+    Rule(
+        operator=_VALUE,
+        slot="kernel_details",
+        column="Mix Block *|Step I?",
+        because="nothing repeats it, and which of two neighbouring steps a kernel belongs to only the writer knows",
+    ),
+    Rule(operator=_NUMBER, unit="address", because="an address: any other is as good"),
+    Rule(
+        operator=_VALUE,
+        layout="ms-2.3|ms-2.5+",
+        slot="trace_view",
+        column="s:*.id|f:*.id",
+        because="no real sample says that MindSpore's flows are paired by id",
     ),
     Rule(operator=_VALUE, slot="framework_raw", column="task_id", because="no other text file of 1.x has the task"),
 )

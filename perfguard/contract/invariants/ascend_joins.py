@@ -154,7 +154,7 @@ def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Fi
     yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
 
 
-@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("api_statistic", "trace_view"))
+@invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("api_statistic", "trace_view"))
 def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
     """Count, Time, Min, Max and Variance of an API = those of its events in the process CANN (`name`, or `what@name`).
 
@@ -262,7 +262,8 @@ def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
         .fill_null(True)
     )
     met = met.with_columns(lost=is_lost)
-    met = met.filter(pl.col("lost") & (pl.col("lost").mean().over("cat", "ph") <= 1 - _MOST)).sort("row")
+    few = (pl.col("lost").mean() <= 1 - _MOST) | ((pl.col("lost").sum() == 1) & (pl.len() >= 5))
+    met = met.filter(pl.col("lost") & few.over("cat", "ph")).sort("row")
     yield from disagreements(
         Code.I110,
         (
@@ -314,13 +315,10 @@ def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-@invariant(layouts=("pt-npu",), needs=("kernel_details",))
+@invariant(layouts=("pt-npu",), needs=("kernel_details", "profiler_info"))
 def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
     """collectionTimeEnd of profiler_info [ns] lies behind the last kernel and within an hour of it."""
-    slot = next((one for one in ("profiler_info", "profiler_info_single") if one in cycle.artifacts), None)
-    if slot is None:
-        return
-    artifact = cycle.artifacts[slot]
+    artifact = cycle.artifacts["profiler_info"]
     ended = artifact.content.document.get("end_info", {}).get("collectionTimeEnd")
     last = nanoseconds(cycle.artifacts["kernel_details"].content.frame["Start Time(us)"]).max()
     if not isinstance(ended, int) or not isinstance(last, int) or not ended:
@@ -345,15 +343,15 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
     Source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args.
     """
     artifact = cycle.artifacts["profiler_metadata"]
-    slot = next((one for one in ("profiler_info", "profiler_info_single") if one in cycle.artifacts), None)
-    told = cycle.artifacts[slot].content.document.get("rank_id") if slot is not None else None
+    info = cycle.artifacts.get("profiler_info")
+    told = info.content.document.get("rank_id") if info is not None else None
     arguments = artifact.content.document.get("distributed_args")
     rank = arguments.get("rank") if isinstance(arguments, Mapping) else None
-    if isinstance(rank, int) and isinstance(told, int) and told >= 0 and rank != told:
+    if info is not None and isinstance(rank, int) and isinstance(told, int) and told >= 0 and rank != told:
         yield Finding(
             code=Code.I113,
             place=f"{artifact.place} $.distributed_args.rank",
-            message=f"it is of rank {rank}, {cycle.artifacts[str(slot)].path.name} of rank {told}",
+            message=f"it is of rank {rank}, {info.path.name} of rank {told}",
         )
     groups = artifact.content.document.get("parallel_group_info")
     for name, group in groups.items() if isinstance(groups, Mapping) else ():
@@ -368,13 +366,18 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(layouts=("pt-npu",), needs=("trace_view",))
+@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
 def device_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
-    """No event is there twice with all that is said of it. Exact; metadata may be repeated."""
+    """No event is there twice with all that is said of it. Exact; metadata may be repeated.
+
+    Of MindSpore only what lasts: no real sample says how it draws flows.
+    """
     import polars as pl
 
     artifact = cycle.artifacts["trace_view"]
-    frame = artifact.content.frame.with_row_index("row").filter(artifact.content.frame["ph"] != '"M"')
+    phases = artifact.content.frame["ph"]
+    counted = phases != '"M"' if cycle.layout.id == "pt-npu" else phases == '"X"'
+    frame = artifact.content.frame.with_row_index("row").filter(counted)
     again = frame.filter(~pl.struct(pl.exclude("row")).is_first_distinct())
     yield from disagreements(
         Code.I114,

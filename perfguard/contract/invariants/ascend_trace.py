@@ -20,7 +20,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.inspection import Cycle
 
 #: Layouts whose trace holds a device.
 _DEVICE_LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3")
@@ -319,13 +319,8 @@ def the_window_has_the_steps_asked_for(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-def _profiler_info(cycle: Cycle) -> Artifact | None:
-    """Return profiler_info_<rank>.json, or profiler_info.json, which a process that is alone writes."""
-    return cycle.artifacts.get("profiler_info")
-
-
 def _said(cycle: Cycle) -> Any:
-    info = _profiler_info(cycle)
+    info = cycle.artifacts.get("profiler_info")
     return info.content.document if info is not None else None
 
 
@@ -390,7 +385,7 @@ def files_are_of_one_run(cycle: Cycle) -> Iterator[Finding]:
 
 def _window_ns(cycle: Cycle) -> tuple[int, int, str] | None:
     """Return start and end of what profiler_info says was profiled (UNIX ns), or None where it does not."""
-    artifact = _profiler_info(cycle)
+    artifact = cycle.artifacts.get("profiler_info")
     document = _said(cycle)
     end, stop = (_at(document, "end_info", key) for key in ("collectionTimeEnd", "MonotonicTimeEnd"))
     begin = _at(document, "start_info", "start_monotonic")

@@ -109,7 +109,7 @@ def the_display_is_the_timeline(cycle: Cycle) -> Iterator[Finding]:
 
 @invariant(needs=("output_op_compute_time", "aicore_intermediate_detail"))
 def compute_times_are_the_details(cycle: Cycle) -> Iterator[Finding]:
-    """compute_time of every operator = its execution_time in aicore_intermediate_detail, and it is listed there."""
+    """compute_time of every operator = its execution_time in aicore_intermediate_detail, and it is listed once."""
     import polars as pl
 
     artifact, detail = cycle.artifacts["output_op_compute_time"], cycle.artifacts["aicore_intermediate_detail"]
@@ -121,6 +121,16 @@ def compute_times_are_the_details(cycle: Cycle) -> Iterator[Finding]:
     rows = cells.with_row_index("row").select("row", name=pl.col("op_name"), here=quantity(cells, "compute_time(ms)"))
     rows = rows.filter(~pl.col("name").str.contains(r"^total( op)?$")).join(
         there, on="name", how="left", maintain_order="left"
+    )
+    again = rows.filter(~pl.col("name").is_first_distinct())
+    yield from disagreements(
+        Code.I114,
+        (
+            (_at(artifact, row), f"{name} is listed a second time")
+            for row, name in again.select("row", "name").iter_rows()
+        ),
+        count=again.height,
+        place=artifact.place,
     )
     yield from _same_numbers(artifact, rows, detail.path.name, "ms")
 
@@ -145,7 +155,7 @@ def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
         rows = cells.select(name=pl.col("optype_name"), here=quantity(cells, here))
         rows = rows.join(values, on="name", how="inner", maintain_order="left")
         off = rows.filter((pl.col("here") - pl.col("there")).abs() > 1e-9 + _RELATIVE * pl.col("there").abs())
-        if off.height <= (1 - _MOST) * rows.height:
+        if off.height <= max(1.0, (1 - _MOST) * rows.height):
             yield from disagreements(
                 Code.I101,
                 (
@@ -235,7 +245,8 @@ _CLOCKS = (
 
 @invariant(layouts=("ms-1.x", "ms-2.0"))
 def flat_files_share_a_clock(cycle: Cycle) -> Iterator[Finding]:
-    """Starts in output_timeline_data, aicpu_intermediate, step_trace_raw and the hardware's counter lie within an hour.
+    """Starts in output_timeline_data, aicpu_intermediate, step_trace_raw and the hardware's counter lie within an
+    hour of each other.
 
     All four are of the device's clock: ms, us, and 10 ns since it started. Later versions write another clock for AI CPU.
     """
@@ -278,7 +289,11 @@ def steps_follow_each_other(cycle: Cycle) -> Iterator[Finding]:
         frame,
         number != before + 1,
         Code.I108,
-        lambda row: f"step {row['number']:g} follows step {row['before']:g}",
+        lambda row: f"step {row['step_num']} follows step {row['before']:g}",
+    )
+    unnumbered = number.is_null()
+    yield from _broken(
+        artifact, frame, unnumbered, Code.I108, lambda row: "only the last row, the average, has no number"
     )
     # Rows the writer could not fill are zeros.
     yield from _broken(
@@ -287,7 +302,7 @@ def steps_follow_each_other(cycle: Cycle) -> Iterator[Finding]:
         (start < earlier) & (start > 0),
         Code.I106,
         lambda row: (
-            f"step {row['number']:g} starts at {row['start']:.0f}, before the one it follows, {row['earlier']:.0f}"
+            f"step {row['step_num']} starts at {row['start']:.0f}, before the one it follows, {row['earlier']:.0f}"
         ),
     )
 

@@ -83,6 +83,19 @@ def decode_text(raw: bytes) -> str:
         raise Unreadable(f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8", f":{line}") from error
 
 
+def read_text(path: Path) -> str:
+    """Read a text whole, line breaks as they are; raises `Unreadable` where it is empty or its last line has no end.
+
+    Every writer of these formats ends its last line: one without an end was cut, perhaps in the middle of a number.
+    """
+    text = decode_text(read_bytes(path))
+    if not text:
+        raise Unreadable("it is empty")
+    if not text.endswith(("\n", "\r")):
+        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    return text
+
+
 def _reader(module: str, function: str) -> Reader:
     # Looked up when used: `perfguard check` of a CSV need not load the trace reader.
     def read(path: Path, schema: Mapping[str, Any]) -> Content:

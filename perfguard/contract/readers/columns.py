@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import Content, read_text
 from perfguard.contract.schema import row_schema
 from perfguard.contract.table import Cells, Table, Unreadable
 
@@ -21,11 +21,7 @@ def read_columns(path: Path, schema: Mapping[str, Any]) -> Content:
     """
     import polars as pl
 
-    text = decode_text(read_bytes(path))
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path)
     names = list(row_schema(schema)["properties"]) if schema else []
     rows = [line.split() for line in text[:-1].split("\n")]
     first = 1 if rows[0] == names else 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.readers import MAX_BYTES, MAX_COLUMNS, Content, decode_text, read_bytes
+from perfguard.contract.readers import MAX_BYTES, MAX_COLUMNS, Content, read_text
 from perfguard.contract.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -23,15 +23,13 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     number of cells is not the header's (the place names its line). Where the schema says `x-short-rows`, rows that lack
     cells are left out and told instead.
     """
-    text = decode_text(read_bytes(path))
-    if not text:
-        raise Unreadable("it is empty: not even a header line")
-    if not text.endswith(("\n", "\r")):
-        # Every writer of these formats ends its last line, so this one was cut, perhaps in the middle of a number.
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path)
     header, _ = next(_rows(text), ([], 0))
     if not header:
         raise Unreadable("it has no header line", ":1")
+    if len(header) == 1 and (separator := next((one for one in ";\t" if one in header[0]), None)):
+        # A spreadsheet saves with the separator of its country.
+        raise Unreadable(f"its cells are separated by {separator!r}, not by a comma", ":1")
     if len(header) > MAX_COLUMNS:
         raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", ":1")
     if repeated := sorted(name for name, count in Counter(header).items() if count > 1):

@@ -15,6 +15,8 @@ from perfguard.contract.table import Unreadable
 MAX_SEARCHED_BYTES = 64 * 1024**2
 #: How much text before and after the place where JSON breaks off is quoted, in bytes.
 _AROUND = 40
+#: The first half of a character beyond 16 bits without its second; the decoder only says that the data end too soon.
+_HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 #: How much of a log is looked at.
 MAX_LOG_BYTES = 64 * 1024**2
 
@@ -40,6 +42,9 @@ def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
     if not raw.strip():
         return Unreadable(f"{what}: the file is empty")
     found = re.search(r" \(byte ([0-9]+)\)\Z", str(error))
+    if found is None and (half := _HALF_PAIR.search(raw)):
+        line = raw.count(b"\n", 0, half.start()) + 1
+        return Unreadable(f"{what}: {half[0].decode()} is half of a surrogate pair", f":{line}")
     if found is None and "truncated" in str(error):
         end = raw[-4 * _AROUND :].decode("utf-8", "replace").splitlines()[-1][-_AROUND:]
         return Unreadable(f"{what}: the file ends in the middle of it, after {end!r}")

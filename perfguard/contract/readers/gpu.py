@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import Content, read_text
 from perfguard.contract.table import Cells, Table, Unreadable
 
 
@@ -76,9 +76,5 @@ def _content(rows: list[list[str]], lines: list[int], names: tuple[str, ...]) ->
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:
-    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path).replace("\r\n", "\n")
     return list(enumerate(text[:-1].split("\n"), start=1))

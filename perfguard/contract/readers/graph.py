@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import Content, read_text
 from perfguard.contract.table import Unreadable
 
 #: A block of an `.ir` file begins at the margin (`subgraph @net() {`, `jit config {`); a `#` line quotes Python source.
@@ -63,13 +63,11 @@ def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
 
 
 def _text(path: Path) -> str:
-    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
+    text = read_text(path).replace("\r\n", "\n")
     if not text.strip():
         raise Unreadable("it is empty")
     if "\0" in text:
         raise Unreadable(
             "it holds a byte of value 0, so it is no text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}"
         )
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
     return text

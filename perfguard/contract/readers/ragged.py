@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import Content, read_text
 from perfguard.contract.table import Unreadable, number_of
 
 
@@ -20,11 +20,7 @@ def read_ragged(path: Path, schema: Mapping[str, Any]) -> Content:
     does not read as its type stays text too, so that the schema says what is wrong with it. Raises `Unreadable` for an
     empty or cut off file, a blank line, and a key that is there twice. Source: MindSpore 2.0 and 2.10, csv.writer.
     """
-    text = decode_text(read_bytes(path))
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path)
     properties = schema.get("properties", {})
     document: dict[str, list[Any]] = {}
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import Content, decode_text, read_bytes
+from perfguard.contract.readers import Content, read_text
 from perfguard.contract.table import Cells, Table, Unreadable
 
 
@@ -71,9 +71,5 @@ def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
 
 def _lines(path: Path) -> list[str]:
     # MindSpore runs on Windows too, where text files get CRLF.
-    text = decode_text(read_bytes(path)).replace("\r\n", "\n")
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path).replace("\r\n", "\n")
     return text[:-1].split("\n")

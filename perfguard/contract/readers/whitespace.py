@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.readers import NO_DOCUMENT, Content, decode_text, read_bytes
+from perfguard.contract.readers import NO_DOCUMENT, Content, read_text
 from perfguard.contract.readers.comma import read_csv
 from perfguard.contract.schema import is_table, row_schema
 from perfguard.contract.table import Cells, Table, Unreadable, number_of
@@ -49,11 +49,7 @@ def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
 
     Raises `Unreadable` for an empty file, a last line that is cut off, and a row with more or fewer cells than its header.
     """
-    text = decode_text(read_bytes(path))
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith("\n"):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    text = read_text(path)
     lines = [
         (number, line.strip(" \t\r"))
         for number, line in enumerate(text[:-1].split("\n"), start=1)

@@ -1,0 +1,317 @@
+"""`perfguard check` on directories that were made to harm it: each ends in findings, in bounded memory, in a real process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from perfguard.testing import generate
+from tests.cli import RECORDINGS, TORCH
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="memory of a child process is counted in KiB on Linux"),
+]
+
+#: What one directory may cost [KiB]; a right one costs about 95 000, the worst of these 210 000 (two cores).
+MEMORY_KIB = 400_000
+SECRET = "not-of-this-directory"
+
+CASES: dict[str, tuple[Callable[[Path], None], str, str]] = {}
+Maker = Callable[[Path], None]
+
+
+def case(code: str, words: str) -> Callable[[Maker], Maker]:
+    """Register a directory: what writes it, the code `check` must find, and some of its words."""
+
+    def register(make: Maker) -> Maker:
+        CASES[make.__name__.replace("_", " ")] = (make, code, words)
+        return make
+
+    return register
+
+
+def mindspore(place: Path) -> Path:
+    """Copy a right recording of MindSpore and return its cycle."""
+    shutil.copytree(RECORDINGS / "mindspore-graph" / "profiler", place, dirs_exist_ok=True)
+    (cycle,) = place.glob("*_ascend_ms")
+    return cycle
+
+
+def database(place: Path) -> Path:
+    """Write a right database export and return the database."""
+    generate("pt-npu", seed=1, conditions={"text": False, "db": True}).write(place)
+    return next(place.rglob("ascend_pytorch_profiler*.db"))
+
+
+def trace(place: Path, raw: bytes | str, name: str = "host_1.1795261965060177130.pt.trace.json") -> None:
+    place.mkdir(exist_ok=True)
+    (place / name).write_bytes(raw.encode() if isinstance(raw, str) else raw)
+
+
+# -- what is no file -------------------------------------------------------------------------------------------------
+
+
+@case("PASSED", "")
+def links_that_lead_back(place: Path) -> None:
+    cycle = mindspore(place)
+    (cycle / "loop").symlink_to(cycle)
+    (cycle / "FRAMEWORK" / "up").symlink_to("..")
+
+
+@case("A109", "leads out of")
+def a_link_that_leads_out(place: Path) -> None:
+    table = mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv"
+    secret = place.parent / "secret"
+    secret.write_text(f"{SECRET}\n")
+    table.unlink()
+    table.symlink_to(secret)
+
+
+@case("S101", "not a regular file")
+def pipes(place: Path) -> None:
+    cycle = mindspore(place)
+    for name in ("profiler_info_0.json", "ASCEND_PROFILER_OUTPUT/trace_view.json", "logs/profiler_9.log"):
+        (cycle / name).unlink(missing_ok=True)
+        os.mkfifo(cycle / name)
+
+
+@case("A102", "")
+def a_directory_where_a_file_should_be(place: Path) -> None:
+    table = mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv"
+    table.unlink()
+    table.mkdir()
+
+
+# -- size ------------------------------------------------------------------------------------------------------------
+
+
+@case("S101", "bytes, more than")
+def a_trace_of_ten_gigabytes_of_nothing(place: Path) -> None:
+    with (mindspore(place) / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").open("wb") as file:
+        file.truncate(10 * 1024**3)
+
+
+@case("S101", "on the disk")
+def a_table_with_a_hole(place: Path) -> None:
+    with (mindspore(place) / "FRAMEWORK" / "cpu_op_detail_info_0.csv").open("ab") as file:
+        file.truncate(1900 * 1024**2)
+
+
+@case("S101", "unpacks to more than")
+def a_gzip_of_half_a_gigabyte_of_blanks(place: Path) -> None:
+    trace(place, gzip.compress(b" " * 500 * 1024**2), "host_1.1795261965060177130.pt.trace.json.gz")
+
+
+@case("S101", "")
+def a_gzip_of_millions_of_empty_events(place: Path) -> None:
+    packed = gzip.compress(b'{"schemaVersion":1,"traceEvents":[' + b"{}," * 20_000_000 + b"{}]}")
+    trace(place, packed, "host_1.1795261965060177130.pt.trace.json.gz")
+
+
+@case("S101", "")
+def millions_of_empty_events(place: Path) -> None:
+    trace(place, b'{"schemaVersion":1,"traceEvents":[' + b"{}," * 10_000_000 + b"{}]}")
+
+
+@case("S101", "1000000 columns")
+def a_million_columns(place: Path) -> None:
+    header = ",".join(f"c{number}" for number in range(10**6))
+    (mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv").write_text(header + "\n")
+
+
+@case("S102", "")
+def thousands_of_columns(place: Path) -> None:
+    header = ",".join(f"c{number}" for number in range(15_000))
+    cells = ",".join("1" * 15_000)
+    (mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv").write_text(f"{header}\n{cells}\n")
+
+
+@case("S101", "different keys")
+def an_event_with_a_hundred_thousand_keys(place: Path) -> None:
+    trace(place, json.dumps({"traceEvents": [{f"key {number}": 1 for number in range(100_000)}]}))
+
+
+@case("", "")
+def arguments_with_a_key_of_their_own_each(place: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": at, "dur": 1, "args": {f"key {at}": 1}}
+        for at in range(20_000)
+    ]
+    trace(place, json.dumps({"schemaVersion": 1, "traceEvents": events}))
+
+
+@case("", "")
+def a_hundred_thousand_small_files(place: Path) -> None:
+    cycle = mindspore(place)
+    for folder in range(100):
+        (cycle / "logs" / str(folder)).mkdir(parents=True)
+        for number in range(1000):
+            (cycle / "logs" / str(folder) / f"{number}.txt").touch()
+
+
+@case("A10", "")
+def two_hundred_folders_in_each_other(place: Path) -> None:
+    (place / "/".join(["d"] * 200)).mkdir(parents=True)
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+@case("S101", "")
+def brackets_two_hundred_thousand_deep(place: Path) -> None:
+    (mindspore(place) / "profiler_info_0.json").write_text("[" * 200_000 + "]" * 200_000)
+
+
+@case("S101", "")
+def brackets_in_an_event(place: Path) -> None:
+    trace(place, '{"traceEvents":[{"ph":"X","args":' + "[" * 100_000 + "]" * 100_000 + "}]}")
+
+
+@case("S101", "twice")
+def a_key_that_is_there_twice(place: Path) -> None:
+    (mindspore(place) / "profiler_info_0.json").write_text('{"profiler_parameters": {"a": 1, "a": 2}}')
+
+
+@case("S101", "Number out of range")
+def a_number_beyond_all_floats(place: Path) -> None:
+    (mindspore(place) / "profiler_info_0.json").write_text('{"profiler_parameters": {"a": 1e999}}')
+
+
+@case("S101", "half of a surrogate pair")
+def half_a_surrogate_pair(place: Path) -> None:
+    (mindspore(place) / "profiler_info_0.json").write_text('{"profiler_parameters": {"a": "\\ud800"}}')
+
+
+# -- databases -------------------------------------------------------------------------------------------------------
+
+
+@case("S101", "")
+def a_database_with_rubbish_inside(place: Path) -> None:
+    path = database(place)
+    raw = bytearray(path.read_bytes())
+    raw[5000:9000] = bytes(range(250)) * 16
+    path.write_bytes(raw)
+
+
+@case("S101", "cut off")
+def half_a_database(place: Path) -> None:
+    path = database(place)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 7])
+
+
+@case("S101", "")
+def text_called_a_database(place: Path) -> None:
+    database(place).write_bytes(b"hello" * 1000)
+
+
+@case("S101", "")
+def a_database_with_ten_gigabytes_behind_it(place: Path) -> None:
+    with database(place).open("ab") as file:
+        file.truncate(10 * 1024**3)
+
+
+def _run(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+_ENDLESS = "with recursive r(x) as (select 1 union all select x + 1 from r) select x as id, x as value from r"
+
+
+@case("PASSED", "")
+def a_database_with_an_endless_view_and_a_trigger(place: Path) -> None:
+    trigger = "create trigger t after insert on TASK begin delete from TASK; end"
+    _run(database(place), f"create view endless as {_ENDLESS}", trigger)
+
+
+@case("S10", "STRING_IDS")
+def an_endless_view_for_a_table(place: Path) -> None:
+    _run(database(place), "drop table STRING_IDS", f"create view STRING_IDS as {_ENDLESS}")
+
+
+@case("S101", "")
+def a_column_that_computes_gigabytes(place: Path) -> None:
+    computed = "create table STRING_IDS(id integer, value text as (hex(zeroblob(400000000))))"
+    _run(database(place), "drop table STRING_IDS", computed, "insert into STRING_IDS(id) values (1)")
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+@case("PASSED", "")
+def names_that_are_no_text(place: Path) -> None:
+    cycle = mindspore(place)
+    (cycle / "evil\n\x1b[31mred\u202e").write_text("x")
+    os.mkdir(os.fsencode(cycle) + b"/\xff\xfe")
+    with open(os.fsencode(cycle) + b"/\xff\xfe/a", "w"):
+        pass
+
+
+@case("S103", r"evil\n\x1b[2J")
+def a_rank_of_evil_name(place: Path) -> None:
+    """The name is shown in the finding, and shown harmless."""
+    shutil.copytree(TORCH / "profiler", place, dirs_exist_ok=True)
+    (path,) = place.glob("*.json")
+    document = json.loads(path.read_text())
+    document["traceEvents"][5]["ts"] = "\x1b[31m soon"
+    (place / "evil\n\x1b[2J.pt.trace.json").write_text(json.dumps(document))
+
+
+@case("A", "")
+def a_rank_beyond_all_integers(place: Path) -> None:
+    table = mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv"
+    table.rename(table.with_name("cpu_op_type_info_99999999999999999999999.csv"))
+    (place / "rank_99999999999999999999999").mkdir()
+
+
+#: A process between: what a child used before it became another program counts as its own, and this one is large.
+_MEASURED = """
+import resource, subprocess, sys
+code = subprocess.call([sys.executable, "-m", "perfguard", "check", *sys.argv[1:]], stderr=subprocess.STDOUT)
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def check(place: Path) -> tuple[int, str, int]:
+    """Run `perfguard check` in a process of its own; returns exit code, all it printed, and its peak memory [KiB]."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, place.name],
+        cwd=place.parent,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        check=True,
+        timeout=300,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    text, _, last = done.stdout.decode("utf-8").rstrip("\n").rpartition("\n")
+    code, peak_kib = last.split()
+    return int(code), text, int(peak_kib)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_a_hostile_directory_ends_in_findings(tmp_path, name):
+    make, code, words = CASES[name]
+    place = tmp_path / "run"
+    place.mkdir()
+    make(place)
+    status, text, peak_kib = check(place)
+    assert status in (0, 3, 4), text
+    assert "Traceback" not in text
+    assert SECRET not in text
+    assert not set(text) & {"\x1b", "\u202e", "\r"}
+    assert code in text
+    assert words in text
+    assert peak_kib < MEMORY_KIB

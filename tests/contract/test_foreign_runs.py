@@ -1,0 +1,274 @@
+"""Directories that nobody drove step by step: what real runs leave behind is no error, what was lost is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.contract import Contract, inspect
+from perfguard.contract.executions import executions_of
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+
+Document = dict[str, Any]
+
+
+@pytest.fixture
+def trace(copy_recording) -> Path:
+    (path,) = (copy_recording("torch-mlp") / "profiler").glob("*.json")
+    return Path(path)
+
+
+@pytest.fixture
+def cycle(copy_recording) -> Path:
+    """A MindSpore directory of a CPU run, without perfguard's own record of its steps."""
+    (path,) = (copy_recording("mindspore-pynative") / "profiler").glob("*_ascend_ms")
+    return Path(path)
+
+
+def edited(path: Path, edit: Callable[[Document], None]) -> Contract:
+    document = json.loads(path.read_text())
+    edit(document)
+    path.write_text(json.dumps(document))
+    return inspect(read_recording(path.parent))
+
+
+def said(contract: Contract, severity: Severity = Severity.ERROR) -> list[tuple[str, str]]:
+    return [(f.code.name, f.message) for f in contract.findings if f.severity is severity]
+
+
+def codes(contract: Contract, severity: Severity = Severity.ERROR) -> set[str]:
+    return {code for code, _ in said(contract, severity)}
+
+
+def operators(document: Document) -> list[Document]:
+    return [event for event in document["traceEvents"] if event.get("cat") == "cpu_op"]
+
+
+def marks(document: Document) -> list[Document]:
+    return sorted(
+        (e for e in document["traceEvents"] if e["name"].startswith("ProfilerStep#")), key=lambda event: event["ts"]
+    )
+
+
+def inside(event: Document, mark: Document) -> bool:
+    return bool(mark["ts"] <= event["ts"] <= mark["ts"] + mark["dur"])
+
+
+# -- torch: the numbers of its events --------------------------------------------------------------------------------
+
+
+def test_events_that_are_gone_are_counted_and_named(trace):
+    def edit(document):
+        gone = {event["args"]["Ev Idx"] for event in operators(document)[7:10]}
+        document["traceEvents"] = [e for e in document["traceEvents"] if e.get("args", {}).get("Ev Idx") not in gone]
+
+    (message,) = [text for code, text in said(edited(trace, edit)) if code == "I102"]
+    assert "3 of " in message
+    assert "Ev Idx" in message
+
+
+def test_the_first_event_is_missed_too(trace):
+    def edit(document):
+        numbered = [e for e in document["traceEvents"] if "Ev Idx" in e.get("args", {})]
+        document["traceEvents"].remove(next(e for e in numbered if e["args"]["Ev Idx"] == 0))
+
+    assert any(code == "I102" and text.endswith("Ev Idx 0") for code, text in said(edited(trace, edit)))
+
+
+def test_a_number_that_two_events_have_is_found(trace):
+    def edit(document):
+        first, second = operators(document)[3:5]
+        second["args"]["Ev Idx"] = first["args"]["Ev Idx"]
+
+    assert {"I102", "I114"} <= codes(edited(trace, edit))
+
+
+# -- torch: steps nobody asked for -----------------------------------------------------------------------------------
+
+
+def test_a_step_that_nothing_ran_in_is_no_error_where_nobody_asked(trace):
+    """The loop ended right after the profiler had begun another step."""
+
+    def edit(document):
+        last = marks(document)[-1]
+        begin = last["ts"]
+        last["ts"], last["dur"] = begin + last["dur"], 1.0
+        before = marks(document)[-2]
+        before["dur"] = last["ts"] - before["ts"] - 1
+
+    contract = edited(trace, edit)
+    assert codes(contract) == set()
+    assert {"C101", "C102"} & codes(contract, Severity.WARNING)
+
+
+def test_steps_of_a_foreign_run_may_differ(trace):
+    def edit(document):
+        operators(document)[5]["name"] = "aten::other"
+
+    contract = edited(trace, edit)
+    assert codes(contract) == set()
+    assert codes(contract, Severity.WARNING) == {"C102"}
+
+
+def test_another_thread_does_not_stop_for_the_marks(trace):
+    def edit(document):
+        first, second = marks(document)[:2]
+        between = (first["ts"] + first["dur"] + second["ts"]) / 2
+        model = operators(document)[0]
+        number = max(e["args"]["Ev Idx"] for e in document["traceEvents"] if "Ev Idx" in e.get("args", {})) + 1
+        args = {"External id": 999_999, "Ev Idx": number}
+        document["traceEvents"].append(
+            {**model, "name": "aten::relu", "tid": model["tid"] + 1, "ts": between, "dur": 0, "args": args}
+        )
+
+    contract = edited(trace, edit)
+    assert codes(contract) == set()
+    (one,) = contract.cycles
+    assert one.executions is not None
+    assert one.executions.frame["step"].null_count() == 0
+
+
+def test_a_kernel_is_of_the_step_that_launched_it(trace):
+    """It may run when all steps have ended; without its launch, it is of the last step that had begun."""
+
+    def edit(document):
+        first, last = marks(document)[0], marks(document)[-1]
+        host = {"pid": first["pid"], "tid": first["tid"]}
+        late = last["ts"] + last["dur"] + 100
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **host, "ts": first["ts"] + 1, "dur": 1}
+        kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 5}
+        document["traceEvents"] += [
+            {**launch, "args": {"correlation": 41}},
+            {**kernel, "name": "launched", "ts": late, "args": {"correlation": 41, "stream": 7}},
+            {**kernel, "name": "stray", "ts": late + 10, "args": {"correlation": 42, "stream": 7}},
+            {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "ts": late, "args": {"name": "GPU 0"}},
+        ]
+
+    (one,) = edited(trace, edit).cycles
+    executions = executions_of(one)
+    assert executions is not None
+    steps = dict(
+        executions.frame.filter(executions.frame["name"].is_in(["launched", "stray"])).select("name", "step").rows()
+    )
+    assert steps == {"launched": 0, "stray": (executions.steps or 0) - 1}
+
+
+def test_the_handle_of_a_mark_is_no_work_of_the_model(trace):
+    """torch 1.12 makes a tensor before every mark, and numbers no event."""
+
+    def edit(document):
+        for event in document["traceEvents"]:
+            event.get("args", {}).pop("Ev Idx", None)
+        for number, mark in enumerate(marks(document)):
+            model = {"ph": "X", "cat": "cpu_op", "pid": mark["pid"], "tid": mark["tid"], "dur": 0.1}
+            for offset, name in ((0.9, "aten::zeros"), (0.8, "aten::empty"), (0.7, "aten::zero_")):
+                args = {"External id": 10**6 + 10 * number + int(10 * offset)}
+                document["traceEvents"].append({**model, "name": name, "ts": mark["ts"] - offset, "args": args})
+
+    assert said(edited(trace, edit)) == []
+
+
+def test_a_rank_with_fewer_cycles_than_the_others_is_a_warning(trace):
+    for rank in range(3):
+        document = json.loads(trace.read_text())
+        document["distributedInfo"] = {"rank": rank, "world_size": 3, "backend": "gloo"}
+        for cycle_number in range(1 if rank == 1 else 2):
+            (trace.parent / f"rank{rank}.{cycle_number}.pt.trace.json").write_text(json.dumps(document))
+    trace.unlink()
+    contract = inspect(read_recording(trace.parent))
+    assert said(contract) == []
+    assert said(contract, Severity.WARNING) == [("C101", "rank 1 has 1 cycles, other ranks have 2")]
+
+
+# -- torch: names and text -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trace.json", "my_model.json.gz"])
+def test_a_trace_is_known_by_its_first_words_as_well(trace, name):
+    raw = trace.read_bytes()
+    (trace.parent / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    trace.unlink()
+    contract = inspect(read_recording(trace.parent))
+    assert contract.layouts == ("pt-torch",)
+    assert said(contract) == []
+
+
+def test_any_other_json_is_not_taken_for_a_trace(tmp_path):
+    (tmp_path / "settings.json").write_text('{"version": 1, "schemaVersion": 1}')
+    (tmp_path / "half.json.gz").write_bytes(gzip.compress(b'{"schemaVersion": 1,' * 999)[:30])
+    assert inspect(read_recording(tmp_path)).layouts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('{\n"schemaVersion": 1,\n"k": "v "q""\n}', ":3", 'after \'"k": "v "\', before \'q""\''),
+        (
+            '{\n"schemaVersion": 1, "traceEvents": [{"ph',
+            "",
+            'the file ends in the middle of it, after \'"schemaVersion"',
+        ),
+        (" \n", "", "the file is empty"),
+        ('{"schemaVersion": 1} x', ":1", "trailing characters"),
+    ],
+)
+def test_broken_json_is_shown_where_it_breaks(tmp_path, text, place, words):
+    (tmp_path / "a.pt.trace.json").write_text(text)
+    (finding,) = inspect(read_recording(tmp_path)).findings
+    assert (finding.code.name, finding.place) == ("S101", f"a.pt.trace.json{place}")
+    assert words in finding.message
+
+
+@pytest.mark.parametrize(("separator", "named"), [(";", "';'"), ("\t", "'\\t'")])
+def test_a_table_that_a_spreadsheet_saved_is_told_by_its_separator(cycle, separator, named):
+    table = cycle / "FRAMEWORK" / "cpu_op_type_info_0.csv"
+    table.write_text(table.read_text().replace(",", separator))
+    (finding,) = [f for f in inspect(read_recording(cycle.parent)).findings if f.severity is Severity.ERROR]
+    assert (finding.code.name, finding.message) == ("S101", f"its cells are separated by {named}, not by a comma")
+
+
+# -- MindSpore: directories with nothing but a log ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "errors", "warnings"),
+    [
+        (("start",), {"C110"}, set()),
+        (("start", "stop", "finalize", "analyse"), {"C103"}, set()),
+        (("finalize",), set(), {"C103"}),
+    ],
+)
+def test_a_directory_with_nothing_but_its_log_is_told_by_what_the_log_says(cycle, words, errors, warnings):
+    whole = cycle.with_name("vm_1_20261121150900370_ascend_ms")
+    shutil.copytree(cycle, whole)
+    (log,) = (cycle / "logs").iterdir()
+    log.write_text("".join(f"[2026-11-21-15:09:05] [INFO] [cpu_profiler.py:5] CpuProfiler {word}.\n" for word in words))
+    shutil.rmtree(cycle / "FRAMEWORK")
+    shutil.rmtree(cycle / "ASCEND_PROFILER_OUTPUT")
+    contract = inspect(read_recording(cycle.parent))
+    assert codes(contract) == errors
+    assert codes(contract, Severity.WARNING) == warnings
+
+
+def test_a_directory_with_nothing_at_all_lacks_every_file(cycle):
+    for folder in ("FRAMEWORK", "ASCEND_PROFILER_OUTPUT", "logs"):
+        shutil.rmtree(cycle / folder)
+    (cycle / "FRAMEWORK").mkdir()
+    assert codes(inspect(read_recording(cycle.parent))) == {"A102", "A104"}
+
+
+def test_a_process_that_died_in_the_window_is_told_beside_what_is_missing(cycle):
+    (log,) = (cycle / "logs").iterdir()
+    log.write_text(
+        "".join(line for line in log.read_text().splitlines(True) if "CpuProfiler st" in line or "log.py" in line)
+    )
+    log.write_text(log.read_text().replace("CpuProfiler stop.\n", "\n"))
+    (cycle / "FRAMEWORK" / "cpu_op_type_info_0.csv").unlink()
+    assert codes(inspect(read_recording(cycle.parent))) == {"A102", "C110"}
