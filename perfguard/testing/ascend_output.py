@@ -128,12 +128,18 @@ def kernel_details(
     `variant` names the columns: of older or newer writers (`block-dim`, `block-num`, `device-id`, `2023`), or the counters.
     """
     header = _kernel_header(mindspore=mindspore, level=level, variant=variant)
-    found = _kernel_cells(truth, rank, header, mindspore=mindspore, level=level, variant=variant)
-    rows = [cells for _, cells in sorted(found, key=lambda pair: pair[0])]
-    header = ["Step ID" if mindspore else "Step Id", *header]
-    if not scheduled:
-        header, rows = header[1:], [cells[1:] for cells in rows]
-    return csv_bytes([header, *rows])
+    found = _kernel_cells(truth, rank, mindspore=mindspore, level=level, variant=variant)
+    step = "Step ID" if mindspore else "Step Id"
+    columns = [step, *header] if scheduled else header
+    rows = []
+    before_ns: int | None = None
+    for start_ns, end_ns, cells in sorted(found, key=lambda one: one[0]):
+        # A kernel waits from the end of the one that began before it, on whatever stream that was.
+        wait_ns = 0 if before_ns is None else max(0, start_ns - before_ns)
+        cells |= {step: cells["step"], "Wait Time(us)": us(wait_ns)}
+        rows.append([cells.get(column, "N/A") for column in columns])
+        before_ns = end_ns
+    return csv_bytes([columns, *rows])
 
 
 def _kernel_header(*, mindspore: bool, level: int, variant: str) -> list[str]:
@@ -151,14 +157,17 @@ def _kernel_header(*, mindspore: bool, level: int, variant: str) -> list[str]:
 
 
 def _kernel_cells(
-    truth: Truth, rank: Rank, header: list[str], *, mindspore: bool, level: int, variant: str
-) -> Iterator[tuple[int, list[object]]]:
+    truth: Truth, rank: Rank, *, mindspore: bool, level: int, variant: str
+) -> Iterator[tuple[int, int, dict[str, object]]]:
+    """Yield start [ns], end [ns] and the cells of every kernel and collective, by their columns."""
+
     def start_time(ns: int) -> str:
         return rounded_microseconds(ns) if variant == "2023" else f"{microseconds(ns)}\t"
 
     for one in rank.kernels:
         name = kernel_name(one)
         found: dict[str, object] = {
+            "step": one.step,
             "Device_id": rank.number,
             "Model ID": 4294967295,
             "Task ID": one.task,
@@ -169,7 +178,6 @@ def _kernel_cells(
             "Accelerator Core": one.operator.kind.core,
             "Start Time(us)": start_time(one.start_ns),
             "Duration(us)": us(one.duration_ns),
-            "Wait Time(us)": us(one.wait_ns),
             "Block Dim": 32,
             "Block Num": 32,
             "Mix Block Dim": 0,
@@ -179,10 +187,11 @@ def _kernel_cells(
             **_shape_cells(one),
             **counter_cells(one, variant),
         }
-        yield one.start_ns, [one.step, *(found[column] for column in header)]
+        yield one.start_ns, one.end_ns, found
     for collective in rank.collectives:
         name = collective_name(truth, collective)
         cells: dict[str, object] = {
+            "step": collective.step,
             "Device_id": rank.number,
             "Model ID": 4294967295,
             "Name": name,
@@ -190,11 +199,10 @@ def _kernel_cells(
             "Accelerator Core": "HCCL",
             "Start Time(us)": start_time(collective.start_ns),
             "Duration(us)": us(collective.elapse_ns),
-            "Wait Time(us)": 0.0,
             "Block Dim": 0,
             "Block Num": 0,
         }
-        yield collective.start_ns, [collective.step, *(cells.get(column, "N/A") for column in header)]
+        yield collective.start_ns, collective.start_ns + collective.elapse_ns, cells
 
 
 def _shape_cells(one: Kernel) -> dict[str, object]:

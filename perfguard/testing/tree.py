@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 #: One file or directory for all ranks together.
 _WITHOUT_RANKS = frozenset({"cluster", "dynamic-config"})
@@ -26,6 +27,15 @@ class Tree:
     conditions: Mapping[str, bool] = field(default_factory=dict)
     #: Which of the layout's variants it is; empty for none.
     variant: str = ""
+
+    def __repr__(self) -> str:
+        """What it is, not what is in it: hypothesis prints a failing example."""
+        of = f" {self.variant}" if self.variant else ""
+        return f"<Tree {self.layout}{of}: {len(self.files)} files, --expect {self.expectation}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the same for hypothesis and IPython, which print every field of a dataclass otherwise."""
+        printer.text(repr(self))
 
     @property
     def expectation(self) -> str:

@@ -149,13 +149,12 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """One run of an operator's kernel on the device. `wait_ns` is the gap to the kernel before it on its stream."""
+    """One run of an operator's kernel on the device."""
 
     operator: Operator
     step: int
     start_ns: int
     duration_ns: int
-    wait_ns: int
     task: int
     launch: Execution
 
@@ -429,7 +428,6 @@ def _rank(
     executions: list[Execution] = []
     kernels: list[Kernel] = []
     collectives: list[Collective] = []
-    previous_end: int | None = None
     task = random.randrange(10, 10_000)
     for step in step_numbers:
         start = clock
@@ -448,12 +446,11 @@ def _rank(
                 step=step,
                 start_ns=begins,
                 duration_ns=max(20, int(usual * random.uniform(0.5, 0.9)) // 20 * 20),
-                wait_ns=0 if previous_end is None else begins - previous_end,
                 task=task,
                 launch=execution,
             )
             task += 1
-            device = previous_end = kernel.end_ns
+            device = kernel.end_ns
             in_step.append(kernel)
             clock = execution.end_ns + random.randrange(2_000, 60_000)
         kernels += in_step

@@ -261,7 +261,7 @@ def names_that_are_no_text(place: Path) -> None:
 
 
 @case("S103", r"evil\n\x1b[2J")
-def a_rank_of_evil_name(place: Path) -> None:
+def a_trace_of_evil_name(place: Path) -> None:
     """The name is shown in the finding, and shown harmless."""
     shutil.copytree(TORCH / "profiler", place, dirs_exist_ok=True)
     (path,) = place.glob("*.json")
