@@ -358,8 +358,8 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
     elif mutant.operator == "drop a file":
         remove(target)
     elif mutant.operator == "shift a rank suffix":
+        renamed = _shifted(target)
         remove(target)
-        renamed = target.with_name(_shifted(target.name))
         os.link(subject.directory / mutant.path, renamed)
         made.append(renamed)
     else:
@@ -405,10 +405,14 @@ def _prune(directory: Path) -> list[Path]:
     return gone
 
 
-def _shifted(name: str) -> str:
-    """Move the last number of a file's name by one."""
-    found = list(_RANK.finditer(name))[-1]
-    return f"{name[: found.start()]}{int(found[0]) + 1}{name[found.end() :]}"
+def _shifted(path: Path) -> Path:
+    """Move the last number of a file's name by one, or to the next that no other rank has."""
+    found = list(_RANK.finditer(path.name))[-1]
+    number, moved = int(found[0]), path
+    while moved.exists():
+        number += 1
+        moved = path.with_name(f"{path.name[: found.start()]}{number}{path.name[found.end() :]}")
+    return moved
 
 
 # -- the whole -------------------------------------------------------------------------------------------------------
@@ -503,9 +507,9 @@ def run(
     *,
     processes: int = 2,
     work: Path,
-    tell: Callable[[list[Outcome]], None] = lambda outcomes: None,
+    tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
-    """Judge all subjects, then their mutants; `tell` is called with what is known so far."""
+    """Judge all subjects, then their mutants; `tell` is called with how many were judged, and of how many."""
     began = time.monotonic()
     context = multiprocessing.get_context("spawn")
     # Two processes on two cores: the threads of polars would only wait for each other.
@@ -527,7 +531,7 @@ def run(
         outcomes: list[Outcome] = []
         for part in pool.imap_unordered(_run_batch, tasks, chunksize=1):
             outcomes += part
-            tell(outcomes)
+            tell(len(outcomes), sum(len(batch) for _, batch, *_ in tasks))
     outcomes.sort(key=lambda one: (one.mutant.subject, one.mutant.path, one.mutant.site, one.mutant.operator))
     return Report(found, clean, outcomes, time.monotonic() - began)
 
@@ -555,10 +559,15 @@ def main(arguments: list[str]) -> int:
         if not found:
             print(f"no subject is called {asked.subject}", file=sys.stderr)
             return 2
-        report = run(found, plan, processes=asked.processes, work=place)
+        report = run(found, plan, processes=asked.processes, work=place, tell=_tell)
     for line in lines_of(report):
         print(line)
     return 0 if report.is_good else 1
+
+
+def _tell(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {of} mutants", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
 
 def lines_of(report: Report) -> Iterator[str]:
