@@ -403,8 +403,13 @@ def _content_findings(content: Content, rules: Mapping[str, Any], place: str) ->
         if name not in content.tables:
             yield Finding(code=Code.S102, place=place, message=f"table {name!r} is missing")
     for name, table in content.tables.items():
-        yield from _header_findings(table, row_schema(rules["properties"][name]), place)
-        yield from _row_findings(table, row_schema(rules["properties"][name]), rules, place)
+        row = row_schema(rules["properties"][name])
+        lost = _lost_columns(table, row)
+        for column in lost:
+            yield Finding(code=Code.S102, place=f"{place} {name}", message=f"column {column!r} is missing")
+        row = {**row, "required": [column for column in row.get("required", ()) if column not in lost]}
+        yield from _header_findings(table, row, place)
+        yield from _row_findings(table, row, rules, place)
 
 
 def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -421,6 +426,17 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=_short(error.message))
     if len(errors) > WORDED_ROWS:
         yield Finding(code=Code.S103, place=place, message="and more like these")
+
+
+def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
+    """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null."""
+    if table.cells is Cells.TEXT:
+        return []
+    return [
+        name
+        for name in row["properties"]
+        if name in (*row.get("required", ()), *row.get("x-columns", ())) and name not in table.frame.columns
+    ]
 
 
 def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -249,7 +249,7 @@ def findings(path: Path, name: str) -> list[tuple[Code, str, str]]:
 
 TASK = (
     "CREATE TABLE TASK (startNs INTEGER, endNs INTEGER, deviceId INTEGER, globalTaskId INTEGER, taskType INTEGER, "
-    "streamId INTEGER)"
+    "streamId INTEGER, connectionId INTEGER, globalPid INTEGER, contextId INTEGER, taskId INTEGER, modelId INTEGER)"
 )
 STRINGS = "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT)"
 
@@ -258,7 +258,10 @@ def test_rows_are_checked_and_unknown_tables_are_none_of_our_business(make):
     path = make(STRINGS, TASK, "CREATE TABLE OVERLAP_ANALYSIS (x BLOB)", "INSERT INTO OVERLAP_ANALYSIS VALUES (x'00')")
     assert findings(path, "ascend_pytorch_profiler") == []
     with closing(sqlite3.connect(path)) as made, made:
-        made.execute("INSERT INTO TASK VALUES (1, 2, 0, 0, 0, 0), (-1, 2, 0, 1, 0, 0), (1, 'x', 0, 2, NULL, 0)")
+        columns = "(startNs, endNs, deviceId, globalTaskId, taskType, streamId)"
+        made.execute(
+            f"INSERT INTO TASK {columns} VALUES (1, 2, 0, 0, 0, 0), (-1, 2, 0, 1, 0, 0), (1, 'x', 0, 2, NULL, 0)"
+        )
     assert [(code, place.split("TASK")[1]) for code, place, _ in findings(path, "ascend_pytorch_profiler")] == [
         (Code.S103, "[1] $.startNs"),
         (Code.S103, "[2] $"),
@@ -275,4 +278,13 @@ def test_a_missing_table_is_named(make):
 def test_a_missing_column_is_named(make):
     path = make("CREATE TABLE STRING_IDS (id INTEGER)", "INSERT INTO STRING_IDS VALUES (1)")
     ((code, place, message),) = findings(path, "ascend_pytorch_profiler")
-    assert (code, place, message) == (Code.S103, "some.db STRING_IDS[0] $", "'value' is a required property")
+    assert (code, place, message) == (Code.S102, "some.db STRING_IDS", "column 'value' is missing")
+
+
+def test_a_column_whose_cells_may_be_null_must_be_there(make):
+    tables = ("CREATE TABLE STRING_IDS (id INTEGER, value TEXT)", "CREATE TABLE META_DATA (name TEXT, value TEXT)")
+    times = "CREATE TABLE SESSION_TIME_INFO (startTimeNs INTEGER{})"
+    row = "INSERT INTO SESSION_TIME_INFO (startTimeNs) VALUES (1)"
+    assert findings(make(*tables, times.format(", endTimeNs INTEGER"), row), "ascend_pytorch_profiler") == []
+    ((code, place, message),) = findings(make(*tables, times.format(""), name="other.db"), "ascend_pytorch_profiler")
+    assert (code, place, message) == (Code.S102, "other.db SESSION_TIME_INFO", "column 'endTimeNs' is missing")
