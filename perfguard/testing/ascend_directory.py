@@ -148,7 +148,8 @@ def _torch_info(rank: Rank, on: Mapping[str, bool], variant: str) -> bytes:
             "start_monotonic": rank.start_ns % 10**15,
         },
         "end_info": {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15},
-        "rank_id": rank.number,
+        # A text since torch_npu 2.7.
+        "rank_id": str(rank.number) if variant == "device-id" else rank.number,
     }
     if variant == "2023":
         document["config"] = _config_of_2023(on, schedule)

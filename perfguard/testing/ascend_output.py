@@ -227,7 +227,8 @@ def op_statistic(rank: Rank, *, with_device: bool) -> bytes:
     rows: list[list[object]] = []
     for (kind, core), durations in sorted(groups.items(), key=lambda item: -sum(item[1])):
         total = sum(durations)
-        average = round(total / len(durations) / 1000, 3)
+        # Newer CANN cuts the average off, older rounds it.
+        average = total // len(durations) / 1000 if with_device else round(total / len(durations) / 1000, 3)
         low, high = us(min(durations)), us(max(durations))
         rows.append([kind, core, len(durations), us(total), low, average, high, round(100 * total / whole, 3)])
     header = [
@@ -240,13 +241,13 @@ def op_statistic(rank: Rank, *, with_device: bool) -> bytes:
         "Max Time(us)",
         "Ratio(%)",
     ]
-    return _from_cann(header, rows, rank, with_device=with_device)
+    return _from_cann(header, rows, device=rank.number if with_device else None)
 
 
-def _from_cann(header: list[str], rows: list[list[object]], rank: Rank, *, with_device: bool) -> bytes:
-    """Write a file CANN made; newer ones begin with the device."""
-    if with_device:
-        header, rows = ["Device_id", *header], [[rank.number, *row] for row in rows]
+def _from_cann(header: list[str], rows: list[list[object]], *, device: int | str | None) -> bytes:
+    """Write a file CANN made; newer ones begin with the device, or `host`."""
+    if device is not None:
+        header, rows = ["Device_id", *header], [[device, *row] for row in rows]
     return csv_bytes([header, *rows], newline="\n")
 
 
@@ -255,9 +256,8 @@ def l2_cache(rank: Rank, *, with_device: bool) -> bytes:
     rows: list[list[object]] = [
         [2, one.task, "N/A", round(one.task % 97 / 100, 6), kernel_name(one)] for one in rank.kernels
     ]
-    return _from_cann(
-        ["Stream Id", "Task Id", "Hit Rate", "Victim Rate", "Op Name"], rows, rank, with_device=with_device
-    )
+    header = ["Stream Id", "Task Id", "Hit Rate", "Victim Rate", "Op Name"]
+    return _from_cann(header, rows, device=rank.number if with_device else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +319,7 @@ def api_statistic(rank: Rank, *, with_device: bool) -> bytes:
         variance = round(pvariance(times), 3)
         rows.append([level, name, total, len(times), average, min(times), max(times), variance])
     header = ["Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)", "Variance"]
-    return _from_cann(header, rows, rank, with_device=with_device)
+    return _from_cann(header, rows, device="host" if with_device else None)
 
 
 # --- step_trace_time
@@ -782,7 +782,7 @@ def static_op_mem(truth: Truth, rank: Rank) -> bytes:
     """Write static_op_mem.csv: memory of operators in graphs of fixed shapes."""
     header = ["Device_id", "Op Name", "Model Name", "Graph ID", "Node Index Start", "Node Index End", "Size(KB)"]
     rows: list[list[object]] = [
-        [rank.number, one.full_name, "kernel_graph0", truth.graph, number, number + 1, 64.0 * (number + 1)]
+        ["host", one.full_name, "kernel_graph0", truth.graph, number, number + 1, 64.0 * (number + 1)]
         for number, one in enumerate(truth.operators)
     ]
     return csv_bytes([header, *rows], newline="\n")

@@ -121,7 +121,7 @@ def _graph_files(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -
         name = "step_trace_point_info" if form.before_2_0 else f"step_trace_point_info_{number}"
         files[f"{name}.json"] = _points(rank, form)
     if on.get("dynamic_shape"):
-        files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(truth, rank)
+        files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(truth, rank, form)
     if on.get("memory") and form.version == "2.0":
         files |= _memory_usage(truth, rank)
     if truth.world > 1:
@@ -712,18 +712,22 @@ def _raw(rank: Rank, form: Form) -> dict[str, bytes]:
     return files
 
 
-def _dynamic_shapes(truth: Truth, rank: Rank) -> bytes:
-    document: dict[str, object] = {}
-    types: dict[str, list[float]] = {}
+def _dynamic_shapes(truth: Truth, rank: Rank, form: Form) -> bytes:
+    """Write times and shapes of every execution; those of a type are the means of its operators, execution by execution."""
+    document: dict[str, list[object]] = {}
+    times_of: dict[str, list[list[float]]] = {}
     for one in _ran(truth, rank):
         times = [kernel.duration_ns / 1_000_000 for kernel in one.kernels]
-        shapes = [str(list(shape)) for shape in one.operator.inputs if shape]
+        info = json.dumps(_operator_info(one.operator, capital=form.since_2_1)).replace('"', "")
+        shapes = [f"{info},{truth.graph}"] * len(times)
         entry = {"op_exe_time": times, "op_shape": shapes, "op_exe_occurrences": len(times)}
-        operators = document.setdefault(one.operator.type, [])
-        assert isinstance(operators, list)
-        operators.append({one.operator.name: entry})
-        types.setdefault(one.operator.type, []).append(sum(times) / len(times))
-    return json_bytes({**document, "op_type": types})
+        document.setdefault(one.operator.type, []).append({one.operator.name: entry})
+        times_of.setdefault(one.operator.type, []).append(times)
+    means = {
+        kind: [round(sum(together) / len(together), 4) for together in zip(*lists, strict=True)]
+        for kind, lists in times_of.items()
+    }
+    return json_bytes({**document, "op_type": means})
 
 
 def _memory_usage(truth: Truth, rank: Rank) -> dict[str, bytes]:

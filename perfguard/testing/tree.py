@@ -52,8 +52,9 @@ class Tree:
             words.append(f"ranks={self.ranks}")
         return ",".join([*words, f"steps={self.steps}"])
 
-    def write(self, directory: Path) -> Path:
-        """Write every file below `directory`, which may exist; returns `directory`. Raises `OSError`."""
+    def write(self, directory: Path | str) -> Path:
+        """Write every file below `directory`, which may exist; returns it as a path. Raises `OSError`."""
+        directory = Path(directory)
         for name, content in self.files.items():
             path = directory / PurePosixPath(name)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -326,9 +326,15 @@ def api_statistic_follows_from_itself(cycle: Cycle) -> Iterator[Finding]:
 def _averages(cycle: Cycle, slot: str, frame: pl.DataFrame, name: Any) -> Iterator[Finding]:
     artifact = cycle.artifacts[slot]
     slack = 2 * _HALF_DIGIT
+    off = frame["avg"] * frame["count"] - frame["total"]
+    # CANN 8.3 and later cut the average of an operator off, so it can be a whole digit too small.
+    below = 2 if slot == "op_statistic" else 1
+    broken = (off > slack + 1.02 * _HALF_DIGIT * frame["count"]) | (
+        off < -slack - below * 1.02 * _HALF_DIGIT * frame["count"]
+    )
     yield from disagreeing_rows(
         artifact,
-        (frame["avg"] * frame["count"] - frame["total"]).abs() > slack + 1.02 * _HALF_DIGIT * frame["count"],
+        broken,
         Code.I105,
         lambda row: (
             f"{name(row)}: average {row['avg']:g} us x {row['count']:g} is {row['avg'] * row['count']:.8g} us, the total "

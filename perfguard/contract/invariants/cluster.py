@@ -22,19 +22,11 @@ from perfguard.contract.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract.inspection import Cycle
 
-_STEP_COLUMNS = (
-    "Computing",
-    "Communication(Not Overlapped)",
-    "Overlapped",
-    "Communication",
-    "Free",
-    "Stage",
-    "Bubble",
-    "Communication(Not Overlapped and Exclude Receive)",
-    "Preparing",
-)
+_DAY_US = 86_400e6
 
 
 @invariant(needs=("cluster_step_trace_time",))
@@ -54,37 +46,46 @@ def cluster_step_times_add_up(cycle: Cycle) -> Iterator[Finding]:
     )
 
 
-@invariant(needs=("cluster_step_trace_time",))
+@invariant()
 def a_stage_is_its_slowest_rank(cycle: Cycle) -> Iterator[Finding]:
     """Every time in a row of a stage = the largest of its ranks in the same step (1e-6 us and 1e-12 of it).
 
-    Ranks are those `Index` lists. A stage with a rank that has no row is not judged. Source: real output; msprof-analyze:
+    Ranks are those `Index` lists. A stage with a rank that has no row is not judged. Holds for the table and for
+    ClusterStepTraceTime of the database, which has the same columns in other letters. Source: real output; msprof-analyze:
     cluster_analyse.
     """
-    artifact = cycle.artifacts["cluster_step_trace_time"]
-    table = artifact.content.table
-    assert table is not None
-    columns = [column for column in _STEP_COLUMNS if column in table.frame.columns]
-    frame = quantities(table.frame, **{f"of {column}": column for column in columns})
-    ranks = {(row["Step"], row["Index"].strip()): row for row in frame.iter_rows(named=True) if row["Type"] == "rank"}
-    found: list[tuple[str, str]] = []
-    for number, row in enumerate(frame.iter_rows(named=True)):
-        if row["Type"] != "stage":
+    for slot, name in (("cluster_step_trace_time", None), ("cluster_analysis", "ClusterStepTraceTime")):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None:
             continue
-        members = [(row["Step"], rank) for rank in re.findall(r"\d+", row["Index"])]
-        if not members or any(member not in ranks for member in members):
+        table = artifact.content.table if name is None else artifact.content.tables.get(name)
+        if table is None:
             continue
-        for column in columns:
-            values = [ranks[member][f"of {column}"] for member in members]
-            own = row[f"of {column}"]
-            if own is None or any(value is None for value in values):
+        found = [(f"{artifact.place}{table.place(row)}", message) for row, message in _slower_ranks(table.frame)]
+        yield from disagreements(Code.I108, found, count=len(found), place=artifact.place)
+
+
+def _slower_ranks(frame: pl.DataFrame) -> Iterator[tuple[int, str]]:
+    columns = [name for name in frame.columns if name.lower() not in ("step", "type", "index")]
+    keys = {
+        name.lower(): frame[name].str.strip_chars('" ').to_list()
+        for name in ("step", "type", "index", "Step", "Type", "Index")
+        if name in frame.columns
+    }
+    rows = list(zip(keys["step"], keys["type"], keys["index"], strict=True))
+    number_of = {(step, index): row for row, (step, kind, index) in enumerate(rows) if kind == "rank"}
+    values = {name: quantity(frame, name).to_list() for name in columns}
+    for row, (step, kind, index) in enumerate(rows):
+        members = [number_of.get((step, rank)) for rank in re.findall(r"\d+", index)] if kind == "stage" else []
+        if not members or None in members:
+            continue
+        for name in columns:
+            of_ranks = [values[name][member] for member in members if member is not None]
+            own = values[name][row]
+            if own is None or None in of_ranks:
                 continue
-            if abs(own - max(values)) > 1e-6 + 1e-12 * abs(own):
-                message = (
-                    f"stage {row['Index']}: {column} is {own:.9g} us, the largest of its ranks is {max(values):.9g} us"
-                )
-                found.append((f"{artifact.place}{table.place(number)}", message))
-    yield from disagreements(Code.I108, found, count=len(found), place=artifact.place)
+            if abs(own - max(of_ranks)) > 1e-6 + 1e-12 * abs(own):
+                yield row, f"stage {index}: {name} is {own:.9g} us, the largest of its ranks is {max(of_ranks):.9g} us"
 
 
 @invariant(needs=("cluster_communication",))
@@ -94,6 +95,26 @@ def cluster_communication_adds_up(cycle: Cycle) -> Iterator[Finding]:
     found = list(operations(artifact.content.document, artifact.place, depth=3))
     yield from times_add_up(artifact.place, found)
     yield from bandwidths_follow(artifact.place, found)
+
+
+@invariant(needs=("cluster_communication",))
+def cluster_communication_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
+    """Start Timestamp of every operation and rank lies within a day of the others; totals have none. Real output."""
+    artifact = cycle.artifacts["cluster_communication"]
+    found = [
+        (one.place, start)
+        for one in operations(artifact.content.document, artifact.place, depth=3)
+        if one.name != "Total Op Info" and (start := one.times.get("Start Timestamp(us)")) is not None
+    ]
+    if not found:
+        return
+    middle = sorted(start for _, start in found)[len(found) // 2]
+    far = [
+        (place, f"it started at {start:.3f} us, most others about {middle:.3f} us")
+        for place, start in found
+        if abs(start - middle) > _DAY_US
+    ]
+    yield from disagreements(Code.I113, far, count=len(far), place=artifact.place)
 
 
 @invariant(needs=("cluster_communication_matrix",))

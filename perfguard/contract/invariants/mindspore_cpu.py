@@ -359,7 +359,7 @@ def rank_is_that_of_the_file_name(cycle: Cycle) -> Iterator[Finding]:
     around = document.get("ms_profiler_info")
     rank, path = (around, "ms_profiler_info.rank_id") if isinstance(around, dict) else (document, "rank_id")
     inside = str(rank.get("rank_id", ""))
-    if inside.isdigit() and int(inside) != int(suffix[1]):
+    if re.fullmatch(r"-?\d+", inside) and int(inside) != int(suffix[1]):
         yield Finding(
             code=Code.I113,
             place=f"{artifact.place} $.{path}",

@@ -22,7 +22,7 @@ _NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")
 
 @invariant(layouts=_NAMED_LAYOUTS)
 def drawn_processes_are_named(cycle: Cycle) -> Iterator[Finding]:
-    """Every process (a number) with an event, an instant or the end of a flow is named by a `process_name`.
+    """Every process (a number) with an event, an instant, a counter or the end of a flow is named by a `process_name`.
 
     Kineto's own span has a text for a process and no name, and torch 2.4 draws Python frames of threads it did not know in a
     process 0 without one. Source: real traces of MindSpore 2.10 on CPU, torch_npu level 1 (msinsight test data) and torch
@@ -39,7 +39,7 @@ def drawn_processes_are_named(cycle: Cycle) -> Iterator[Finding]:
     named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))["pid"].unique()
     is_frame = pl.col("cat") == '"python_function"' if "cat" in frame.columns else pl.lit(False)
     unnamed = frame.with_columns(
-        unnamed=pl.col("ph").is_in(['"X"', '"i"', '"s"', '"f"'])
+        unnamed=pl.col("ph").is_in(['"X"', '"i"', '"s"', '"f"', '"C"'])
         & ~is_frame.fill_null(False)
         & pl.col("pid").str.contains("^-?[0-9]")
         & ~pl.col("pid").is_in(named.to_list())
