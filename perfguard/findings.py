@@ -28,6 +28,7 @@ class Code(Enum):
     A107 = "a rank is missing"
     A108 = "more files than are looked at"
     A109 = "a link or an entry that is not followed"
+    A110 = "not what was expected"
     S101 = "a file cannot be read as what it should be"
     S102 = "the columns are not those of the schema"
     S103 = "a value breaks the schema"
@@ -45,6 +46,7 @@ class Code(Enum):
     I112 = "a part is longer than its whole"
     I113 = "the files are not of one run"
     I114 = "a name or a number stands for two things"
+    I115 = "a reference leads nowhere"
     C101 = "the profiled window is not the one asked for"
     C102 = "the operators differ from step to step"
     C103 = "no operator was recorded"
@@ -179,6 +181,10 @@ ADVICE: dict[Code, Advice] = {
         "a link leads nowhere or out of the directory, or a folder cannot be listed (a link to a folder is a note)",
         "copy what it leads to into the directory, or mend the permissions",
     ),
+    Code.A110: Advice(
+        "`--expect` says that something was on, or off, and the files say otherwise",
+        "look how the profiler was set up; `perfguard check DIR --explain` shows what the files say",
+    ),
     Code.S101: Advice(
         "the file is cut off, damaged, or not of its format",
         "it is cut off or damaged at the place named; record again",
@@ -205,6 +211,10 @@ ADVICE: dict[Code, Advice] = {
         "one of them is left from another run: empty the directory and record again",
     ),
     Code.I114: Advice("a row or an event was written twice", "report it to the profiler's maintainers"),
+    Code.I115: Advice(
+        "rows were lost, or written by a run that left off half way",
+        "report it to the profiler's maintainers, with the row named",
+    ),
     Code.C101: Advice(
         "steps were lost, or operators of a neighbouring step were counted",
         "a step was lost, or leaked in: synchronise before the profiler's `step()`",

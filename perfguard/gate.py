@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from perfguard.capture.replay import replay
 from perfguard.contract import Expectation, expectation, inspect
 from perfguard.contract.layout import Layout, layout_named
-from perfguard.errors import DamagedError, UsageError
+from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
@@ -56,25 +57,49 @@ def examine(
     return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
 
 
-def check(directory: str | Path, *, expect: str = "", layout: str | None = None, ignore: Iterable[str] = ()) -> Verdict:
+def check(
+    directory: str | Path,
+    *,
+    expect: str | Iterable[str] = "",
+    layout: str | None = None,
+    ignore: str | Iterable[str] = (),
+) -> Verdict:
     """Check a profiler's output directory in a test of your own, as `perfguard check` does.
 
-    `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`), `layout` names one where it
-    should not be recognised, `ignore` are codes to show without judging. Returns the verdict, with everything measured.
-    Raises `AssertionError` with the findings where something is wrong, or where nothing here is known profiler output.
+    `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`, or a list of such words),
+    `layout` names one where it should not be recognised, `ignore` are codes to show without judging. Returns the verdict,
+    with everything measured. Raises `AssertionError` with the findings where something is wrong, or where nothing here is
+    known profiler output.
     """
+    # pytest shows the line of the test, and none of perfguard's own.
+    __tracebackhide__ = True
     from perfguard.reports.terminal import checked
 
-    verdict = examine(
-        replay(Path(directory)),
-        workload=str(directory),
-        policy=Policy(ignore=codes(ignore)),
-        expected=expectation([expect] if expect else []),
-        layout=layout_named(layout) if layout else None,
-    )
+    try:
+        verdict = examine(
+            replay(Path(directory)),
+            workload=str(directory),
+            policy=Policy(ignore=codes(ignore.replace(" ", "").split(",") if isinstance(ignore, str) else ignore)),
+            expected=_expected(expect),
+            layout=layout_named(layout) if layout else None,
+        )
+    except PerfguardError as error:
+        raise error.with_traceback(None) from None
     if not verdict.passed or not verdict.layouts:
         raise AssertionError("\n".join(checked(verdict, explain=False, metrics=False)))
     return verdict
+
+
+def _expected(expect: str | Iterable[str]) -> Expectation:
+    """Read `expect=` of a call; what is wrong with it is said in the words of the call."""
+    words: list[Any] = [expect] if isinstance(expect, str) else list(expect or ())
+    for word in words:
+        if not isinstance(word, str):
+            raise UsageError(f"expect={word!r} is no text; write words such as expect='graph,memory,ranks=2'.")
+    try:
+        return expectation(words)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--expect ", "expect=")) from None
 
 
 def operators(recording: Recording) -> list[Operator]:
@@ -170,9 +195,9 @@ def refresh(
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
-    """Judge `current` against what `base` measured. INVALID when either is."""
+    """Judge `current` against what `base` measured. INVALID when either is; what is wrong with the base says so."""
     if base.outcome is Outcome.INVALID:
-        broken = tuple(f for f in base.findings if f.invalidates)
+        broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return replace(
             current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
@@ -182,6 +207,7 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
         fingerprint=base.fingerprint,
         environment=base.environment,
         measurements=base.measurements,
+        traits=base.traits,
     )
     return judge_again(current, baseline, policy=policy)
 

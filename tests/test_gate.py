@@ -288,10 +288,11 @@ def test_on_another_machine_only_what_is_exact_is_compared():
 def test_what_is_invalid_is_not_compared_on_either_side(tmp_path):
     invalid = examine(a_step_is_lost(tmp_path), workload="w", policy=POLICY)
     good = verdict_of("torch-mlp")
-    for base, current in ((invalid, good), (good, invalid), (invalid, invalid)):
+    for base, current, told in ((invalid, good, {True}), (good, invalid, {False}), (invalid, invalid, {True, False})):
         found = compare(base, current, policy=POLICY)
         assert found.outcome is Outcome.INVALID
         assert set(codes(found)) == set(codes(invalid))
+        assert {f.message.startswith("in the base: ") for f in found.findings if f.invalidates} == told
         assert found.comparisons == ()
 
 
@@ -389,7 +390,7 @@ def test_a_whole_directory_is_checked_and_measured(name):
 @pytest.mark.parametrize(
     ("expect", "said"),
     [
-        ("ranks=2", "A107 a rank is missing: 2 ranks are expected, nothing of rank 1 is here"),
+        ("ranks=2", "A107 a rank is missing: ranks=2 is expected, nothing of rank 1 is here"),
         ("steps=4", "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3"),
     ],
 )
@@ -418,7 +419,9 @@ def test_a_directory_is_checked_as_the_layout_that_is_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"expect": "grahp"}, "did you mean 'graph'"),
+        ({"expect": "grahp"}, "expect='grahp' is not known; did you mean 'graph'"),
+        ({"expect": ["graph", "memroy"]}, "expect='memroy' is not known; did you mean 'memory'"),
+        ({"expect": ["graph", 3]}, "expect=3 is no text"),
         ({"layout": "pt-trch"}, "did you mean 'pt-torch'"),
         ({"ignore": ["Q"]}, "There is no finding code 'Q'"),
         ({"ignore": ["B"]}, "cannot be ignored"),
@@ -427,3 +430,27 @@ def test_a_directory_is_checked_as_the_layout_that_is_named():
 def test_a_wrong_word_is_refused_with_the_nearest(options, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         check(RECORDINGS / "torch-mlp", **options)
+
+
+@pytest.mark.parametrize(
+    "expect", ["ranks=1,steps=3", ["ranks=1", "steps=3"], ("ranks=1,steps=3",), {"ranks=1"}, "", []]
+)
+def test_what_is_expected_is_a_text_or_several(expect):
+    assert check(RECORDINGS / "torch-mlp" / "profiler", expect=expect).passed
+
+
+@pytest.mark.parametrize("ignore", ["A107", "A107, C1", ["A107"]])
+def test_what_is_ignored_is_a_text_or_several(ignore):
+    assert check(RECORDINGS / "torch-mlp" / "profiler", expect=["ranks=2"], ignore=ignore).passed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"expect": "ranks=2"}, {"expect": "grahp"}, {"layout": "pt-trch"}, {"ignore": ["Q"]}, {"directory": "no"}],
+)
+def test_a_failed_check_shows_no_frame_of_perfguard(options):
+    with pytest.raises((AssertionError, UsageError)) as raised:
+        check(**{"directory": RECORDINGS / "torch-mlp" / "profiler", **options})
+    shown = raised.traceback.filter(raised)
+    assert [Path(str(entry.path)).name for entry in shown] == ["test_gate.py"]
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None

@@ -75,7 +75,9 @@ def show(workload: str | None, baselines: Path | None) -> None:
     assert found is not None
     assert found.fingerprint is not None
     assert found.environment is not None
-    click.echo(printable(f"{name}: {found.runs} run(s), commit {found.commit or '-'}, reason {found.reason or '-'}"))
+    click.echo(
+        printable(f"{name}: {_counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}")
+    )
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
             click.echo(f"  {key}: {printable(str(value))}")
@@ -132,7 +134,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
     try:
-        agreed = yes or click.confirm(f"Delete {len(doomed)} baseline(s)?")
+        agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
     except click.Abort as error:
         raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
     if not agreed:
@@ -142,6 +144,10 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         for name in doomed:
             store.delete(name)
     click.echo(f"{len(doomed)} deleted")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _open(baselines: Path | None) -> tuple[Store, Settings]:

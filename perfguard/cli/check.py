@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli.exits import exit_code
+from perfguard.errors import UsageError
 from perfguard.settings import codes
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def command(
     from perfguard.reports.sarif import sarif_json
     from perfguard.reports.terminal import checked
 
-    policy = Policy(ignore=codes(_split(ignore)), select=codes(_split(select), use="select"))
+    selected = _selected(_split(select))
+    policy = Policy(ignore=codes(_split(ignore)), select=selected)
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = recordings_in(directory)
@@ -70,13 +72,24 @@ def command(
         click.echo(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
     else:
         for verdict in verdicts:
-            click.echo("\n".join(checked(verdict, explain=explain, metrics=metrics)))
+            click.echo("\n".join(checked(verdict, explain=explain, metrics=metrics, select=selected)))
     sys.exit(exit_code([verdict.outcome for verdict in verdicts]))
 
 
 def _split(values: tuple[str, ...]) -> list[str]:
     """Return `("A1,C203", "S")` as three."""
     return [part.strip() for value in values for part in value.split(",")]
+
+
+def _selected(names: list[str]) -> tuple[str, ...]:
+    """Check the codes of `--select`; raises `UsageError` for those that only a comparison comes to."""
+    found = codes(names, use="select")
+    if never := [name for name in found if name.startswith(("B", "R"))]:
+        raise UsageError(
+            f"check never finds {', '.join(never)}, because it compares with nothing; "
+            "select codes of A, S, I and C, or use: perfguard compare BASE CURRENT"
+        )
+    return found
 
 
 def _examined(place: Path, policy: Policy, expected: Expectation, layout: Layout | None) -> Verdict:

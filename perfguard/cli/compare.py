@@ -33,7 +33,7 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
     from perfguard.judge import Outcome
     from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import finding_lines, printable
+    from perfguard.reports.terminal import coverage_line, finding_lines, printable
     from perfguard.settings import find_root, read_settings
 
     settings = read_settings(find_root(Path.cwd()))
@@ -47,7 +47,10 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
         pairs = [(before[name], after[name]) for name in after if name in before]
         gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
     verdicts = [compare(old, new, policy=policy) for old, new in pairs]
-    for verdict in verdicts:
+    for verdict, pair in zip(verdicts, pairs, strict=True):
+        if verdict.outcome is Outcome.INVALID:
+            _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])))
+            continue
         click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
         for line in finding_lines(verdict.findings):
             click.echo(f"  {line}")
@@ -59,12 +62,28 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
         click.echo(printable(f"new: {name} is in {current} and not in {base}"))
     run = RunReport(verdicts=tuple(verdicts))
     click.echo("")
-    click.echo(REPORTERS["terminal"](run))
+    # A row of an invalid comparison would name one of the two, and nothing of it was compared.
+    told = not verdicts or any(verdict.outcome is not Outcome.INVALID for verdict in verdicts)
+    click.echo(REPORTERS["terminal"](run) if told else coverage_line(run.coverage))
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in verdicts]
     # A workload that stopped running is not green.
     sys.exit(exit_code(outcomes + ([Outcome.FAILED] if gone and outcomes else [])))
+
+
+def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...]) -> None:
+    """Print which of the two is not whole, each with its own findings."""
+    from perfguard.judge import Outcome
+    from perfguard.reports.terminal import finding_lines, printable
+
+    for side, path, verdict in sides:
+        if verdict.outcome is not Outcome.INVALID:
+            continue
+        place = str(path) if os.path.isdir(path) else f"{verdict.workload} of {path}"
+        click.echo(f"INVALID: {side}, {printable(place)}, is not whole")
+        for line in finding_lines(f for f in verdict.findings if not f.code.is_of_comparison):
+            click.echo(f"  {line}")
 
 
 def _verdicts(path: Path, policy: Policy) -> dict[str, Verdict]:

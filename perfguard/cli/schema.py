@@ -16,20 +16,29 @@ def command() -> None:
 
 
 @command.command(name="list")
+@click.argument("layout_name", metavar="[LAYOUT]", required=False)
 @click.option("--columns", "with_columns", is_flag=True, help="Show the columns of every file with their units.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the whole catalogue as a page.")
-def list_(with_columns: bool, as_markdown: bool) -> None:
-    """List every file: where it lies, in which layout, when it must be there, and what it holds."""
+def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> None:
+    """List every file (of LAYOUT): where it lies, in which layout, when it must be there, and what it holds."""
     from tabulate import tabulate
 
+    from perfguard.contract.layout import layout_named, layouts
     from perfguard.documents import schema
     from perfguard.reports import catalogue
 
     if as_markdown:
+        if layout_name is not None:
+            raise UsageError("--markdown prints the whole catalogue, so it takes no layout; leave one of the two out.")
         click.echo(catalogue.markdown())
         return
-    rows = [*catalogue.list_rows(with_columns=with_columns)]
-    rows += [("", "perfguard's own", "", name, schema(name)["title"]) for name in catalogue.own_schemas()]
+    shown = layouts() if layout_name is None else (layout_named(layout_name),)
+    if not any(layout.slots for layout in shown):
+        click.echo(f"{shown[0].id} has no files of its own: {shown[0].title}")
+        return
+    rows = [*catalogue.list_rows(shown, with_columns=with_columns)]
+    if layout_name is None:
+        rows += [("", "perfguard's own", "", name, schema(name)["title"]) for name in catalogue.own_schemas()]
     condition = "required, unit" if with_columns else "required"
     headers = ("file", "layout", condition, "schema", "what it holds")
     click.echo(tabulate(rows, headers=headers, disable_numparse=True))
@@ -42,13 +51,18 @@ def show(name: str, as_json: bool) -> None:
     """Show one schema (or all versions of one file): columns with type, unit and meaning."""
     from tabulate import tabulate
 
+    from perfguard.contract.layout import layouts
     from perfguard.documents import schema, schema_names
     from perfguard.reports.catalogue import columns
 
     known = schema_names()
     found = [name] if name in known else [one for one in known if one.startswith(f"{name}.")]
     if not found:
-        hint = nearest(name, known, otherwise="list them with: perfguard schema list")
+        if name in {layout.id for layout in layouts()}:
+            raise UsageError(f"{name} is a layout, not a file; list its files with: perfguard schema list {name}")
+        # The name of a file stands for all its versions, and goes before them.
+        files = dict.fromkeys(one.partition(".")[0] for one in known)
+        hint = nearest(name, [*files, *known], otherwise="list them with: perfguard schema list")
         raise UsageError(f"There is no schema named {name!r}; {hint}")
     if as_json:
         documents = [schema(one) for one in found]

@@ -7,7 +7,7 @@ the sources a layout names: a value in a document, the presence of a file, a tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,8 @@ class Known:
 
     value: bool
     because: str
+    #: Whether it was said, not only concluded from what is missing.
+    is_said: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,13 @@ def expectation(texts: Iterable[str]) -> Expectation:
     """Read `graph,memory,no-shapes`, `ranks=8`, `steps=3`. Raises `UsageError` with the nearest word known."""
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
-    for text in (word for whole in texts for part in whole.split(",") if (word := part.strip())):
+    words = [word for whole in texts for part in whole.split(",") if (word := part.strip())]
+    if both := next((word for word in words if f"no-{word}" in words), None):
+        raise UsageError(f"--expect {both},no-{both}: it is on or off, not both.")
+    for text in words:
         name, equals, value = text.partition("=")
+        if re.search(r"\s", name):
+            raise UsageError(f"--expect {text!r}: a comma separates two words, as in graph,ranks=8.")
         if equals:
             if name not in ("ranks", "steps") or not re.fullmatch(r"[1-9][0-9]{0,8}", value):
                 raise UsageError(f"--expect {text!r}: numbers are expected as ranks=8 and steps=3.")
@@ -98,7 +105,9 @@ def expectation(texts: Iterable[str]) -> Expectation:
         elif positive in CONDITIONS:
             conditions[positive] = not text.startswith("no-")
         else:
-            raise UsageError(f"--expect {text!r} is not known; {nearest(positive, [*CONDITIONS, *_WORDS])}")
+            raise UsageError(
+                f"--expect {text!r} is not known; {nearest(positive.lower(), list(dict.fromkeys([*CONDITIONS, *_WORDS])))}"
+            )
     return Expectation(conditions=conditions, ranks=numbers.get("ranks"), steps=numbers.get("steps"))
 
 
@@ -121,7 +130,7 @@ def known_conditions(
         for source in sources:
             if name in known:
                 break
-            if (one := _from_source(source, by_slot, documents)) is not None:
+            if (one := _from_source(source, found.layout.id, by_slot, documents)) is not None:
                 known[name] = one
     _imply(known)
     return known
@@ -136,19 +145,19 @@ def _imply(known: dict[str, Known]) -> None:
 
 
 def _from_source(
-    source: Mapping[str, Any], by_slot: Mapping[str, Sequence[FoundFile]], documents: Mapping[str, Any]
+    source: Mapping[str, Any], layout: str, by_slot: Mapping[str, Sequence[FoundFile]], documents: Mapping[str, Any]
 ) -> Known | None:
     if "always" in source:
-        return Known(source["always"], "the layout")
+        return Known(source["always"], f"layout {layout}")
     if "present" in source:
         there = next((by_slot[slot][0] for slot in source["present"] if slot in by_slot), None)
         return None if there is None else Known(True, f"{there.path.name} is there")
     if "absent" in source:
         there = next((by_slot[slot][0] for slot in source["absent"] if slot in by_slot), None)
-        return None if there is None else Known(False, f"{there.path.name} is there")
+        return None if there is None else Known(False, f"{there.path.name} is there", is_said=False)
     if "unranked" in source:
         one = next((file for slot in source["unranked"] for file in by_slot.get(slot, ()) if file.rank is None), None)
-        return None if one is None else Known(False, f"{one.path.name} names no rank")
+        return None if one is None else Known(False, f"{one.path.name} names no rank", is_said=False)
     if "text" in source:
         ((slot, pattern),) = source["text"].items()
         if slot not in by_slot:
@@ -176,6 +185,20 @@ def _value_at(document: Any, path: Sequence[str]) -> Any:
             return None
         document = document[key]
     return document
+
+
+def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> Iterator[tuple[str, Known]]:
+    """Yield what was expected, as `--expect` has it, and who says otherwise; `known` must not hold what the caller said."""
+    for name, value in expected.items():
+        # On a CPU every rank of MindSpore 2.0 says that it is alone.
+        is_sure = name in known and known[name].is_said and (known[name].value or name != "distributed")
+        if is_sure and known[name].value is not value:
+            yield (name if value else f"no-{name}"), known[name]
+
+
+def worded(expression: str) -> str:
+    """Word `graph & !sink` as `--expect` would: graph, no-sink."""
+    return ", ".join(name if wanted else f"no-{name}" for name, wanted in parts_of(expression))
 
 
 def evaluate(expression: str, known: Mapping[str, Known]) -> bool | None:

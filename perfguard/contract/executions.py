@@ -179,7 +179,9 @@ def from_kernel_details(cycle: Cycle) -> Executions | None:
     marked = sorted(numbers.drop_nulls().unique().to_list())
     order = {number: index for index, number in enumerate(marked)}
     types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
-    shapes = pl.col("Input Shapes").str.strip_chars('"') if "Input Shapes" in cells.columns else pl.lit(None)
+    shapes = pl.lit(None)
+    if "Input Shapes" in cells.columns:
+        shapes = _shape("Input Shapes")
     duration_ns = nanoseconds(cells["Duration(us)"])
     frame = cells.select(
         operator=pl.when(types.is_in(["N/A", ""])).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types),
@@ -246,7 +248,7 @@ def from_database(cycle: Cycle) -> Executions | None:
         start_ns=start_ns,
         duration_ns=end_ns - start_ns,
         self_ns=end_ns - start_ns,
-        shape=pl.col("inputShapes_text").str.strip_chars('"'),
+        shape=_shape("inputShapes_text"),
     ).sort("start_ns", maintain_order=True)
     steps = tables.get("STEP_TIME")
     edges: tuple[tuple[int, int], ...] = ()
@@ -507,6 +509,13 @@ def unquoted(column: str) -> pl.Expr:
         .then(pl.col(column).map_elements(_decode_string, return_dtype=pl.String))
         .otherwise(pl.col(column).str.slice(1).str.head(-1))
     )
+
+
+def _shape(column: str) -> pl.Expr:
+    """Return shapes without their quotes; N/A, as a collective has it, is none."""
+    import polars as pl
+
+    return pl.col(column).str.strip_chars('"').replace("N/A", None)
 
 
 def _decode_string(text: str) -> str:

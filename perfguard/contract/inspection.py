@@ -11,7 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from perfguard.contract.conditions import Expectation, Known, evaluate, known_conditions, undecided
+from perfguard.contract.conditions import (
+    Expectation,
+    Known,
+    contradicted,
+    evaluate,
+    known_conditions,
+    parts_of,
+    undecided,
+    worded,
+)
 from perfguard.contract.executions import Executions, executions_of
 from perfguard.contract.layout import (
     MAX_FILES_OF_SLOT,
@@ -152,9 +161,14 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
         read, broken = _read_artifacts(one, recording.directory)
         artifacts = {artifact.slot.name: artifact for artifact in read}
         rank = _rank_of(one, artifacts, recording)
-        conditions = known_conditions(one, _documents(artifacts), _said(recording, expected))
+        documents = _documents(artifacts)
+        conditions = known_conditions(one, documents, _said(recording, expected))
+        told = known_conditions(one, documents, _said(recording, Expectation()))
         notes += _explanation(one, recording.directory, rank, conditions)
-        layout_findings = list(_layout_findings(one, recording.directory, conditions, notes))
+        layout_findings = [
+            *_contradictions(one, recording.directory, expected, told),
+            *_layout_findings(one, recording.directory, conditions, notes),
+        ]
         findings += [dataclasses.replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
         index = count_by_rank[rank]
         count_by_rank[rank] += 1
@@ -175,6 +189,9 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
         cycles.append(cycle)
     findings += check_recording(recording, tuple(cycles))
     findings += _missing_ranks(cycles, expected)
+    # What may not be listed is not missing.
+    closed = tuple(f"{finding.place}/" for finding in findings if finding.code is Code.A109)
+    findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(closed)]
     return Contract(
         recording=recording,
         cycles=tuple(cycles),
@@ -248,13 +265,13 @@ def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Findi
     wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
     missing = (rank for rank in wanted if rank not in there)
     for rank in islice(missing, WORDED_ROWS):
-        message = f"{expected.ranks} ranks are expected, nothing of rank {rank} is here"
+        message = f"ranks={expected.ranks} is expected, nothing of rank {rank} is here"
         yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
     if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
         yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
     if extra := sorted(rank for rank in there if rank not in wanted):
         named = ", ".join(map(str, extra))
-        message = f"{expected.ranks} ranks are expected, and there is output of rank {named} as well"
+        message = f"ranks={expected.ranks} is expected, and there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
 
 
@@ -270,6 +287,15 @@ def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, K
         yield f"{place}: {said}"
 
 
+def _contradictions(
+    found: FoundCycle, root: Path, expected: Expectation, told: Mapping[str, Known]
+) -> Iterator[Finding]:
+    for word, known in contradicted(expected.conditions, told):
+        state = "on" if known.value else "off"
+        message = f"{word} is expected, and it was {state}: {known.because}"
+        yield Finding(code=Code.A110, place=_relative(found.place, root) or found.place.name, message=message)
+
+
 def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:
     filled = {file.slot.name for file in found.files}
     rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
@@ -280,7 +306,7 @@ def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], 
         if need is None and slot.name not in filled:
             unknown[", ".join(undecided(slot.required, known))].append(path)
         elif need == "always" and slot.name not in filled:
-            when = "" if slot.required == "always" else f" where {slot.required}"
+            when = "" if slot.required == "always" else f" where {worded(slot.required)} ({_reasons(slot, known)})"
             yield Finding(
                 code=Code[slot.missing],
                 place=_relative(found.place / path, root),
@@ -291,7 +317,7 @@ def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], 
             yield Finding(
                 code=Code.A106,
                 place=_relative(there.path, root),
-                message=f"layout {found.layout.id} has it only where {slot.required}",
+                message=f"layout {found.layout.id} has it only where {worded(slot.required)} ({_reasons(slot, known)})",
             )
     for names, paths in unknown.items():
         notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
@@ -303,6 +329,11 @@ def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], 
             place=_relative(found.place, root),
             message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
         )
+
+
+def _reasons(slot: Slot, known: Mapping[str, Known]) -> str:
+    names = [name for name, _ in parts_of(slot.required) if name in known]
+    return "; ".join(f"{name} {'on' if known[name].value else 'off'}: {known[name].because}" for name in names)
 
 
 def _absent(slot: Slot, reason: str) -> str:
@@ -429,14 +460,17 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
 
 
 def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null."""
+    """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null.
+
+    An entry `a|b` of `x-columns` is lost where neither column is there, and is named "a or b".
+    """
     if table.cells is Cells.TEXT:
         return []
-    return [
-        name
-        for name in row["properties"]
-        if name in (*row.get("required", ()), *row.get("x-columns", ())) and name not in table.frame.columns
-    ]
+    there = set(table.frame.columns)
+    needed = (*row.get("required", ()), *row.get("x-columns", ()))
+    order = {name: position for position, name in enumerate(row["properties"])}
+    lost = [names for names in (one.split("|") for one in needed) if there.isdisjoint(names)]
+    return [" or ".join(names) for names in sorted(lost, key=lambda names: order.get(names[0], len(order)))]
 
 
 def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +35,8 @@ class Baseline:
     runs: int = 1
     commit: str | None = None
     reason: str | None = None
+    #: What is known of a directory that nobody recorded; it is compared with, and never stored.
+    traits: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as the store keeps it."""

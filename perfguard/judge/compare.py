@@ -13,9 +13,20 @@ from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Val
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 
-#: Weights put what changed the operators above what changed a number.
+#: Weights put what the whole workload lost before what its parts lost, and changed operators before other numbers of parts.
+_WEIGHT_WHOLE = 10_000.0
 _WEIGHT_OPERATORS = 1000.0
 _WEIGHT_EXACT = 100.0
+#: A part that is a million times worse still comes after the whole.
+_LARGEST_RATIO_OF_A_PART = 99.0
+
+#: Metrics of a whole workload: its steps, its time, its memory.
+_OF_THE_WHOLE = frozenset(
+    {
+        *("steps", "step_time", "step_cpu_time", "profiler_overhead"),
+        *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
+    }
+)
 
 
 class State(Enum):
@@ -123,7 +134,7 @@ def _one_sided(
             code=Code.R103,
             place=name,
             message=f"{name} was {_with_unit(before.value, metric)}, and is not measured any more",
-            weight=_WEIGHT_OPERATORS,
+            weight=_weight_one_sided(metric),
         )
         return _comparison(key, State.GONE, judged, before, now, finding)
     finding = Finding(
@@ -132,7 +143,7 @@ def _one_sided(
         message=f"{name} is {_with_unit(now.value, metric)}, and the baseline has none",
         # A whole metric the baseline never had is news of perfguard, not of the model.
         severity=Severity.ERROR if metric_known else Severity.WARNING,
-        weight=_WEIGHT_OPERATORS,
+        weight=_weight_one_sided(metric),
     )
     return _comparison(key, State.NEW, judged, before, now, finding)
 
@@ -146,7 +157,8 @@ def _numbers(
     judged = tolerance is not None
     limits = tolerance or Tolerance(relative=metric.relative, absolute=metric.absolute)
     exact = limits.relative == 0 and limits.absolute == 0
-    change = _change(reference, current)
+    change = _change(reference, current, metric)
+    ratio = _relative(reference, current)
     step = f"{label(*key)} {show(reference)} → {show(current)} {metric.unit}, {change}"
     if limits.is_worse(current, reference, metric.better):
         allowed = "exact: no change is allowed" if exact else f"allowed {_allowed(limits, reference, metric)}"
@@ -154,7 +166,7 @@ def _numbers(
             code=Code.R102 if exact else Code.R101,
             place=label(*key),
             message=f"{step} ({allowed})",
-            weight=_relative(reference, current) + _weight(metric, exact),
+            weight=_weight(metric, ratio, exact=exact),
         )
         return _comparison(key, State.WORSE, judged, before, now, finding)
     if limits.is_warning(current, reference, metric.better):
@@ -164,7 +176,7 @@ def _numbers(
             severity=Severity.WARNING,
             message=f"{step} (warned beyond +{100 * (limits.warn_relative or 0):.1f} %, "
             f"fails beyond {_allowed(limits, reference, metric)})",
-            weight=_relative(reference, current),
+            weight=_weight(metric, ratio, exact=False),
         )
         return _comparison(key, State.SAME, judged, before, now, finding)
     if limits.is_better(current, reference, metric.better):
@@ -173,7 +185,7 @@ def _numbers(
             place=label(*key),
             severity=Severity.WARNING,
             message=f"{step}: better than the baseline knows",
-            weight=_relative(reference, current),
+            weight=_weight(metric, ratio, exact=exact),
         )
         return _comparison(key, State.BETTER, judged, before, now, finding)
     return _comparison(key, State.SAME, judged, before, now)
@@ -188,15 +200,24 @@ def _structures(
         code=Code.R102,
         place=label(*key),
         message=f"{label(*key)} changed: {_differences(before.value, now.value)}",
-        weight=_weight(metric, exact=True),
+        weight=_weight(metric, 0.0, exact=True),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
 
 
-def _weight(metric: Metric, exact: bool) -> float:
+def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
+    """Return what orders a finding: `ratio` says by how much of its reference a number moved."""
+    if metric.name in _OF_THE_WHOLE:
+        return _WEIGHT_WHOLE + ratio
+    ratio = min(ratio, _LARGEST_RATIO_OF_A_PART)
     if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
-        return _WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2
-    return _WEIGHT_EXACT if exact else 0.0
+        return ratio + (_WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2)
+    return ratio + (_WEIGHT_EXACT if exact else 0.0)
+
+
+def _weight_one_sided(metric: Metric) -> float:
+    """What vanished is a hundred per cent less."""
+    return _WEIGHT_WHOLE + 1.0 if metric.name in _OF_THE_WHOLE else _WEIGHT_OPERATORS
 
 
 def _differences(before: Value, now: Value) -> str:
@@ -262,13 +283,16 @@ def _relative(reference: float, current: float) -> float:
     return abs(current - reference) / abs(reference) if reference else float(current != reference)
 
 
-def _change(reference: float, current: float) -> str:
+def _change(reference: float, current: float, metric: Metric) -> str:
     difference = current - reference
     if reference == 0:
         return f"{'+' if difference >= 0 else ''}{show(difference)}"
     percent = 100 * difference / abs(reference)
     if isinstance(reference, int) and isinstance(current, int) and abs(difference) < 100:
         return f"{difference:+d}"
+    if abs(percent) < 0.05:
+        # As a percentage it would be no change at all.
+        return f"{'+' if difference >= 0 else ''}{show(difference)} {metric.unit}"
     return f"{percent:+.1f} %"
 
 

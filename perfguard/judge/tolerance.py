@@ -55,6 +55,11 @@ def _on_bad_side(change: float, allowance: float, better: Better) -> bool:
     return abs(change) > allowance
 
 
+def is_like(name: str, glob: str) -> bool:
+    """Whether an operator's name matches a glob. Only `*` and `?` are wild: brackets are part of operators' names."""
+    return fnmatchcase(name, glob.replace("[", "[[]"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A tolerance the user set for `metric`, `metric[subject]` or `metric[glob*]`; None switches the judging off."""
@@ -82,9 +87,8 @@ class Rule:
         assert found is not None
         if found["metric"] != metric or found["subject"] is None:
             return found["metric"] == metric
-        # Only * and ? are wild: brackets are part of operators' names. A rule for an operator holds on every rank.
-        glob = found["subject"].replace("[", "[[]")
-        return fnmatchcase(subject, glob) or fnmatchcase(_RANK.sub("", subject), glob)
+        # A rule for an operator holds on every rank.
+        return is_like(subject, found["subject"]) or is_like(_RANK.sub("", subject), found["subject"])
 
     @property
     def precision(self) -> tuple[bool, bool, int]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, Refresh
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.tolerance import Policy, Rule
+from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.measure.measurement import Measurement
 from perfguard.recording import Environment, Fingerprint
 
@@ -80,6 +82,8 @@ class Verdict:
     #: The rules and ignored codes of the test's own marker, so that a report can be judged again as the test was.
     rules: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
+    #: What the files tell of backend, device, mode and ranks; where there is no fingerprint, they stand for it.
+    traits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def coverage(self) -> Coverage:
@@ -109,6 +113,7 @@ def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workl
         read=contract.read,
         rules=policy.marker,
         ignore=policy.ignore,
+        traits=traits_of(contract),
     )
 
 
@@ -122,10 +127,9 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         return verdict
     if baseline is None:
         return _inconclusive(verdict, Code.B101, "there is none")
-    if verdict.fingerprint is not None and baseline.fingerprint is not None:
-        differing = verdict.fingerprint.differences(baseline.fingerprint)
-        if differing:
-            return _inconclusive(verdict, Code.B102, "; ".join(differing))
+    differing = trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits))
+    if differing:
+        return _inconclusive(verdict, Code.B102, "; ".join(differing))
     if verdict.fingerprint is not None:
         policy = replace(policy, backend=verdict.fingerprint.backend)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)

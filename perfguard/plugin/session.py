@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,9 +250,21 @@ class GateSession:
             self.verdicts[verdict.workload] = verdict
             self._measured.add(report.nodeid)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Look for baselines without a test, write the report file, and let neither be overlooked."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
+        """Settle the run before anybody reports it; where it fails without a failed test, say why below pytest's last line."""
+        why = self._settle_run(session)
+        result = yield
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if why and reporter is not None:
+            reporter.write_line(f"perfguard: the run fails: {why}", red=True)
+        return result
+
+    def _settle_run(self, session: pytest.Session) -> str:
+        """Look for baselines without a test, write the report file, and let neither be overlooked.
+
+        Returns why the run fails, where no test has failed.
+        """
         if hasattr(self.config, "workerinput"):
             output: dict[str, Any] = getattr(self.config, "workeroutput")  # noqa: B009 - xdist sets it
             output[_WORKER_KEY] = {
@@ -260,9 +272,9 @@ class GateSession:
                 "files": sorted(self._collected_files),
                 "measuring": sorted(self._measuring),
             }
-            return
+            return ""
         if self.config.option.collectonly:
-            return
+            return ""
         try:
             self.unused = self._find_unused() if session.testscollected else ()
         except StoreError as error:
@@ -273,9 +285,24 @@ class GateSession:
                 self._report_written = True
         except StoreError as error:
             self.problems.append(str(error))
-        red = self.unused and self.settings.unused == "fail" and self.update is not Update.ALL
-        if (red or self.problems or not self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        why = "; ".join(self._reasons_to_fail())
+        if not why or session.exitstatus != pytest.ExitCode.OK:
+            return ""
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return why
+
+    def _reasons_to_fail(self) -> Iterator[str]:
+        if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
+            from perfguard.reports.terminal import printable
+
+            baselines, them = ("baseline", "it") if len(self.unused) == 1 else ("baselines", "them")
+            names = " ".join(shlex.quote(printable(workload)) for workload in self.unused)
+            remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
+            yield f"{len(self.unused)} unused {baselines} ({Code.B104.name}), {remedy}"
+        if self.problems:
+            yield "perfguard could not do all its work, as said above"
+        if not self.verdicts:
+            yield "nothing was measured, so nothing was gated"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

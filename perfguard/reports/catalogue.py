@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from perfguard.contract.conditions import CONDITIONS
@@ -98,15 +98,15 @@ def _unit(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     return str(items.get("x-unit", ""))
 
 
-def list_rows(*, with_columns: bool) -> Iterator[tuple[str, str, str, str, str]]:
+def list_rows(shown: Iterable[Layout], *, with_columns: bool) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield file, layout, condition, schemas and meaning of every slot; with the columns and units below where asked."""
-    for layout in layouts():
+    for layout in shown:
         for slot in layout.slots:
             yield slot.path, layout.id, condition(slot), ", ".join(slot.schemas) or slot.format, meaning(slot)
             for name in slot.schemas if with_columns else ():
                 for column, kind, unit, _, text in columns(name):
-                    shown = column if len(column) <= _LONGEST else f"{column[: _LONGEST - 1]}…"
-                    yield f"- {shown}", "", unit or kind, "", text
+                    short = column if len(column) <= _LONGEST else f"{column[: _LONGEST - 1]}…"
+                    yield f"- {short}", "", unit or kind, "", text
 
 
 def own_schemas() -> list[str]:

@@ -99,6 +99,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "environment_changes": list(verdict.environment_changes),
         "tolerance": {rule.pattern: _tolerance_document(rule.tolerance) for rule in verdict.rules},
         "ignore": list(verdict.ignore),
+        "traits": dict(verdict.traits),
         "baseline": verdict.refresh.value if verdict.refresh else None,
         "changes": list(verdict.changes),
     }
@@ -140,6 +141,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         changes=tuple(plain["changes"]),
         notes=tuple(plain["notes"]),
         read=plain.get("read", {}),
+        traits=plain.get("traits", {}),
         environment_changes=tuple(plain["environment_changes"]),
         rules=rules(plain["tolerance"], where="tolerance"),
         ignore=tuple(plain["ignore"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Coverage, Outcome, Refresh, State, Verdict
@@ -50,12 +50,7 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
 
 
 def finding_lines(findings: Iterable[Finding]) -> list[str]:
-    """Return one line a finding, at most `SHOWN_PER_CODE` of each code, notes last."""
-    return _lines_of(findings, finding_line)
-
-
-def _lines_of(findings: Iterable[Finding], worded: Callable[[Finding], str]) -> list[str]:
-    """Word the first of each code, and count the rest."""
+    """Return one line a finding, at most `SHOWN_PER_CODE` of each code, the rest counted, notes last."""
     counts: dict[str, int] = {}
     shown: dict[str, int] = {}
     lines: list[str] = []
@@ -64,7 +59,7 @@ def _lines_of(findings: Iterable[Finding], worded: Callable[[Finding], str]) -> 
         counts[code] = counts.get(code, 0) + (finding.more or 1)
         if not finding.more and shown.get(code, 0) < SHOWN_PER_CODE:
             shown[code] = shown.get(code, 0) + 1
-            lines.append(worded(finding))
+            lines.append(finding_line(finding))
     lines += [
         f"{code} and {count - shown.get(code, 0)} more like it"
         for code, count in counts.items()
@@ -73,8 +68,11 @@ def _lines_of(findings: Iterable[Finding], worded: Callable[[Finding], str]) -> 
     return lines
 
 
-def checked(verdict: Verdict, *, explain: bool, metrics: bool) -> list[str]:
-    """Return what `perfguard check` prints: outcome, what was read, findings by rank and file, worst first."""
+def checked(verdict: Verdict, *, explain: bool, metrics: bool, select: tuple[str, ...] = ()) -> list[str]:
+    """Return what `perfguard check` prints: outcome, what was read, findings by rank and file, worst first.
+
+    `select` are the codes that alone were looked at: a green outcome must not look like that of all of them.
+    """
     read = verdict.read
     counts = ", ".join(
         f"{count} {noun if count != 1 else noun[:-1]}"
@@ -82,7 +80,8 @@ def checked(verdict: Verdict, *, explain: bool, metrics: bool) -> list[str]:
         if (count := read.get(noun, 0)) or noun == "files"
     )
     known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
-    lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}"]
+    only = f"; only {', '.join(select)} looked at" if select else ""
+    lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings)]
     if explain:
         lines += [f"  {line}" for line in explanation(verdict)]
@@ -94,7 +93,8 @@ def checked(verdict: Verdict, *, explain: bool, metrics: bool) -> list[str]:
 def grouped_lines(findings: Iterable[Finding]) -> list[str]:
     """Return findings under the file they are about, files in the order of their worst finding.
 
-    At most `SHOWN_PER_CODE` of a code in a file are shown, the rest is counted. Ranks are named where there are several.
+    The headline of a code stands once above its messages. At most `SHOWN_PER_CODE` of a code in a file are shown, the rest
+    is counted. Ranks are named where there are several.
     """
     groups: dict[tuple[int | None, str], list[Finding]] = {}
     for finding in findings:
@@ -105,17 +105,32 @@ def grouped_lines(findings: Iterable[Finding]) -> list[str]:
         name = printable(file) or "the recording"
         is_led = rank is not None and len(ranks) > 1 and not file.startswith("rank ")
         lines.append(f"rank {rank}: {name}" if is_led else name)
-        lines += [f"  {line}" for line in _lines_of(group, _line_in_file)]
+        lines += [f"  {line}" for line in _lines_in_file(group)]
     return lines
 
 
-def _line_in_file(finding: Finding) -> str:
+def _lines_in_file(findings: Iterable[Finding]) -> list[str]:
+    """Return the findings of one file by code and severity: one in a line, several below their headline."""
+    alike: dict[tuple[Code, Severity], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.code, finding.severity), []).append(finding)
+    lines = []
+    for (code, severity), group in alike.items():
+        head = f"{code.name} {'' if severity is Severity.ERROR else f'({severity.value}) '}{code.value}:"
+        shown = [_message_in_file(finding) for finding in group if not finding.more][:SHOWN_PER_CODE]
+        rest = sum(finding.more or 1 for finding in group) - len(shown)
+        if len(shown) == 1 and not rest:
+            lines.append(f"{head} {shown[0]}")
+            continue
+        lines += [head, *(f"  {message}" for message in shown)]
+        lines += [f"  and {rest} more like it"] if rest else []
+    return lines
+
+
+def _message_in_file(finding: Finding) -> str:
     _, line, inside = split_place(finding.place)
-    severity = "" if finding.severity is Severity.ERROR else f"({finding.severity.value}) "
     where = " ".join(part for part in (f"line {line}" if line else "", inside) if part)
-    return printable(
-        f"{finding.code.name} {severity}{finding.code.value}: {where + ': ' if where else ''}{finding.message}"
-    )
+    return printable(f"{where}: {finding.message}" if where else finding.message)
 
 
 def operator_rows(operators: Iterable[Operator]) -> str:
@@ -175,7 +190,8 @@ def summary(report: RunReport) -> str:
 
 
 def _more(count: int) -> list[str]:
-    return [f"and {count - SHOWN_PER_CODE} more warnings"] if count > SHOWN_PER_CODE else []
+    more = count - SHOWN_PER_CODE
+    return [f"and {more} more warning{'s' if more > 1 else ''}"] if more > 0 else []
 
 
 def _table(verdicts: Iterable[Verdict]) -> str:

@@ -175,7 +175,7 @@ def test_show_prints_one_by_its_id_or_the_ending_of_it(two, name):
     found = run("baseline", "show", name)
     lines = found.stdout.splitlines()
     assert found.exit_code == 0
-    assert lines[0] == f"{MLP}: 1 run(s), commit 0123456789abcdef0123, reason first"
+    assert lines[0] == f"{MLP}: 1 run, commit 0123456789abcdef0123, reason first"
     assert "  backend: torch" in lines
     assert "  python: 3.11.7" in lines
     assert ["operator_calls[aten::addmm]", "2", "calls/step"] in [line.split() for line in lines]
@@ -348,7 +348,7 @@ def test_prune_asks_and_deletes_what_has_no_test_file(two, project):
     found = run("baseline", "prune", answer="y\n")
     assert found.exit_code == 0
     assert found.stdout.splitlines()[0] == "unused: tests/test_gone.py::test_old"
-    assert "Delete 1 baseline(s)?" in found.stdout
+    assert "Delete 1 baseline?" in found.stdout
     assert found.stdout.splitlines()[-1] == "1 deleted"
     assert two.workloads() == [CNN, MLP]
 

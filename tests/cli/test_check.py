@@ -288,14 +288,15 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
     ("expected", "code", "said"),
     [
         (("ranks=1",), 0, None),
-        (("ranks=2",), 3, "A107 a rank is missing: 2 ranks are expected, nothing of rank 1 is here"),
+        (("ranks=2",), 3, "A107 a rank is missing: ranks=2 is expected, nothing of rank 1 is here"),
         (("steps=3",), 0, None),
         (
             ("steps=4",),
             3,
             "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3",
         ),
-        (("shapes,no-memory",), 0, None),
+        (("shapes,memory",), 0, None),
+        (("no-memory",), 3, "A110 not what was expected: no-memory is expected, and it was on: profile_memory of trace"),
         (("graph", "ranks=1,steps=3"), 0, None),
     ],
 )
@@ -396,6 +397,30 @@ def test_an_unknown_code_cannot_be_selected(code):
     assert "to select; " in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "end"),
+    [
+        ((), "rows)"),
+        (("--select", "A"), "rows); only A looked at"),
+        (("--select", "a1,C101", "--select", "S"), "rows); only A1, C101, S looked at"),
+    ],
+)
+def test_the_first_line_says_which_codes_alone_were_looked_at(options, end):
+    found = run("check", TORCH, *options)
+    assert found.exit_code == 0
+    assert found.stdout.splitlines()[0].endswith(end)
+
+
+@pytest.mark.parametrize(("codes", "never"), [("B", "B"), ("R101", "R101"), ("r", "R"), ("A,B102,R", "B102, R")])
+def test_what_check_never_finds_cannot_be_selected(codes, never):
+    found = run("check", TORCH, "--select", codes)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"perfguard: check never finds {never}, because it compares with nothing; "
+        "select codes of A, S, I and C, or use: perfguard compare BASE CURRENT\n"
+    )
+
+
 def test_findings_lie_under_their_file_worst_first(broken):
     _, *lines = run("check", broken).stdout.splitlines()
     cycle = "profiler/vm_6289_20261121115248307_ascend_ms"
@@ -420,9 +445,10 @@ def test_of_many_alike_in_a_file_the_rest_is_counted(tmp_path):
     memory.write_text("\n".join([header, *(f"{row}x" for row in rows)]) + "\n")
     _, file, *lines = run("check", recording).stdout.splitlines()
     assert file.endswith("/FRAMEWORK/cpu_ms_memory_record_0.txt")
-    assert [line[4:8] for line in lines] == ["S103"] * 11
-    assert "line 2 $['Total Active(Byte)']: " in lines[0]
-    assert lines[-1] == f"    S103 and {len(rows) - 10} more like it"
+    assert lines[0] == "    S103 a value breaks the schema:"
+    assert [line[:11] for line in lines[1:-1]] == ["      line "] * 10
+    assert "line 2 $['Total Active(Byte)']: " in lines[1]
+    assert lines[-1] == f"      and {len(rows) - 10} more like it"
 
 
 def test_ranks_are_named_where_there_are_several(tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from perfguard.documents import schema
+from perfguard.testing import generate
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run
 
 GRAPH = RECORDINGS / "mindspore-graph"
@@ -88,8 +90,104 @@ def test_an_invalid_side_makes_the_comparison_invalid(tmp_path, side):
     next((torn / "profiler").glob("*.json")).write_text("[]")
     found = run("compare", *((torn, TORCH) if side == "base" else (TORCH, torn)))
     assert found.exit_code == 3
-    assert found.stdout.startswith("INVALID ")
-    assert "0 compared" in found.stdout
+    first, *others = found.stdout.splitlines()
+    assert first == f"INVALID: {'the base' if side == 'base' else 'the current one'}, {torn}, is not whole"
+    assert others[0].startswith("  ")
+    assert others[-1] == "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"
+    assert f"\nINVALID  {TORCH}" not in found.stdout
+
+
+def test_two_invalid_sides_are_told_with_the_findings_of_each(tmp_path):
+    base, current = copied(TORCH, tmp_path / "base"), copied(TORCH, tmp_path / "current")
+    next((base / "profiler").glob("*.json")).write_text("[]")
+    next((current / "profiler").glob("*.json")).unlink()
+    lines = run("compare", base, current).stdout.splitlines()
+    heads = [line for line in lines if line.startswith("INVALID")]
+    assert heads == [
+        f"INVALID: the base, {base}, is not whole",
+        f"INVALID: the current one, {current}, is not whole",
+    ]
+    told = {head: lines[lines.index(head) + 1].split()[0] for head in heads}
+    assert told == {heads[0]: "S103", heads[1]: "A101"}
+
+
+def test_the_report_of_an_invalid_base_says_whose_findings_they_are(tmp_path):
+    torn = copied(TORCH, tmp_path / "torn")
+    next((torn / "profiler").glob("*.json")).write_text("[]")
+    assert run("compare", torn, TORCH, "--report", "out.json").exit_code == 3
+    (workload,) = json.loads((tmp_path / "out.json").read_text())["workloads"]
+    assert workload["findings"]
+    assert all(one["message"].startswith("in the base: ") for one in workload["findings"])
+
+
+#: Plain directories: layout, conditions, ranks.
+PLAIN = {
+    "npu": ("pt-npu", {}, 1),
+    "npu db": ("pt-npu", {"db": True, "text": False}, 1),
+    "npu x 2": ("pt-npu", {}, 2),
+    "ascend": ("ms-2.5+", {}, 1),
+    "cpu": ("ms-2.5+cpu", {}, 1),
+    "old cpu": ("ms-2.0", {"cpu_device": True, "graph": True}, 1),
+    "torch": ("pt-torch", {}, 1),
+}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Give a plain directory by its name, generated once."""
+    place = tmp_path_factory.mktemp("plain")
+
+    def of(name: str) -> Path:
+        layout, conditions, ranks = PLAIN[name]
+        if not (place / name).exists():
+            generate(layout, seed=1, ranks=ranks, steps=2, conditions=conditions).write(place / name)
+        return place / name
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("base", "current", "shown"),
+    [
+        ("npu", "cpu", "backend: torch → mindspore; device: npu → cpu"),
+        ("cpu", "npu", "backend: mindspore → torch; device: cpu → npu"),
+        ("ascend", "cpu", "device: ascend → cpu"),
+        ("npu", "npu x 2", "ranks: 1 → 2"),
+        ("npu x 2", "cpu", "backend: torch → mindspore; device: npu → cpu; ranks: 2 → 1"),
+        ("torch", "cpu", "backend: torch → mindspore"),
+    ],
+)
+def test_plain_directories_of_another_kind_cannot_be_compared(plain, base, current, shown):
+    found = run("compare", plain(base), plain(current))
+    assert found.exit_code == 4
+    assert found.stdout.startswith("INCONCLUSIVE ")
+    assert f"  B102 the baseline belongs to another fingerprint: {shown}" in found.stdout.splitlines()
+    assert "R103" not in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("base", "current"),
+    [("cpu", "old cpu"), ("torch", "npu"), ("npu", "npu"), ("npu", "npu db"), ("npu db", "npu"), ("cpu", "cpu")],
+)
+def test_what_nobody_knows_of_a_plain_directory_compares_with_anything(plain, base, current):
+    found = run("compare", plain(base), plain(current))
+    assert found.exit_code in (0, 1)
+    assert "B102" not in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("recorded", "other", "shown"),
+    [
+        (TORCH, "cpu", "backend: torch → mindspore"),
+        (TORCH, "npu", "device: cpu → npu"),
+        (GRAPH, "torch", "backend: mindspore → torch"),
+        (GRAPH, "ascend", "device: cpu → ascend"),
+    ],
+)
+def test_a_recording_cannot_be_compared_with_a_plain_directory_of_another_kind(plain, recorded, other, shown):
+    found = run("compare", recorded, plain(other))
+    assert found.exit_code == 4
+    assert f"B102 the baseline belongs to another fingerprint: {shown}" in found.stdout
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -280,7 +378,7 @@ def test_the_gravest_of_several_outcomes_is_the_exit_code(tmp_path, renamed, slo
     assert [line for line in found.stdout.splitlines() if line[:3].isupper() and "::" not in line][:3] == [
         "PASSED one",
         "FAILED two",
-        "INVALID three",
+        f"INVALID: the current one, three of {current}, is not whole",
     ]
 
 

@@ -75,16 +75,43 @@ def test_only_the_operators_named_are_shown(wanted):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("aten::adm", "did you mean 'aten::addmm'?"),
-        ("addmm", "did you mean 'aten::addmm'?"),
-        ("zzz", "known are "),
-        ("", "known are "),
+        ("aten::adm", "did you mean 'aten::addmm'"),
+        ("addmm", "did you mean 'aten::addmm'"),
+        ("mm", "did you mean 'aten::mm' or 'aten::addmm'"),
+        ("ADDMM", "did you mean 'aten::addmm'"),
+        ("addmm*", "did you mean 'aten::addmm'"),
+        ("zzz", f"list them with: perfguard ops {TORCH}"),
+        ("zzz*", f"list them with: perfguard ops {TORCH}"),
+        ("", f"list them with: perfguard ops {TORCH}"),
     ],
 )
-def test_an_unknown_operator_is_refused_with_the_nearest(name, hint):
+def test_an_unknown_operator_is_refused_with_the_nearest_few(name, hint):
     found = run("ops", TORCH, "--op", name)
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"There is no operator {name!r} in {TORCH}; {hint}" in found.stderr
+    assert found.stderr.count(" or ") < 3
+
+
+@pytest.mark.parametrize(
+    ("globs", "holds"),
+    [
+        (("aten::*mm",), lambda name: name.startswith("aten::") and name.endswith("mm")),
+        (("*",), lambda name: True),
+        (("aten::?",), lambda name: re.fullmatch("aten::.", name) is not None),
+        (("aten::addmm", "*relu*"), lambda name: name == "aten::addmm" or "relu" in name),
+    ],
+)
+def test_a_glob_names_several_operators(globs, holds):
+    every = {one["operator"] for one in operators(TORCH)}
+    found = {one["operator"] for one in operators(TORCH, *(word for glob in globs for word in ("--op", glob)))}
+    assert found == {name for name in every if holds(name)}
+    assert found
+
+
+def test_brackets_of_an_operators_name_are_not_wild(tmp_path):
+    recording = copied(TORCH, tmp_path / "r", replace=('"aten::addmm"', '"aten::add[mm]"'))
+    assert {one["operator"] for one in operators(recording, "--op", "aten::add[mm]")} == {"aten::add[mm]"}
+    assert run("ops", recording, "--op", "aten::ad[d]*").exit_code == 2
 
 
 def test_a_directory_without_operators_is_said(tmp_path):

@@ -180,6 +180,8 @@ def test_a_column_is_shown_with_type_unit_and_meaning(name, row):
         ("baselin", "did you mean 'baseline'?"),
         ("torch-trace", "did you mean 'torch_trace'?"),
         ("aicore_intermediate_detial.2.0", "did you mean 'aicore_intermediate_detail.2.0'?"),
+        ("kernel_detials", "did you mean 'kernel_details'?"),
+        ("operator_memroy", "did you mean 'operator_memory'?"),
         ("zzz", "list them with: perfguard schema list"),
         ("", "list them with: perfguard schema list"),
         ("../pyproject", "list them with: perfguard schema list"),
@@ -190,4 +192,36 @@ def test_an_unknown_schema_is_refused_with_the_nearest(name, hint):
     found = run("schema", "show", name)
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr.startswith(f"perfguard: There is no schema named {name!r}; {hint}")
+    assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", [layout.id for layout in layouts() if layout.slots])
+@pytest.mark.parametrize("options", [(), ("--columns",)])
+def test_the_list_of_a_layout_has_its_files_only(name, options):
+    found = run("schema", "list", name, *options)
+    assert found.exit_code == 0
+    rows = [line for line in found.stdout.splitlines()[2:] if not line.startswith("- ")]
+    assert [row.split("  ")[0].strip() for row in rows] == [slot.path for layout, slot in SLOTS if layout.id == name]
+    assert "perfguard's own" not in found.stdout
+
+
+@pytest.mark.parametrize("name", [layout.id for layout in layouts() if not layout.slots])
+def test_a_layout_without_files_says_so(name):
+    found = run("schema", "list", name)
+    assert (found.exit_code, len(found.stdout.splitlines())) == (0, 1)
+    assert found.stdout.startswith(f"{name} has no files of its own: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("list", "pt-npi"), "There is no layout 'pt-npi'; did you mean 'pt-npu'?"),
+        (("list", "pt-npu", "--markdown"), "--markdown prints the whole catalogue, so it takes no layout"),
+        (("show", "pt-npu"), "pt-npu is a layout, not a file; list its files with: perfguard schema list pt-npu"),
+    ],
+)
+def test_a_layout_where_it_does_not_belong_is_refused_with_the_next_command(arguments, said):
+    found = run("schema", *arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.startswith(f"perfguard: {said}")
     assert len(found.stderr.splitlines()) == 1

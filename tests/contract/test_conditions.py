@@ -16,11 +16,13 @@ from perfguard.contract.conditions import (
     Expectation,
     Known,
     check_names,
+    contradicted,
     evaluate,
     expectation,
     known_conditions,
     parts_of,
     undecided,
+    worded,
 )
 from perfguard.contract.layout import FoundCycle, FoundFile, Layout, Slot, layouts
 from perfguard.errors import UsageError
@@ -71,7 +73,6 @@ def known(
         (["graph,memory,no-shapes"], {"graph": True, "memory": True, "shapes": False}, None, None),
         (["graph", "memory"], {"graph": True, "memory": True}, None, None),
         ([" graph , memory "], {"graph": True, "memory": True}, None, None),
-        (["graph,no-graph"], {"graph": False}, None, None),
         (["level0"], {"level1": False, "level2": False}, None, None),
         (["level1"], {"level1": True, "level2": False}, None, None),
         (["level2"], {"level1": True, "level2": True}, None, None),
@@ -104,6 +105,9 @@ def test_every_condition_can_be_expected_on_and_off(name):
         ("pynativ", "did you mean 'pynative'?"),
         ("levle1", "did you mean 'level1'?"),
         ("Graph", "did you mean 'graph'?"),
+        ("MEMORY", "did you mean 'memory'?"),
+        ("memory ranks=2", "--expect 'memory ranks=2': a comma separates two words, as in graph,ranks=8."),
+        ("no-graph,memory,graph", "--expect graph,no-graph: it is on or off, not both."),
         ("zzz", "known are graph, sink, "),
         ("no-", "--expect 'no-' is not known"),
         ("no-no-graph", "--expect 'no-no-graph' is not known"),
@@ -186,8 +190,8 @@ def test_a_document_of_another_shape_says_nothing(document):
         ({"absent": ["a"]}, (False, "a.json is there")),
         ({"absent": ["x", "b"]}, (False, "b.json is there")),
         ({"absent": ["x"]}, None),
-        ({"always": True}, (True, "the layout")),
-        ({"always": False}, (False, "the layout")),
+        ({"always": True}, (True, "layout a")),
+        ({"always": False}, (False, "layout a")),
         ({"text": {"a": "^second"}}, (True, "the text of a.json")),
         ({"text": {"a": "^third"}}, (False, "the text of a.json")),
         ({"text": {"x": "."}}, None),
@@ -231,7 +235,7 @@ def test_the_first_source_that_knows_decides(tmp_path, sources, value):
     [
         *((y, r, s, "you") for y, r, s in itertools.product((True, False), (True, False, None), (True, False, None))),
         *((None, r, s, "the recording") for r, s in itertools.product((True, False), (True, False, None))),
-        *((None, None, s, "the layout") for s in (True, False)),
+        *((None, None, s, "layout a") for s in (True, False)),
         (None, None, None, None),
     ],
 )
@@ -240,7 +244,7 @@ def test_you_go_before_the_recording_and_both_before_the_files(you, recording, s
         who: {} if value is None else {"memory": value} for who, value in (("you", you), ("the recording", recording))
     }
     found = known({"memory": [] if source is None else [{"always": source}]}, said=said)
-    values = {"you": you, "the recording": recording, "the layout": source}
+    values = {"you": you, "the recording": recording, "layout a": source}
     assert found == ({} if winner is None else {"memory": (values[winner], winner)})
 
 
@@ -273,13 +277,13 @@ PARTS = st.dictionaries(st.sampled_from(NAMES), st.booleans(), min_size=1, max_s
 STATES = st.dictionaries(st.sampled_from(NAMES), st.booleans(), max_size=8)
 
 
-def worded(parts: dict[str, bool]) -> str:
+def expression(parts: dict[str, bool]) -> str:
     return " & ".join(name if wanted else f"!{name}" for name, wanted in parts.items())
 
 
 @given(parts=PARTS)
 def test_the_parts_of_an_expression_are_read_back(parts):
-    assert parts_of(worded(parts)) == list(parts.items())
+    assert parts_of(expression(parts)) == list(parts.items())
 
 
 @given(parts=PARTS, states=STATES)
@@ -291,8 +295,8 @@ def test_an_expression_is_what_all_completions_of_the_unknown_agree_on(parts, st
     }
     expected = verdicts.pop() if len(verdicts) == 1 else None
     said = {name: Known(value, "x") for name, value in states.items()}
-    assert evaluate(worded(parts), said) is expected
-    assert undecided(worded(parts), said) == unknown
+    assert evaluate(expression(parts), said) is expected
+    assert undecided(expression(parts), said) == unknown
     assert (expected is None) <= bool(unknown)
 
 
@@ -345,3 +349,27 @@ def test_every_condition_is_spoken_of_by_a_layout():
             if slot.required not in ("always", "optional", "never"):
                 spoken |= {name for name, _ in parts_of(slot.required)}
     assert CONDITIONS.keys() - spoken == set()
+
+
+# -- against what the files say --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told", "says"),
+    [
+        ("memory", True, Known(False, "a file"), "memory"),
+        ("memory", False, Known(True, "a file"), "no-memory"),
+        ("memory", True, Known(True, "a file"), None),
+        ("memory", True, None, None),
+        ("memory", True, Known(False, "a file is there", is_said=False), None),
+        ("distributed", True, Known(False, "a file"), None),
+        ("distributed", False, Known(True, "a file"), "no-distributed"),
+    ],
+)
+def test_what_was_said_contradicts_and_what_is_missing_does_not(name, value, told, says):
+    found = [word for word, _ in contradicted({name: value}, {} if told is None else {name: told})]
+    assert found == ([] if says is None else [says])
+
+
+def test_an_expression_is_worded_as_it_is_expected():
+    assert worded("graph & !sink") == "graph, no-sink"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.findings import Severity
+from perfguard.findings import Severity, worst_first
 from perfguard.judge import Policy, Rule, State, Tolerance, compare
 from perfguard.judge.compare import Comparison, show
 from perfguard.measure import METRICS, Kind, Measurement
@@ -292,6 +292,27 @@ def test_ranks_are_told_apart():
             "step_time 1000 → 1500 us, +50.0 % (warned beyond +30.0 %, fails beyond +100.0 %)",
         ),
         ("step_time", 1000.0, 400.0, {}, "step_time 1000 → 400 us, -60.0 %: better than the baseline knows"),
+        (
+            "peak_memory_bytes",
+            423414784,
+            423410688,
+            {},
+            "peak_memory_bytes 423414784 → 423410688 bytes, -4096 bytes: better than the baseline knows",
+        ),
+        (
+            "peak_memory_bytes",
+            10_000_000,
+            10_004_096,
+            {},
+            "peak_memory_bytes 10000000 → 10004096 bytes, +4096 bytes (exact: no change is allowed)",
+        ),
+        (
+            "peak_memory_bytes",
+            10_000_000,
+            10_006_000,
+            {},
+            "peak_memory_bytes 10000000 → 10006000 bytes, +0.1 % (exact: no change is allowed)",
+        ),
         ("operator_set", ["a", "b"], ["a", "c"], {}, "operator_set changed: − b; + c"),
         ("operator_shapes", {"[2]": 1, "[3]": 1}, {"[2]": 2}, {}, "operator_shapes changed: [2] 1 → 2; [3] 1 → 0"),
         ("steps", 5, None, {}, "steps was 5 steps, and is not measured any more"),
@@ -345,13 +366,32 @@ def test_any_two_numbers_are_compared_in_one_line(before, now):
 # -- order -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_changed_operator_weighs_more_than_a_changed_number_and_that_more_than_time():
-    found = compared(
-        [*census(Add=1), measured("peak_memory_bytes", 100, "cpu"), measured("step_time", 1.0)],
-        [*census(Add=1, Mul=1), measured("peak_memory_bytes", 101, "cpu"), measured("step_time", 50.0)],
+WHOLE = ["steps", "step_time", "step_cpu_time", "peak_memory_bytes"]
+WHOLE += [f"memory_{name}" for name in ("allocations", "allocated_bytes", "growth_bytes")]
+
+
+def order(before: list[Measurement], now: list[Measurement], **policy) -> list[str]:
+    """Return what is told, in the order in which it is told."""
+    return [f.place for f in worst_first([c.finding for c in compared(before, now, **policy) if c.finding is not None])]
+
+
+@pytest.mark.parametrize("metric", WHOLE)
+@pytest.mark.parametrize("calls", [2, 1000, 10**9])
+def test_the_whole_workload_goes_before_its_operators(metric, calls):
+    found = order([*census(Add=1), measured(metric, 100)], [*census(Add=calls, Mul=1), measured(metric, 205)])
+    assert found == [metric, "operator_calls[Add]", "operator_calls[Mul]", "operator_shapes[Add]"]
+
+
+def test_what_is_worst_of_the_whole_goes_first_and_warnings_last():
+    before = {"step_time": 100.0, "peak_memory_bytes": 100, "memory_allocated_bytes": 100, "step_cpu_time": 100.0}
+    now = {"step_time": 390.0, "peak_memory_bytes": 120, "memory_allocated_bytes": 1966, "step_cpu_time": 160.0}
+    found = order(
+        [*census(Add=1, Gone=1), *(measured(name, value) for name, value in before.items())],
+        [*census(Add=9), *(measured(name, value) for name, value in now.items())],
     )
-    weights = {c.metric: c.finding.weight for c in found if c.finding is not None}
-    assert weights["operator_calls"] > weights["peak_memory_bytes"] > weights["step_time"] > 0
+    whole = ["memory_allocated_bytes", "step_time", "peak_memory_bytes"]
+    operators = ["operator_calls[Add]", "operator_calls[Gone]", "operator_shapes[Add]"]
+    assert found == [*whole, *operators, "step_cpu_time"]
 
 
 def test_a_slow_operator_weighs_less_than_what_is_exact():

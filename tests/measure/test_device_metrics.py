@@ -128,7 +128,7 @@ def test_communication_without_calls_measures_nothing(document):
     assert measured(a_cycle(artifact("communication", Content(document=document)))) == {}
 
 
-@pytest.mark.parametrize(("schema", "factor"), [("hccl_raw.2.0", 1e3), ("hccl_raw.2.1", 1.0), ("hccl_raw.2.3", 1.0)])
+@pytest.mark.parametrize(("schema", "factor"), [("hccl_raw.2.0", 1e3), ("hccl_raw.2.1", 1.0)])
 def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(schema, factor):
     cost = {"AllReduce-op33": ["1", 2.0, 0.5, [[], []]], "AllReduce-op34": ["1", 1.0, 0.25, [[], []]]}
     content = a_table(

@@ -163,9 +163,14 @@ UNDETECTABLE: tuple[Rule, ...] = (
     ),
     Rule(operator=_ROWS, slot=_SAMPLED, because="one sample more or less, or another of the same moment"),
     Rule(
-        operator=f"truncate a file|{_ROWS}",
+        operator="truncate a file",
+        slot="cpu_ms_memory_record",
+        column="at a line",
+        because="memory is recorded at its events, and no other file counts them",
+    ),
+    Rule(
+        operator=_ROWS,
         slot="cpu_ms_memory_record|memory_record",
-        column="|at a line",
         because="memory is recorded at its events, and no other file counts them",
     ),
     Rule(
@@ -175,7 +180,13 @@ UNDETECTABLE: tuple[Rule, ...] = (
         because="a sample of its own within its bounds: no other file has it",
     ),
     Rule(
-        operator=f"truncate a file|stale file of another run|{_NUMBER}",
+        operator="truncate a file",
+        slot=_SAMPLED,
+        column="at a line",
+        because="one sample more or less, or another of the same moment",
+    ),
+    Rule(
+        operator=f"stale file of another run|{_NUMBER}",
         slot="nic|roce|pcie|hccs|hbm|soc_pmu|host_info|minddata_cpu_utilization|minddata_aicpu",
         column="*Timestamp*|time_stamp*|*ime_stamp*|at a line|",
         because="nobody documents the clock of these samples, so it cannot be held against the run's",
@@ -188,9 +199,15 @@ UNDETECTABLE: tuple[Rule, ...] = (
     ),
     # -- tables
     Rule(
-        operator="drop a column|rename a column|reorder columns",
+        operator="reorder columns",
         slot="kernel_details",
-        column="ai?_*|cube_*|Context ID|OP State|Step ID|Step Id",
+        column="ai?_*|cube_*",
+        because="the order of counters is that of the metrics asked for",
+    ),
+    Rule(
+        operator="drop a column|rename a column",
+        slot="kernel_details",
+        column="*_rate*|*_cycles*|*_fops*|*_cflt_*|*_bw*|aicore_*|aiv_time*|cube_*|Context ID|OP State|Step ID|Step Id",
         because="the tail of the table depends on the metrics asked for, and on the version",
     ),
     Rule(
@@ -200,7 +217,7 @@ UNDETECTABLE: tuple[Rule, ...] = (
         because="a counter of the device that nothing else repeats",
     ),
     Rule(
-        operator=_NUMBER,
+        operator=_VALUE,
         slot="kernel_details",
         column="Wait Time(us)",
         because="a kernel that belongs to no step is left out, and takes the gap before it along",
@@ -214,8 +231,15 @@ UNDETECTABLE: tuple[Rule, ...] = (
     Rule(
         operator=_NUMBER,
         slot="operator_memory",
-        column="*Active*|Size(KB)*|Allocation Total *|Release Total *|Stream Ptr",
-        because="a total of the pool at a moment that memory_record need not have",
+        column="Active *|Stream Ptr*",
+        because="what else holds a block, and on which stream, no other file says",
+    ),
+    Rule(
+        operator=_NUMBER,
+        layout="ms-2.3|ms-2.5+",
+        slot="operator_memory",
+        column="*Active*|Size(KB)*|Allocation Total *|Release Total *",
+        because="no real sample says that MindSpore's two files have the same moments",
     ),
     Rule(
         operator=f"{_ROWS}|truncate a file",
@@ -304,7 +328,8 @@ UNDETECTABLE: tuple[Rule, ...] = (
     Rule(
         operator="drop a column|rename a column",
         slot=_DATABASES,
-        because="columns that only some versions have",
+        column="*.attrInfo|*.relay|*.retry|*.opType|PYTORCH_API.type|*StepTraceTime.deviceId|*StepTraceTime.preparing|*.op_name",
+        because="not every version writes it",
     ),
     Rule(
         operator=_NUMBER,

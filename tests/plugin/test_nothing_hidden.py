@@ -137,6 +137,19 @@ def test_a_removed_and_a_skipped_test_are_told_side_by_side_too(replays, options
     assert "B104 a baseline whose test no longer exists: test_r.py::test_removed" in run.out
     assert "remove with: perfguard baseline prune test_r.py::test_removed" in run.out
     assert "1 not run (skipped or failed before measuring)" in run.out
+    assert run.out.splitlines()[-1] == (
+        "perfguard: the run fails: 1 unused baseline (B104), "
+        "remove it with: perfguard baseline prune test_r.py::test_removed --yes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(("--perfguard-update",), 0), (("--perfguard", "-k", "nothing"), 5), ((), 0)]
+)
+def test_a_run_that_does_not_fail_for_it_says_nothing_of_it(replays, arguments, status):
+    run = replays.run(*arguments, "test_r.py")
+    assert run.status == status
+    assert "the run fails" not in run.text
 
 
 def test_a_gate_that_measured_nothing_is_red(replays):
@@ -144,7 +157,8 @@ def test_a_gate_that_measured_nothing_is_red(replays):
     run = replays.run("--perfguard", "test_plain.py")
     assert run.status == 1
     assert run.counts == {"passed": 1}
-    assert "nothing was measured, so nothing was gated" in run.out
+    assert run.out.splitlines()[-1] == "perfguard: the run fails: nothing was measured, so nothing was gated"
+    assert "nothing was measured, so nothing was gated: no test" in run.out
 
 
 def test_collecting_only_measures_and_writes_nothing(replays):

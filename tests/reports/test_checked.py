@@ -72,6 +72,36 @@ def test_a_finding_lies_under_its_file(one, line):
     assert grouped_lines([one]) == [one.place.split(" ")[0].split(":")[0], f"  {line}"]
 
 
+def test_the_headline_of_several_findings_of_a_file_stands_once():
+    several = [
+        finding("f.csv:2"),
+        finding("f.csv:7 $.x", code=Code.I104),
+        finding("f.csv:3", message="n"),
+        finding("f.csv", message="and 4 more", more=4),
+        finding("f.csv:4", severity=Severity.WARNING),
+        finding("g.csv:2"),
+    ]
+    assert grouped_lines(several) == [
+        "f.csv",
+        "  S103 a value breaks the schema:",
+        "    line 2: m",
+        "    line 3: n",
+        "    and 4 more like it",
+        "  I104 a total is not the sum of its parts: line 7 $.x: m",
+        "  S103 (warning) a value breaks the schema: line 4: m",
+        "g.csv",
+        "  S103 a value breaks the schema: line 2: m",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("select", "end"), [((), ""), (("A",), "; only A looked at"), (("A1", "C101"), "; only A1, C101 looked at")]
+)
+def test_the_first_line_says_which_codes_alone_were_looked_at(select, end):
+    verdict = Verdict(workload="w", outcome=Outcome.PASSED, findings=())
+    assert checked(verdict, explain=False, metrics=False, select=select) == [f"PASSED w{end}"]
+
+
 def test_what_is_about_no_file_is_about_the_recording():
     assert grouped_lines([finding()])[0] == "the recording"
 
@@ -101,24 +131,31 @@ def test_ranks_are_named_where_there_are_several(ranks, heads):
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([Code.S103, Code.I104])), max_size=60))
 def test_every_finding_is_shown_or_counted_under_its_file(pairs):
     shown = dict.fromkeys(pairs, 0)
-    file = ""
+    file = code = ""
     for line in grouped_lines([finding(name, code) for name, code in pairs]):
+        words = line.split()
         if not line.startswith(" "):
             file = line
-            continue
-        code, more, number, *_ = line.split()
-        shown[file, Code[code]] += int(number) if more == "and" else 1
+        elif line.startswith("    "):
+            shown[file, Code[code]] += int(words[1]) if words[0] == "and" else 1
+        else:
+            code = words[0]
+            shown[file, Code[code]] += not line.endswith(":")
     assert shown == {pair: pairs.count(pair) for pair in pairs}
 
 
 @pytest.mark.parametrize(
-    ("count", "last"), [(SHOWN_PER_CODE, None), (SHOWN_PER_CODE + 1, "  S103 and 1 more like it"), (5000, None)]
+    ("count", "last"),
+    [
+        (SHOWN_PER_CODE, f"    line {SHOWN_PER_CODE}: m"),
+        (SHOWN_PER_CODE + 1, "    and 1 more like it"),
+        (5000, f"    and {5000 - SHOWN_PER_CODE} more like it"),
+    ],
 )
 def test_ten_of_a_code_are_shown_in_a_file(count, last):
     lines = grouped_lines([finding(f"f:{number + 1}") for number in range(count)])
-    assert len(lines) == 1 + min(count, SHOWN_PER_CODE) + (count > SHOWN_PER_CODE)
-    if count > SHOWN_PER_CODE:
-        assert lines[-1] == (last or f"  S103 and {count - SHOWN_PER_CODE} more like it")
+    assert len(lines) == 2 + min(count, SHOWN_PER_CODE) + (count > SHOWN_PER_CODE)
+    assert lines[-1] == last
 
 
 @given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())))

@@ -94,6 +94,9 @@ VERDICTS = st.builds(
     changes=st.lists(TEXT, max_size=2).map(tuple),
     notes=st.lists(TEXT, max_size=2).map(tuple),
     read=st.dictionaries(st.sampled_from(["ranks", "cycles", "files", "rows"]), COUNTS),
+    traits=st.fixed_dictionaries(
+        {}, optional={"backend": TEXT, "device": TEXT, "mode": TEXT, "ranks": st.integers(1, 10**6)}
+    ),
 )
 
 PLAIN = Verdict(
@@ -114,6 +117,7 @@ PLAIN = Verdict(
     recording=Path("/data/recording"),
     layouts=("pt-torch",),
     read={"files": 3},
+    traits={"backend": "torch", "ranks": 1},
 )
 
 
@@ -169,6 +173,7 @@ def test_a_verdict_as_a_document():
         "layouts": ["pt-torch"],
         "notes": [],
         "read": {"files": 3},
+        "traits": {"backend": "torch", "ranks": 1},
         "environment_changes": [],
         "tolerance": {},
         "ignore": [],

@@ -381,7 +381,9 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
     ]
 
 
-@pytest.mark.parametrize("count, last", [(10, "test_a.py::test_a: R106"), (11, "and 1 more warnings")])
+@pytest.mark.parametrize(
+    "count, last", [(10, "test_a.py::test_a: R106"), (11, "and 1 more warning"), (13, "and 3 more warnings")]
+)
 def test_ten_warnings_are_shown_and_the_rest_is_counted(count, last):
     lines = summary(RunReport(verdicts=(verdict(Outcome.PASSED, *[STALE] * count),))).splitlines()
     assert lines[-3].startswith(last)

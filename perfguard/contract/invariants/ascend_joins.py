@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.ascend import quantity
-from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.contract.invariants.disagreement import constant_factor, disagreeing_rows, disagreements
 from perfguard.contract.table import nanoseconds
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,6 +56,12 @@ def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
     long = frame["wait"] > frame["gap"] + _EDGE_NS
     short = frame["wait"] < frame["gap"] - _EDGE_NS
     known = int((frame["gap"].is_not_null() & frame["wait"].is_not_null()).sum())
+    if max(long.sum(), short.sum()) > (1 - _MOST) * known:
+        gaps = frame.filter((pl.col("gap") > _EDGE_NS) & (pl.col("wait") > 0))
+        if (factor := constant_factor(gaps["wait"], gaps["gap"])) is not None:
+            message = f"Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?"
+            yield Finding(code=Code.I105, place=artifact.place, message=message)
+            return
     if long.sum() > (1 - _MOST) * known:
         return
     broken = long | short if short.sum() <= (1 - _MOST) * known else long
@@ -84,6 +90,9 @@ def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
         off = ((ratio * total - time).abs() > 0.001 * total + 0.0011) & (total > 0)
         known = int((ratio.is_not_null() & time.is_not_null()).sum())
         if off.sum() > (1 - _MOST) * known:
+            if (factor := constant_factor(time, ratio * total)) is not None:
+                message = f"{part} is {factor:.6g} times what {column} says in all rows: another unit?"
+                yield Finding(code=Code.I105, place=artifact.place, message=message)
             continue
         frame = cells.with_columns(ratio.alias("ratio"), time.alias("time"), total.alias("total"))
         yield from disagreeing_rows(
@@ -477,6 +486,24 @@ def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
                 )
                 yield Finding(code=Code.I113, place=artifact.place, message=message)
                 return
+
+
+@invariant(layouts=("pt-npu",), needs=("kernel_details", "step_trace_time"))
+def kernels_name_their_step(cycle: Cycle) -> Iterator[Finding]:
+    """Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step."""
+    artifact, times = cycle.artifacts["kernel_details"], cycle.artifacts["step_trace_time"]
+    cells = artifact.content.frame
+    if "Step Id" not in cells.columns or "Step" not in times.content.frame.columns or cells.is_empty():
+        return
+    steps = {text.strip() for text in times.content.frame["Step"].drop_nulls().to_list()} - {""}
+    named = {text.strip() for text in cells["Step Id"].drop_nulls().to_list()} - {""}
+    if steps and not named:
+        yield Finding(
+            code=Code.I113,
+            severity=Severity.WARNING,
+            place=artifact.place,
+            message=f"no kernel has a Step Id, and {times.path.name} has step {', '.join(sorted(steps)[:8])}",
+        )
 
 
 @invariant()

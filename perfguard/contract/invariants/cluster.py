@@ -50,7 +50,7 @@ def cluster_step_times_add_up(cycle: Cycle) -> Iterator[Finding]:
 def a_stage_is_its_slowest_rank(cycle: Cycle) -> Iterator[Finding]:
     """Every time in a row of a stage = the largest of its ranks in the same step (1e-6 us and 1e-12 of it).
 
-    Ranks are those `Index` lists. A stage with a rank that has no row is not judged. Holds for the table and for
+    Ranks are those `Index` lists, each with a row of its own. Holds for the table and for
     ClusterStepTraceTime of the database, which has the same columns in other letters. Source: real output; msprof-analyze:
     cluster_analyse.
     """
@@ -76,8 +76,11 @@ def _slower_ranks(frame: pl.DataFrame) -> Iterator[tuple[int, str]]:
     number_of = {(step, index): row for row, (step, kind, index) in enumerate(rows) if kind == "rank"}
     values = {name: quantity(frame, name).to_list() for name in columns}
     for row, (step, kind, index) in enumerate(rows):
-        members = [number_of.get((step, rank)) for rank in re.findall(r"\d+", index)] if kind == "stage" else []
-        if not members or None in members:
+        named = re.findall(r"\d+", index) if kind == "stage" else []
+        members = [number_of.get((step, rank)) for rank in named]
+        if lost := [rank for rank, member in zip(named, members, strict=True) if member is None]:
+            yield row, f"stage {index} of step {step} has ranks without a row of their own: {', '.join(lost)}"
+        if not members or lost:
             continue
         for name in columns:
             of_ranks = [values[name][member] for member in members if member is not None]

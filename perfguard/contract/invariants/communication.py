@@ -376,3 +376,20 @@ def _in_no_step(kernels: pl.DataFrame) -> pl.Series:
     if column is None:
         return pl.repeat(False, kernels.height, dtype=pl.Boolean, eager=True)
     return kernels[column].is_in(["", "N/A"])
+
+
+@invariant(needs=("communication_matrix",))
+def summed_operations_have_a_slowest(cycle: Cycle) -> Iterator[Finding]:
+    """Where operations are summed up by type (`allreduce-total@group`), the slowest of them is named too (`-top1`). Exact.
+
+    Source: torch_npu: _communication_matrix_parser.py; real output of level 1.
+    """
+    artifact = cycle.artifacts["communication_matrix"]
+    for step, groups in artifact.content.document.items():
+        for group, found in _items(groups):
+            names = {name for name, _ in _items(found)}
+            for name in sorted(names):
+                slowest = name.replace("-total@", "-top1@")
+                if slowest != name and slowest not in names:
+                    message = f"{slowest} is missing beside {name}"
+                    yield Finding(code=Code.I109, place=json_place(artifact.place, step, group), message=message)

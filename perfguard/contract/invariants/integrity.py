@@ -148,12 +148,10 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         )
         return
     if _surplus_at_an_edge(executions, odd, steps):
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"the window has {steps} steps, but these operators were counted otherwise, with the surplus at its "
-            f"edge, so a neighbouring step leaked in: {named}",
-        )
+        why = f"these operators were counted otherwise, with the surplus at its edge, so a neighbouring step leaked in: {named}"
+        if all(count % steps == steps - 1 for count in odd.values()):
+            why = f"these operators ran once less than in all of them: an execution is missing, or a step was cut off: {named}"
+        yield Finding(code=Code.C101, place=cycle.place.name, message=f"the window has {steps} steps, but {why}")
     else:
         yield Finding(
             code=Code.C102,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from perfguard.contract.invariants import recording_invariant
@@ -12,7 +12,7 @@ from perfguard.recording import RECORDING_FILE, STEPS_FILE, Ending
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.inspection import Artifact, Cycle
     from perfguard.recording import Recording
 
 _ENDINGS = {
@@ -63,7 +63,9 @@ def every_rank_has_as_many_cycles(recording: Recording, cycles: tuple[Cycle, ...
                 severity=Severity.WARNING,
                 place=f"rank {rank}",
                 rank=rank,
-                message=f"rank {rank} has {count} cycles, other ranks have {usual}",
+                message=f"rank {rank} has {count} of the {usual} cycles that other ranks have"
+                if count < usual
+                else f"rank {rank} has {count} cycles, other ranks have {usual}",
             )
 
 
@@ -84,4 +86,69 @@ def every_step_was_timed(recording: Recording, cycles: tuple[Cycle, ...]) -> Ite
                 code=Code.C107,
                 place=STEPS_FILE,
                 message=f"{wanted[phase]} {phase.value} steps were asked for, {timed} have a duration",
+            )
+
+
+@recording_invariant
+def every_rank_of_the_world_is_there(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """A trace names the size of its world: with fewer ranks here, some were not copied along. A warning.
+
+    Many projects profile one rank only, on purpose. Source: torch: distributedInfo.world_size.
+    """
+    worlds = [
+        told["world_size"]
+        for cycle in cycles
+        if (trace := cycle.content("trace")) is not None
+        and isinstance(told := trace.document.get("distributedInfo"), Mapping)
+        and isinstance(told.get("world_size"), int)
+    ]
+    ranks = sorted({cycle.rank for cycle in cycles})
+    if worlds and len(ranks) < max(worlds) and recording.rank is None:
+        yield Finding(
+            code=Code.A107,
+            severity=Severity.WARNING,
+            place="ranks",
+            message=f"the trace says that there are {max(worlds)} ranks, here are {', '.join(map(str, ranks))} "
+            f"(`--expect ranks={len(ranks)}` says that this is all)",
+        )
+
+
+#: What was measured at a time; two cycles cannot have the same.
+_TIMED = ("trace", "trace_view", "kernel_details", "cpu_op_execute_timestamp", "output_timeline_data")
+
+
+@recording_invariant
+def no_cycle_is_there_twice(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """Two cycles have not the same times: one of them is a copy, perhaps in the place of another rank's. Exact."""
+    seen: dict[tuple[str, int], list[Artifact]] = {}
+    for cycle in cycles:
+        for slot in _TIMED:
+            artifact = cycle.artifacts.get(slot)
+            if artifact is None or artifact.content.table is None or not artifact.content.frame.height:
+                continue
+            frame = artifact.content.frame
+            alike = seen.setdefault((slot, frame.height), [])
+            same = next((other for other in alike if other.content.frame.equals(frame)), None)
+            alike.append(artifact)
+            if same is not None:
+                yield Finding(
+                    code=Code.I113,
+                    place=artifact.place,
+                    rank=cycle.rank,
+                    message=f"it is the same as {same.place}: one of the two is a copy",
+                )
+
+
+@recording_invariant
+def a_directory_is_of_the_rank_in_its_files(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """The rank in the name of the directory above is that of the files' names. A warning: old GPU files name their device."""
+    for cycle in cycles:
+        above = next((parent.rank for parent in cycle.parents if parent.rank is not None), None)
+        if above is not None and above != cycle.rank:
+            yield Finding(
+                code=Code.I113,
+                severity=Severity.WARNING,
+                place=cycle.place.name,
+                rank=cycle.rank,
+                message=f"its files are of rank {cycle.rank}, the directory it is in of rank {above}",
             )
