@@ -149,11 +149,46 @@ def mindspore_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
 
 def analysis_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
     """Write torch_npu's analysis.db: times of steps, and from level 1 on those of communication."""
-    rows = [(str(row[0]), *row[1:]) for row in output.torch_step_rows(rank, scheduled=scheduled)]
-    tables: dict[str, list[Row]] = {"StepTraceTime": rows}
+    tables: dict[str, list[Row]] = {"StepTraceTime": _step_rows(rank, scheduled=scheduled)}
     if level:
         tables |= _communication_tables(truth, rank, mindspore=False, scheduled=scheduled)
     return _database(tables)
+
+
+def _step_rows(rank: Rank, *, scheduled: bool) -> list[Row]:
+    """Return the rows of StepTraceTime: unlike those of the csv file, a step ends with its last task."""
+    rows: list[Row] = []
+    for step in rank.steps if scheduled else rank.steps[:1]:
+        computing = [(one.start_ns, one.end_ns) for one in rank.kernels if not scheduled or one.step == step.number]
+        collectives = [one for one in rank.collectives if not scheduled or one.step == step.number]
+        moving = [(one.start_ns, one.end_ns) for one in collectives]
+        both = [*computing, *moving]
+        busy, sent, whole = _covered(computing), _covered(moving), _covered(both)
+        first, last = min(start for start, _ in both), max(end for _, end in both)
+        bubble = sum(one.elapse_ns for one in collectives if one.type == "receive")
+        bare, span = whole - busy, last - first
+        times = (
+            busy,
+            bare,
+            sent - bare,
+            sent,
+            span - whole,
+            span - bubble,
+            bubble,
+            bare - bubble,
+            first - step.start_ns,
+        )
+        rows.append((str(step.number) if scheduled else "", *(ns / 1000 for ns in times)))
+    return rows
+
+
+def _covered(spans: Iterable[tuple[int, int]]) -> int:
+    """Return the length of what the spans cover."""
+    length = until = 0
+    for start, end in sorted(spans):
+        length += max(0, end - max(start, until))
+        until = max(until, end)
+    return length
 
 
 def communication_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
@@ -225,9 +260,12 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
     for i, collective in enumerate(rank.collectives, start=first):
         operations.append(_collective_row(truth, collective, i, strings))
         for link in collective.links:
-            task = len(tasks)
-            start, kind = collective.start_ns, strings("Memcpy")
+            task, kind = len(tasks), strings("Memcpy")
             length = min(link.duration_ns, collective.elapse_ns)
+            # An operation lasts from its first task to its last one.
+            start = collective.start_ns if link is not collective.links[-1] else collective.end_ns - length
+            if len(collective.links) == 1:
+                start, length = collective.start_ns, collective.elapse_ns
             tasks.append(
                 (start, start + length, number, 900 + i, task, rank.pid, kind, _NO_CONTEXT, 4, 807, _NO_CONTEXT)
             )
@@ -244,7 +282,15 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
     }
     types = {"acl": 20000, "node": 10000, "hccl": 5500}
     tables["CANN_API"] = [
-        (call.start_ns, call.start_ns + call.duration_ns, types[call.level], thread, 2000 + i, strings(call.name))
+        (
+            call.start_ns,
+            call.start_ns + call.duration_ns,
+            types[call.level],
+            thread,
+            # An id is unique here, and leads to the tasks of a launch.
+            call.connection if call.level == "node" else 100_000 + i,
+            strings(call.name),
+        )
         for i, call in enumerate(output.calls(rank))
     ]
     tables["NPU_MEM"] = [

@@ -296,7 +296,11 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
             "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3",
         ),
         (("shapes,memory",), 0, None),
-        (("no-memory",), 3, "A110 not what was expected: no-memory is expected, and it was on: profile_memory of trace"),
+        (
+            ("no-memory",),
+            3,
+            "A110 not what was expected: no-memory is expected, and it was on: profile_memory of trace",
+        ),
         (("graph", "ranks=1,steps=3"), 0, None),
     ],
 )

@@ -16,6 +16,7 @@ from perfguard.contract import Contract, inspect
 from perfguard.contract.invariants import INVARIANTS
 from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
+from perfguard.testing import generate
 
 #: 2025-01-09 in us: every time below counts from here.
 BEGIN = 1736408883_700000
@@ -607,18 +608,38 @@ def write_databases(directory: Path) -> Path:
     tables: dict[str, tuple[str, list[tuple[object, ...]]]] = {
         "STRING_IDS": (
             "id INTEGER PRIMARY KEY,value TEXT",
-            [(1, "KERNEL"), (2, "MatMul1"), (3, "PTA"), (4, "aten::mm")],
+            [(1, "KERNEL"), (2, "MatMul1"), (3, "PTA"), (4, "aten::mm"), (5, "hcom_allReduce__1_0_1"), (6, "group")],
         ),
         "TASK": (
             "startNs INTEGER,endNs INTEGER,deviceId INTEGER,connectionId INTEGER,globalTaskId INTEGER,globalPid INTEGER,"
             "taskType INTEGER,contextId INTEGER,streamId INTEGER,taskId INTEGER,modelId INTEGER",
-            [(ns, ns + 100, 0, 9, 10, 1, 1, 0, 2, 1, 0), (ns + 200, ns + 200, 0, 8, 11, 1, 1, 0, 2, 2, 0)],
+            [
+                (ns, ns + 150_500, 0, 9, 10, 1, 1, 0, 2, 1, 0),
+                (ns + 200, ns + 200, 0, 8, 11, 1, 1, 0, 2, 2, 0),
+                (ns + 360_000, ns + 380_000, 0, 7, 12, 1, 1, 0, 2, 3, 0),
+                (ns + 100_000, ns + 300_000, 0, 6, 13, 1, 1, 0, 4, 4, 0),
+            ],
         ),
         "COMPUTE_TASK_INFO": (
             "name INTEGER,globalTaskId INTEGER PRIMARY KEY,blockDim INTEGER,mixBlockDim INTEGER,taskType INTEGER,"
             "opType INTEGER,inputFormats INTEGER,inputDataTypes INTEGER,inputShapes INTEGER,outputFormats INTEGER,"
             "outputDataTypes INTEGER,outputShapes INTEGER,attrInfo INTEGER",
-            [(2, 10, 8, 0, 1, 2, 2, 2, 2, 2, 2, 2, 2)],
+            [(2, task, 8, 0, 1, 2, 2, 2, 2, 2, 2, 2, 2) for task in (10, 12)],
+        ),
+        "COMMUNICATION_OP": (
+            "opName INTEGER,startNs INTEGER,endNs INTEGER,connectionId INTEGER,groupName INTEGER,opId INTEGER,"
+            "relay INTEGER,retry INTEGER,dataType INTEGER,algType INTEGER,count NUMERIC,opType INTEGER",
+            [(5, ns + 100_000, ns + 300_000, 6, 6, 1, 0, 0, 4, 6, 100, 6)],
+        ),
+        "COMMUNICATION_TASK_INFO": (
+            "name INTEGER,globalTaskId INTEGER,taskType INTEGER,planeId INTEGER,groupName INTEGER,notifyId INTEGER,"
+            "rdmaType INTEGER,srcRank INTEGER,dstRank INTEGER,transportType INTEGER,size INTEGER,dataType INTEGER,"
+            "linkType INTEGER,opId INTEGER",
+            [(5, 13, 1, 0, 6, 0, 65535, 0, 1, 0, 2_000_000, 4, 1, 1)],
+        ),
+        "CANN_API": (
+            "startNs INTEGER,endNs INTEGER,type INTEGER,globalTid INTEGER,connectionId INTEGER,name INTEGER",
+            [(ns - 10 * one, ns - 5, 10000, 1, one, 2) for one in (6, 7, 9)],
         ),
         "MEMORY_RECORD": (
             "component INTEGER,timestamp INTEGER,totalAllocated INTEGER,totalReserved INTEGER,totalActive INTEGER,"
@@ -636,7 +657,7 @@ def write_databases(directory: Path) -> Path:
             ],
         ),
         "SESSION_TIME_INFO": ("startTimeNs INTEGER,endTimeNs INTEGER", [(ns - 1000, ns + 10**6)]),
-        "STEP_TIME": ("id INTEGER,startNs INTEGER,endNs INTEGER", [(5, ns - 10, ns + 500)]),
+        "STEP_TIME": ("id INTEGER,startNs INTEGER,endNs INTEGER", [(5, ns - 10_000, ns + 500_000)]),
         "RANK_DEVICE_MAP": ("rankId INTEGER,deviceId INTEGER", [(0, 0)]),
     }
     write_database(output / "ascend_pytorch_profiler_0.db", tables)
@@ -654,7 +675,7 @@ def write_databases(directory: Path) -> Path:
                 f"hccl_op_name TEXT,group_name TEXT,start_timestamp {numeric},elapse_time {numeric},"
                 f"transit_time {numeric},wait_time {numeric},synchronization_time {numeric},idle_time {numeric},"
                 "step TEXT,type TEXT",
-                [("hcom_allReduce__1_0_1", "77", BEGIN + 180, 0.2, 0.1, 0.06, 0.05, 0.04, "step5", "collective")],
+                [("hcom_allReduce__1_0_1", "77", BEGIN + 100, 0.2, 0.1, 0.06, 0.05, 0.04, "step5", "collective")],
             ),
             "CommAnalyzerBandwidth": (
                 f"hccl_op_name TEXT,group_name TEXT,transport_type TEXT,transit_size {numeric},transit_time {numeric},"
@@ -664,6 +685,26 @@ def write_databases(directory: Path) -> Path:
                     ("hcom_allReduce__1_0_1", "77", "HCCS", 2.0, 0.1, 20, 0, 0.5, 2, 0.04, "step5", "collective"),
                     ("hcom_allReduce__1_0_1", "77", "HCCS", 2.0, 0.1, 20, 0, 1.0, 1, 0.06, "step5", "collective"),
                     ("hcom_allReduce__1_0_1", "77", "SDMA", 2.0, 0.1, 20, 0, 0, 0, 0, "step5", "collective"),
+                ],
+            ),
+            "CommAnalyzerMatrix": (
+                f"hccl_op_name TEXT,group_name TEXT,src_rank TEXT,dst_rank TEXT,transport_type TEXT,"
+                f"transit_size {numeric},transit_time {numeric},bandwidth {numeric},step TEXT,type TEXT,op_name TEXT",
+                [
+                    (
+                        "allreduce-top1",
+                        "77",
+                        "0",
+                        "1",
+                        "HCCS",
+                        2.0,
+                        0.1,
+                        20,
+                        "step5",
+                        "collective",
+                        "hcom_allReduce__1_0_1",
+                    ),
+                    ("allreduce-total", "77", "0", "1", "HCCS", 2.0, 0.1, 20, "step5", "collective", ""),
                 ],
             ),
         },
@@ -707,9 +748,15 @@ DATABASE, ANALYSIS = "ascend_pytorch_profiler_0.db", "analysis.db"
             "UPDATE TASK SET endNs = startNs - 1 WHERE taskId = 1",
             "spans_of_the_database_have_two_ends",
         ),
-        ("I113", DATABASE, "UPDATE COMPUTE_TASK_INFO SET opType = 99", "ids_of_the_database_resolve"),
-        ("I113", DATABASE, "UPDATE COMPUTE_TASK_INFO SET globalTaskId = 99", "ids_of_the_database_resolve"),
-        ("I113", DATABASE, "DELETE FROM STRING_IDS WHERE id = 3", "ids_of_the_database_resolve"),
+        ("I115", DATABASE, "UPDATE COMPUTE_TASK_INFO SET opType = 99", "ids_of_the_database_resolve"),
+        (
+            "I115",
+            DATABASE,
+            "UPDATE COMPUTE_TASK_INFO SET globalTaskId = 99 WHERE globalTaskId = 10",
+            "ids_of_the_database_resolve",
+        ),
+        ("I115", DATABASE, "UPDATE COMMUNICATION_OP SET algType = 99", "ids_of_the_database_resolve"),
+        ("I115", DATABASE, "DELETE FROM STRING_IDS WHERE id = 3", "ids_of_the_database_resolve"),
         ("I114", DATABASE, "UPDATE TASK SET globalTaskId = 10", "ids_of_the_database_are_unique"),
         (
             "I113",
@@ -750,11 +797,241 @@ DATABASE, ANALYSIS = "ascend_pytorch_profiler_0.db", "analysis.db"
     ],
 )
 def test_a_breach_in_a_database_is_found(database_rank, code, file, statement, check):
-    database = sqlite3.connect(database_rank / OUTPUT / file)
+    damage(database_rank / OUTPUT / file, statement)
+    assert (code, check) in found(database_rank)
+
+
+def damage(path: Path, statement: str) -> None:
+    database = sqlite3.connect(path)
     database.execute(statement)
     database.commit()
     database.close()
-    assert (code, check) in found(database_rank)
+
+
+def generated(directory: Path, layout: str = "pt-npu", **more: Any) -> Path:
+    conditions = {"db": True, "text": False, "memory": True} | more.pop("conditions", {})
+    generate(layout, ranks=more.pop("ranks", 2), conditions=conditions, **more).write(directory)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("layout", "more"),
+    [
+        ("pt-npu", {"ranks": 1}),
+        ("pt-npu", {"seed": 1, "ranks": 3, "steps": 1, "conditions": {"level2": True}}),
+        ("pt-npu", {"seed": 2, "conditions": {"level1": False, "memory": False}}),
+        ("pt-npu", {"seed": 3, "conditions": {"scheduled": False}}),
+        ("pt-npu", {"seed": 4, "steps": 2, "variant": "pipeline"}),
+        ("ms-2.5+", {"seed": 5, "ranks": 3}),
+        ("ms-2.5+", {"seed": 6, "variant": "rdma", "conditions": {"scheduled": False}}),
+        ("ms-2.5+", {"seed": 7, "conditions": {"level1": False, "memory": False}}),
+    ],
+)
+def test_generated_databases_are_silent(tmp_path, layout, more):
+    said = [f for f in inspected(generated(tmp_path, layout, **more)).findings if f.severity is not Severity.NOTE]
+    assert [(f.code.name, f.check, f.place, f.message) for f in said] == []
+
+
+PROFILER = "ascend_pytorch_profiler_1.db"
+TWICE = "UPDATE StepTraceTime SET {0} = {0} * 2"
+LAST = "(SELECT max(rowid) FROM {0})"
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "statement", "check"),
+    [
+        ("S102", PROFILER, "DROP TABLE COMPUTE_TASK_INFO", "what_ran_is_described"),
+        ("C103", PROFILER, "DELETE FROM COMPUTE_TASK_INFO", "what_ran_is_described"),
+        ("I101", PROFILER, "DELETE FROM COMPUTE_TASK_INFO WHERE rowid = 3", "what_ran_is_described"),
+        ("I108", PROFILER, "DELETE FROM COMPUTE_TASK_INFO WHERE rowid % 2", "step_times_are_what_ran"),
+        ("S102", PROFILER, "DROP TABLE TASK", "ids_of_the_database_resolve"),
+        ("C112", PROFILER, "DROP TABLE TASK", "something_ran_according_to_the_database"),
+        ("S102", PROFILER, "DROP TABLE STEP_TIME", "tables_of_the_database_come_together"),
+        ("I113", PROFILER, "DELETE FROM STEP_TIME", "steps_are_the_marks_of_the_host"),
+        ("I108", PROFILER, "UPDATE STEP_TIME SET endNs = startNs + 1000", "steps_are_the_marks_of_the_host"),
+        ("I108", PROFILER, "UPDATE STEP_TIME SET endNs = startNs + 1000", "step_times_are_what_ran"),
+        ("S102", PROFILER, "ALTER TABLE COMPUTE_TASK_INFO RENAME COLUMN blockDim TO dim", ""),
+        ("S102", PROFILER, "ALTER TABLE COMPUTE_TASK_INFO RENAME COLUMN mixBlockDim TO dim", ""),
+        (
+            "I108",
+            PROFILER,
+            "UPDATE TASK SET endNs = startNs + (endNs - startNs) / 1000",
+            "step_times_are_what_ran",
+        ),
+        (
+            "I109",
+            PROFILER,
+            "UPDATE TASK SET endNs = startNs + (endNs - startNs) / 1000",
+            "operations_are_made_of_their_tasks",
+        ),
+        ("I108", "analysis.db", TWICE.format("computing"), "step_times_are_what_ran"),
+        ("I108", "analysis.db", TWICE.format("communication"), "step_times_are_what_ran"),
+        ("I108", "analysis.db", TWICE.format("communication_not_overlapped"), "step_times_are_what_ran"),
+        ("I108", "analysis.db", TWICE.format("free"), "step_times_are_what_ran"),
+        ("I108", "analysis.db", TWICE.format("stage"), "step_times_are_what_ran"),
+        ("I108", "analysis.db", TWICE.format("preparing"), "step_times_are_what_ran"),
+        ("S102", "analysis.db", "DROP TABLE StepTraceTime", "tables_of_the_database_come_together"),
+        ("S102", "analysis.db", "DROP TABLE CommAnalyzerTime", "tables_of_the_database_come_together"),
+        ("S102", "analysis.db", "DROP TABLE CommAnalyzerBandwidth", "tables_of_the_database_come_together"),
+        ("S102", "analysis.db", "DROP TABLE CommAnalyzerMatrix", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE COMMUNICATION_OP", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE COMMUNICATION_TASK_INFO", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE PYTORCH_API", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE CANN_API", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE PYTORCH_CALLCHAINS", "ids_of_the_database_resolve"),
+        ("S102", PROFILER, "DROP TABLE MEMORY_RECORD", "tables_of_the_database_come_together"),
+        ("S102", PROFILER, "DROP TABLE OP_MEMORY", "tables_of_the_database_come_together"),
+        ("I107", PROFILER, "DELETE FROM MEMORY_RECORD", "tables_of_the_database_come_together"),
+        ("I107", PROFILER, "DELETE FROM OP_MEMORY", "tables_of_the_database_come_together"),
+        (
+            "I107",
+            PROFILER,
+            f"DELETE FROM MEMORY_RECORD WHERE rowid = {LAST.format('MEMORY_RECORD')}",
+            "memory_tables_tell_the_same",
+        ),
+        (
+            "I107",
+            PROFILER,
+            "UPDATE MEMORY_RECORD SET totalAllocated = totalAllocated - 1 "
+            f"WHERE rowid = {LAST.format('MEMORY_RECORD')}",
+            "memory_tables_tell_the_same",
+        ),
+        (
+            "I107",
+            PROFILER,
+            "UPDATE OP_MEMORY SET allocationTime = allocationTime + 1, duration = duration - 1, "
+            "activeDuration = activeDuration - 1 WHERE rowid = 1",
+            "memory_tables_tell_the_same",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            "DELETE FROM CommAnalyzerTime WHERE rowid = 1",
+            "communication_tables_have_the_same_operations",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            f"DELETE FROM CommAnalyzerTime WHERE rowid = {LAST.format('CommAnalyzerTime')}",
+            "communication_of_the_database_is_what_ran",
+        ),
+        (
+            "I114",
+            "analysis.db",
+            "INSERT INTO CommAnalyzerTime SELECT * FROM CommAnalyzerTime WHERE rowid = 1",
+            "communication_tables_have_the_same_operations",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            "DELETE FROM CommAnalyzerBandwidth WHERE hccl_op_name LIKE '%_1_1'",
+            "communication_tables_have_the_same_operations",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            "DELETE FROM CommAnalyzerMatrix WHERE hccl_op_name LIKE '%-total'",
+            "communication_tables_have_the_same_operations",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            "UPDATE CommAnalyzerTime SET elapse_time = elapse_time * 2, idle_time = idle_time + elapse_time",
+            "communication_of_the_database_is_what_ran",
+        ),
+        (
+            "I109",
+            "analysis.db",
+            "UPDATE CommAnalyzerTime SET start_timestamp = start_timestamp / 1000",
+            "communication_of_the_database_is_what_ran",
+        ),
+        (
+            "I113",
+            "analysis.db",
+            "UPDATE CommAnalyzerTime SET hccl_op_name = 'of another run ' || rowid",
+            "communication_of_the_database_is_what_ran",
+        ),
+        ("I109", PROFILER, "DELETE FROM COMMUNICATION_TASK_INFO", "operations_are_made_of_their_tasks"),
+        (
+            "I109",
+            PROFILER,
+            "DELETE FROM COMMUNICATION_TASK_INFO WHERE opId = (SELECT max(opId) FROM COMMUNICATION_OP)",
+            "operations_are_made_of_their_tasks",
+        ),
+        (
+            "I109",
+            PROFILER,
+            "UPDATE COMMUNICATION_TASK_INFO SET name = 1 WHERE rowid = 1",
+            "operations_are_made_of_their_tasks",
+        ),
+        ("I115", PROFILER, "UPDATE NPU_MEM SET type = 999999", "ids_of_the_database_resolve"),
+        ("I115", PROFILER, "UPDATE PYTORCH_API SET connectionId = 999999", "ids_of_the_database_resolve"),
+        ("I115", PROFILER, "UPDATE COMMUNICATION_OP SET dataType = 77", "ids_of_the_database_resolve"),
+    ],
+)
+def test_damage_to_a_generated_database_is_found(tmp_path, code, file, statement, check):
+    directory = generated(tmp_path)
+    (path,) = (one for one in directory.rglob(file) if (one.parent / PROFILER).exists())
+    damage(path, statement)
+    assert (code, check) in found(directory)
+
+
+@pytest.mark.parametrize("column", ["startNs", "endNs"])
+def test_the_largest_times_of_a_database_are_only_wrong(tmp_path, column):
+    directory = generated(tmp_path, ranks=1)
+    (path,) = directory.rglob("ascend_pytorch_profiler.db")
+    for table in ("TASK", "STEP_TIME", "CANN_API", "COMMUNICATION_OP"):
+        damage(path, f"UPDATE {table} SET {column} = {2**63 - 1}")
+    damage(path, f"UPDATE SESSION_TIME_INFO SET endTimeNs = {2**63 - 1}")
+    assert not inspected(directory).is_whole
+
+
+def test_a_column_of_two_names_may_have_either(tmp_path):
+    directory = generated(tmp_path, ranks=1)
+    (path,) = directory.rglob("ascend_pytorch_profiler.db")
+    damage(path, "ALTER TABLE COMPUTE_TASK_INFO RENAME COLUMN blockDim TO blockNum")
+    damage(path, "ALTER TABLE COMPUTE_TASK_INFO RENAME COLUMN mixBlockDim TO mixBlockNum")
+    assert found(directory, Severity.ERROR) == []
+    damage(path, "ALTER TABLE COMPUTE_TASK_INFO DROP COLUMN blockNum")
+    said = [f.message for f in inspected(directory).findings if f.code.name == "S102"]
+    assert said == ["column 'blockDim or blockNum' is missing"]
+
+
+def test_a_doubled_step_is_told_with_both_numbers(tmp_path):
+    directory = generated(tmp_path, steps=1)
+    (path,) = (one for one in directory.rglob("analysis.db") if (one.parent / PROFILER).exists())
+    database = sqlite3.connect(path)
+    ((step, computing),) = database.execute("SELECT step, computing FROM StepTraceTime").fetchall()
+    database.close()
+    damage(path, TWICE.format("computing"))
+    assert [f.message for f in inspected(directory).findings if f.check == "step_times_are_what_ran"] == [
+        f"computing is {2 * computing:.9g} us, what ran in step {step} according to {PROFILER} makes {computing:.9g} us"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "statement", "check"),
+    [
+        ("I105", "DELETE FROM TASK_PMU_INFO WHERE rowid % 2", "counters_of_the_database_are_whole"),
+        ("I105", "DELETE FROM TASK_PMU_INFO WHERE rowid <= 2590", "counters_of_the_database_are_whole"),
+        ("I105", "DELETE FROM TASK_PMU_INFO WHERE globalTaskId % 2", "counters_of_the_database_are_whole"),
+        ("I114", "INSERT INTO TASK_PMU_INFO SELECT * FROM TASK_PMU_INFO", "counters_of_the_database_are_whole"),
+        ("I115", "DELETE FROM COMPUTE_TASK_INFO WHERE rowid = 5", "counters_of_the_database_are_whole"),
+        ("I107", "DELETE FROM NPU_OP_MEM WHERE rowid = 7", "memory_tables_tell_the_same"),
+        (
+            "I107",
+            f"DELETE FROM OP_MEMORY WHERE rowid = {LAST.format('OP_MEMORY')}",
+            "memory_tables_tell_the_same",
+        ),
+        ("I107", "DELETE FROM MEMORY_RECORD WHERE rowid = 300", "memory_tables_tell_the_same"),
+    ],
+)
+def test_damage_to_a_real_database_is_found(msinsight, tmp_path, code, statement, check):
+    copy = tmp_path / "copy"
+    shutil.copytree(msinsight / "torch_npu-level1-db", copy, copy_function=shutil.copyfile)
+    (path,) = copy.rglob(PROFILER)
+    damage(path, statement)
+    assert (code, check) in found(copy)
 
 
 # The cluster

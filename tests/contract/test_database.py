@@ -288,3 +288,19 @@ def test_a_column_whose_cells_may_be_null_must_be_there(make):
     assert findings(make(*tables, times.format(", endTimeNs INTEGER"), row), "ascend_pytorch_profiler") == []
     ((code, place, message),) = findings(make(*tables, times.format(""), name="other.db"), "ascend_pytorch_profiler")
     assert (code, place, message) == (Code.S102, "other.db SESSION_TIME_INFO", "column 'endTimeNs' is missing")
+
+
+def test_a_column_that_versions_name_differently_must_be_there_once(make):
+    columns = (
+        "name, globalTaskId, taskType, opType, inputFormats, inputDataTypes, inputShapes, outputFormats, outputDataTypes, "
+        "outputShapes"
+    )
+    strings = "CREATE TABLE STRING_IDS (id INTEGER, value TEXT)"
+    for number, more in enumerate(("blockDim, mixBlockDim", "blockNum, mixBlockNum", "blockNum, mixBlockDim")):
+        path = make(strings, f"CREATE TABLE COMPUTE_TASK_INFO ({columns}, {more})", name=f"{number}.db")
+        assert findings(path, "ascend_pytorch_profiler") == []
+        assert findings(path, "ascend_mindspore_profiler") == []
+    path = make(strings, f"CREATE TABLE COMPUTE_TASK_INFO ({columns}, mixBlockNum)")
+    assert findings(path, "ascend_pytorch_profiler") == [
+        (Code.S102, "some.db COMPUTE_TASK_INFO", "column 'blockDim or blockNum' is missing")
+    ]

@@ -255,7 +255,8 @@ def test_a_removed_file_fails_the_run(fresh):
     (fresh.directory / "test_b.py").unlink()
     run = fresh.run("--perfguard")
     assert run.status == 1
-    assert "test_b.py::test_four" in run.line("B104")
+    assert "test_b.py::test_four" in run.line("B104 ")
+    assert "1 unused baseline (B104)" in run.line("the run fails")
 
 
 @pytest.mark.parametrize(
