@@ -123,6 +123,10 @@ def a_first_operator(found: Any) -> Any:
     return next(iter(found[kind][0].values()))
 
 
+def a_memory_event(found: Any) -> Any:
+    return next(event for event in found["traceEvents"] if event["name"] == "[memory]")
+
+
 def without_top(found: Any) -> None:
     for groups in found.values():
         for names in groups.values():
@@ -259,6 +263,48 @@ CASES = (
         conditions=DYNAMIC,
         damage=document(SHAPES, lambda found: a_first_operator(found).update(op_exe_occurrences=9)),
         says=("I101", "9 in op_exe_occurrences"),
+    ),
+    Case(
+        name="an operator twice",
+        layout="ms-2.0",
+        conditions=DYNAMIC,
+        damage=document(SHAPES, lambda found: found[next(iter(found))].append(found[next(iter(found))][0])),
+        says=("I114", "is listed more than once"),
+    ),
+    Case(
+        name="steps of collectives in another order",
+        layout="ms-2.0",
+        ranks=2,
+        damage=lines("hccl_raw_*", lambda rows: [rows[0], rows[2], rows[1], *rows[3:]]),
+        says=("I106", "does not follow the step of the row above"),
+    ),
+    Case(
+        name="an activity with a longer longest run",
+        layout="ms-2.0",
+        conditions={"gpu": True},
+        damage=cells("gpu_activity_data_*", "max_duration(us)", times(1.1), row=0),
+        says=("I104", "max_duration(us) is"),
+    ),
+    Case(
+        name="an activity that lost a run",
+        layout="ms-2.0",
+        conditions={"gpu": True},
+        damage=lines("activity_execute_timestamp_*", lambda rows: rows[1:]),
+        says=("I102", "executions here, 9 in gpu_activity_data_0.csv"),
+    ),
+    Case(
+        name="an execution in another year",
+        layout="ms-2.0",
+        conditions={"gpu": True},
+        damage=lines("gpu_op_execute_timestamp_*", lambda rows: [rows[0].replace(";GpuOps;1", ";GpuOps;2"), *rows[1:]]),
+        says=("I113", "most others about"),
+    ),
+    Case(
+        name="a memory event without its total",
+        layout="pt-torch",
+        conditions={"memory": True},
+        damage=document("*.json", lambda found: a_memory_event(found)["args"].pop("Total Allocated")),
+        says=("I107", "it has no Total Allocated"),
     ),
     Case(
         name="a mean of nothing",

@@ -489,6 +489,115 @@ UNDETECTABLE: tuple[Rule, ...] = (
         column="s:*.id|f:*.id",
         because="no real sample says that MindSpore's flows are paired by id",
     ),
+    # -- files of versions nobody could run, and for which no source says more
+    Rule(
+        operator=f"{_ROWS}|{_NUMBER}|truncate a file",
+        slot="pynative_op_intermediate_*",
+        because="how 2.0 sums up operators in PyNative mode no source that was read says",
+    ),
+    Rule(
+        operator=f"{_ROWS}|{_NUMBER}",
+        slot="ascend_cluster_analyse",
+        column="|computation_time*|communication_alone_time*",
+        because="two times of two columns, which neither file nor source relates to another",
+    ),
+    Rule(
+        operator="reorder columns",
+        slot="step_trace_raw",
+        column="stream_*|hccl_*|tail",
+        because="the columns of collective operators come in any order",
+    ),
+    Rule(
+        operator="stale file of another run",
+        slot="hccl_raw|operator_details",
+        because="the same model, and no time of day",
+    ),
+    Rule(
+        operator="truncate a file",
+        slot="l2_cache|output_timeline_data",
+        column="at a line",
+        because="not every kernel has a row, and no other file counts them",
+    ),
+    Rule(
+        operator="truncate a file",
+        layout="ms-1.x",
+        slot="device_queue_profiling",
+        column="at a line",
+        because="in 1.x nothing counts the batches",
+    ),
+    Rule(
+        operator=_ROWS,
+        layout="ms-2.1|ms-2.3",
+        slot="aicpu_intermediate",
+        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
+    ),
+    Rule(
+        operator=_VALUE,
+        slot="minddata_cpu_utilization",
+        column="op_info.[].op_id",
+        because="an operator the pipeline does not have is a warning: real files have -1 for the process itself",
+    ),
+    Rule(
+        operator="drop a key|zero a value",
+        layout="ms-1.x|minddata",
+        slot="pipeline_profiling",
+        column="*throughput*",
+        because="only the oldest versions write it, and no other file has it",
+    ),
+    Rule(
+        operator="drop a key",
+        slot="profiler_info",
+        column="rank_id",
+        because="a process that is alone writes none",
+    ),
+    Rule(
+        operator=_VALUE,
+        slot="profiler_metadata",
+        column="parallel_group_info.*.global_ranks.[]",
+        because="the other ranks of a group are named once",
+    ),
+    Rule(
+        operator=_VALUE, slot="task_time", column="task_id|stream_id", because="no other file of level 0 has the task"
+    ),
+    Rule(
+        operator="drop a column|rename a column",
+        slot="task_time",
+        column="Device_id",
+        because="not every version writes it",
+    ),
+    Rule(
+        operator=_VALUE,
+        layout="ms-2.5+|ms-2.3",
+        slot="kernel_details",
+        column="Task ID|Stream ID",
+        because="no real sample says which other file of MindSpore has the task",
+    ),
+    Rule(
+        operator="reorder columns",
+        slot="kernel_details",
+        column="Context ID",
+        because="it begins the counters, in any order",
+    ),
+    Rule(
+        operator=f"{_VALUE}|drop an event",
+        slot="trace_view",
+        column="X:HCCL.args.* rank|X:HCCL",
+        because="the tasks inside of a collective operation are in no other file",
+    ),
+    Rule(
+        operator=_NUMBER,
+        layout="ms-2.3|ms-2.5+",
+        slot="operator_memory",
+        column="*& Allocation Total *",
+        because="no real sample says that MindSpore's two files have the same moments",
+    ),
+    Rule(
+        operator=_NUMBER,
+        slot="communication_analyzer",
+        column="*.synchronization_time",
+        because="it is a part of the wait, however large",
+    ),
+    Rule(operator=_NUMBER, slot="dataset", column="Occurrences", because="no other file counts what a worker did"),
     Rule(operator=_VALUE, slot="framework_raw", column="task_id", because="no other text file of 1.x has the task"),
 )
 

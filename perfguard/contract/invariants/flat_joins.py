@@ -429,6 +429,9 @@ def every_execution_has_its_time_and_shape(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(code=Code.I101, place=f"{artifact.place} $.op_type", message=message)
     operators = [(kind, name, one) for kind, items in kinds.items() for item in items for name, one in item.items()]
     usual = Counter(one["op_exe_occurrences"] for *_, one in operators).most_common(1)
+    repeated = [(kind, name) for (kind, name), count in Counter((k, n) for k, n, _ in operators).items() if count > 1]
+    for kind, name in repeated:
+        yield Finding(code=Code.I114, place=f"{artifact.place} $.{kind}", message=f"{name} is listed more than once")
     for kind, name, one in operators:
         place = f"{artifact.place} $.{kind}: {name}"
         counts = {
@@ -506,3 +509,17 @@ def a_communication_operator_has_three_columns(cycle: Cycle) -> Iterator[Finding
         if lost := [f"{base}{end}" for end in ends if f"{base}{end}" not in columns]:
             message = f"column {lost[0]!r} is missing: a communication operator has three"
             yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
+
+
+@invariant(needs=("hccl_raw",))
+def communication_is_listed_step_by_step(cycle: Cycle) -> Iterator[Finding]:
+    """Rows of hccl_raw are in the order of their steps, each once; the last, numbered -, is no step. Source: real output."""
+    artifact = cycle.artifacts["hccl_raw"]
+    frame = artifact.content.frame
+    number = quantity(frame, "step_num")
+    yield from disagreeing_rows(
+        artifact,
+        number <= number.shift(1),
+        Code.I106,
+        lambda row: f"step {row['step_num'].strip()} does not follow the step of the row above",
+    )

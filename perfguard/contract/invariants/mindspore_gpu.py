@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Cycle
 
 _RELATIVE = 2e-5
+_DAY_NS = 86_400 * 10**9
 
 
 @invariant()
@@ -116,6 +117,67 @@ def gpu_timestamps_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
         off,
         stamps.place,
         lambda r: f"{r['name']}: executions of {r['total there']:g} us here, {r['total']:g} us in {detail.path.name}",
+    )
+
+
+@invariant(needs=("gpu_activity_data", "activity_execute_timestamp"))
+def gpu_activities_are_their_executions(cycle: Cycle) -> Iterator[Finding]:
+    """Occurrences, total, least and most of an activity = those of its lines in activity_execute_timestamp (exact; 2e-5).
+
+    By name and stream; silent unless the most of them agree in number, so that another key is no fault of the file.
+    """
+    import polars as pl
+
+    table, stamps = cycle.artifacts["gpu_activity_data"], cycle.artifacts["activity_execute_timestamp"]
+    columns = {"total": "total_duration(us)", "most": "max_duration(us)", "least": "min_duration(us)"}
+    told = quantities(table.content.frame, count="occurrences", **columns)
+    told = told.select("name", pl.col("stream_id").str.strip_chars(), "count", *columns)
+    keys = ["name", "stream_id"]
+    told = told.group_by(keys, maintain_order=True).agg(
+        pl.col("count").sum(), pl.col("total").sum(), pl.col("most").max(), pl.col("least").min()
+    )
+    runs = quantities(stamps.content.frame, lasts="duration").with_columns(pl.col("stream_id").str.strip_chars())
+    sums = runs.group_by(keys).agg(
+        pl.len().cast(pl.Float64).alias("count"),
+        pl.col("lasts").sum().alias("total"),
+        pl.col("lasts").max().alias("most"),
+        pl.col("lasts").min().alias("least"),
+    )
+    both = told.join(sums, on=keys, how="full", coalesce=True, suffix=" there").sort(keys)
+    same = (both["count"] == both["count there"]).fill_null(False)
+    if 2 * same.sum() <= both.height:
+        return
+    yield from _said(
+        Code.I102,
+        both.filter(~same),
+        stamps.place,
+        lambda r: f"{r['name']}: {r['count there'] or 0:g} executions here, {r['count'] or 0:g} in {table.path.name}",
+    )
+    for column, header in columns.items():
+        off = (pl.col(column) - pl.col(f"{column} there")).abs() > _RELATIVE * pl.col(column).abs() + 1e-6
+        yield from _said(
+            Code.I104,
+            both.filter(same).filter(off),
+            table.place,
+            lambda r, column=column, header=header: (
+                f"{r['name']}: {header} is {r[column]:g}, its executions in {stamps.path.name} make {r[f'{column} there']:g}"
+            ),
+        )
+
+
+@invariant(needs=("gpu_op_execute_timestamp",))
+def gpu_executions_lie_together(cycle: Cycle) -> Iterator[Finding]:
+    """All executions begin within a day. Source: the clock of a process, in nanoseconds."""
+    artifact = cycle.artifacts["gpu_op_execute_timestamp"]
+    start = quantities(artifact.content.frame, start="start")["start"]
+    middle = start.median()
+    if not isinstance(middle, float):
+        return
+    yield from disagreeing_rows(
+        artifact,
+        (start - middle).abs() > _DAY_NS,
+        Code.I113,
+        lambda row: f"{row['full_op_name']} starts at {row['start']}, most others about {middle:.0f}",
     )
 
 

@@ -166,6 +166,11 @@ def allocated_memory_is_a_running_sum(cycle: Cycle) -> Iterator[Finding]:
     artifact, frame = _events(cycle)
     names = ("Ev Idx", "Bytes", "Total Allocated", "Device Type", "Device Id")
     memory = frame.filter(pl.col("plain") == "[memory]").select("row", *(_argument(name) for name in names))
+    silent = memory["Total Allocated"].is_null()
+    if 0 < silent.sum() < memory.height:
+        rows = memory.filter(silent)["row"].to_list()
+        messages = ((_at(artifact, row), "it has no Total Allocated, as other memory events have") for row in rows)
+        yield from disagreements(Code.I107, messages, count=len(rows), place=artifact.place)
     # torch 1.12 numbers no event, so nobody knows which of two in one microsecond came first.
     memory = (
         memory.drop_nulls("Ev Idx")
