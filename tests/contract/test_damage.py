@@ -293,6 +293,20 @@ CASES = (
         says=("I102", "executions here, 9 in gpu_activity_data_0.csv"),
     ),
     Case(
+        name="a type with another share",
+        layout="ms-2.0",
+        conditions={"gpu": True},
+        damage=cells("gpu_op_type_info_*", "total_proportion", times(1.1), row=0),
+        says=("I105", "total_proportion is"),
+    ),
+    Case(
+        name="a session since 1970",
+        layout="pt-npu",
+        conditions={"db": True},
+        damage=statement("ascend_pytorch_profiler*.db", "update SESSION_TIME_INFO set startTimeNs = 5"),
+        says=("I113", "the session lasts"),
+    ),
+    Case(
         name="an execution in another year",
         layout="ms-2.0",
         conditions={"gpu": True},

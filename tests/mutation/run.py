@@ -32,7 +32,7 @@ from tests.mutation.undetectable import UNDETECTABLE, Rule, rule_of
 #: The rate below which the suite fails.
 LEAST = 0.98
 #: How many mutants a run makes unless it is told otherwise.
-LIMIT = 6000
+LIMIT = 4000
 
 Key = tuple[str, str, str, int | None]
 

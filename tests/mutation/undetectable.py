@@ -509,8 +509,33 @@ UNDETECTABLE: tuple[Rule, ...] = (
     ),
     Rule(
         operator="stale file of another run",
-        slot="hccl_raw|operator_details",
-        because="the same model, and no time of day",
+        slot="hccl_raw|operator_details|l2_cache|timeline|start_time",
+        because="the same model, and no time that another file has",
+    ),
+    Rule(
+        operator="stale file of another run",
+        layout="ms-2.1|ms-2.3",
+        slot="output_timeline_data",
+        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
+    ),
+    Rule(
+        operator=f"{_ROWS}|truncate a file",
+        slot="step_trace_profiling|flops_utilization_step",
+        column="|at a line",
+        because="nothing counts its lines",
+    ),
+    Rule(
+        operator="drop a column",
+        slot="memory_block|task|npu_module_mem",
+        column="is_persistent|is_small|last_user_task|actual_used_memory|python_stack|Device_id",
+        because="not every version writes it",
+    ),
+    Rule(
+        operator=f"{_NUMBER}|drop an event|duplicate an event",
+        layout="ms-2.3|ms-2.5+",
+        slot="trace_view",
+        column="X:CANN*|X:HCCL*|X:Scope Layer*",
+        because="calls of the host and blocks drawn from others: no other file of MindSpore lists them one by one",
     ),
     Rule(
         operator="truncate a file",
@@ -593,7 +618,7 @@ UNDETECTABLE: tuple[Rule, ...] = (
     ),
     Rule(
         operator=_NUMBER,
-        slot="communication_analyzer",
+        slot="communication_analyzer|analysis",
         column="*.synchronization_time",
         because="it is a part of the wait, however large",
     ),

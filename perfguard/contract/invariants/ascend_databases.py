@@ -109,6 +109,8 @@ _IDENTITIES = (
 )
 #: Device times are joined with the session's by the profiler's own clock correlation.
 _SESSION_NS = 10**10
+#: No profiler runs for a month.
+_LONGEST_NS = 31 * 86_400 * 10**9
 #: Kinds of tasks that run code of an operator, or of a collective one, on the device's cores.
 _KERNEL_TASKS = (
     "KERNEL_AICORE",
@@ -204,6 +206,9 @@ def what_the_database_holds_lies_in_the_session(cycle: Cycle) -> Iterator[Findin
         begin, end = integers(session, "startTimeNs")[0], integers(session, "endTimeNs")[0]
         if begin is None or end is None:
             continue
+        if end - begin > _LONGEST_NS:
+            message = f"the session lasts {(end - begin) / 86_400e9:.6g} days"
+            yield Finding(code=Code.I113, place=f"{artifact.place} SESSION_TIME_INFO", message=message)
         for table, columns in _TIMES.items():
             if (frame := table_frame(artifact, table, *columns)) is None:
                 continue

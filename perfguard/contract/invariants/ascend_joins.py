@@ -342,7 +342,7 @@ def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
         times = nanoseconds(frame["ts"])
         if times.drop_nulls().is_empty():
             continue
-        low, high = (times.quantile(share, interpolation="nearest") for share in (0.1, 0.9))
+        low, high = (times.quantile(share, interpolation="nearest") for share in (0.3, 0.7))
         assert low is not None
         assert high is not None
         reach = _ONE_RUN_NS + 10 * (high - low)

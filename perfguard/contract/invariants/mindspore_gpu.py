@@ -88,6 +88,31 @@ def gpu_types_are_the_sum_of_details(cycle: Cycle) -> Iterator[Finding]:
     )
 
 
+@invariant()
+def gpu_shares_follow(cycle: Cycle) -> Iterator[Finding]:
+    """total_proportion = the total of a row / the sum of all (2e-5), of types and of operators."""
+    for slot, total in (("gpu_op_type_info", "total_time(us)"), ("gpu_op_detail_info", "op_total_time(us)")):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None:
+            continue
+        frame = quantities(artifact.content.frame, total=total, share="total_proportion")
+        whole = float(frame["total"].sum())
+        if not whole > 0:
+            continue
+        # In percent, or as a fraction: nobody had a real file.
+        scale = 100.0 if float(frame["share"].sum()) > 2 else 1.0
+        off = (frame["share"] - frame["total"] / whole * scale).abs() > _RELATIVE * scale
+        yield from disagreeing_rows(
+            artifact,
+            off,
+            Code.I105,
+            lambda row, whole=whole: (  # type: ignore[misc]
+                f"total_proportion is {row['share']:g}, {row['total']:g} of {whole:g} us is {row['total'] / whole:g}"
+            ),
+            frame=frame,
+        )
+
+
 @invariant(needs=("gpu_op_execute_timestamp", "gpu_op_detail_info"))
 def gpu_timestamps_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
     """As many executions as op_occurrences, of the same operators, and they add up to the total (2e-5)."""
@@ -145,7 +170,7 @@ def gpu_activities_are_their_executions(cycle: Cycle) -> Iterator[Finding]:
     )
     both = told.join(sums, on=keys, how="full", coalesce=True, suffix=" there").sort(keys)
     same = (both["count"] == both["count there"]).fill_null(False)
-    if 2 * same.sum() <= both.height:
+    if 2 * same.sum() <= min(told.height, sums.height):
         return
     yield from _said(
         Code.I102,
