@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perfguard.contract import layout as module
 from perfguard.contract.layout import Layout, Recognition, Slot, glob_pattern, head, layout_named, layouts, survey
-from perfguard.errors import UsageError
+from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Severity
 from tests.facts import unwritable_directory
 
@@ -613,3 +613,12 @@ def test_shipped_layout_files_are_plain_json():
     for path in sorted((module.schemas_directory() / "layouts").glob("*.json")):
         text = path.read_text(encoding="utf-8")
         assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n", path.name
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"id": "ms-2.0"}', '{"id": "x", "title": "", "source": "", "order": 1}'])
+def test_a_damaged_layout_is_one_sentence_and_a_command(tmp_path, monkeypatch, text):
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts" / "ms-2.0.json").write_text(text)
+    monkeypatch.setattr("perfguard.contract.layout.schemas_directory", lambda: tmp_path)
+    with pytest.raises(StoreError, match=r"ms-2.0.json is damaged: .* Run: pip install --force-reinstall perfguard"):
+        layouts.__wrapped__()
