@@ -58,8 +58,10 @@ def errors(verdict):
 @pytest.fixture(params=["graph", "pynative"])
 def mindspore_mode(request):
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+    from tests.models.mindspore_nets import on_cpu
+
     before = mindspore.get_context("mode")
-    mindspore.set_device("CPU")
+    on_cpu()
     mindspore.set_context(mode=getattr(mindspore, f"{request.param.upper()}_MODE"))
     yield request.param
     mindspore.set_context(mode=before)
@@ -152,15 +154,20 @@ def test_a_step_three_times_slower_fails_on_time(run):
     verdict = run("torch", lasting(0.1), lasting(0.3), timed_steps=5)
 
     assert verdict.outcome is Outcome.FAILED
-    assert [f.place for f in verdict.findings if f.severity is Severity.ERROR] == ["step_time"]
-    assert errors(verdict)[0].startswith("R101 step_time ")
-    assert "(allowed +100.0 %)" in errors(verdict)[0]
+    # The CPU time beside the sleep is a hundred microseconds: it may double by itself.
+    assert {f.place for f in verdict.findings if f.severity is Severity.ERROR} - {"step_cpu_time"} == {"step_time"}
+    (slower,) = [text for text in errors(verdict) if text.startswith("R101 step_time ")]
+    assert "(allowed +100.0 %)" in slower
 
 
 @pytest.mark.parametrize("name", ["torch", "mindspore"])
 def test_a_lost_step_is_invalid(run, name):
     """The third profiled step runs nothing: what a profiler that lost a step leaves behind."""
     pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard[models]'")
+    if name == "mindspore":
+        from tests.models.mindspore_nets import on_cpu
+
+        on_cpu()
     whole = {"torch": torch_inference, "mindspore": mindspore_inference}[name](2)
     calls = 0
 

@@ -206,7 +206,7 @@ def test_threads_are_set_for_the_capture_and_put_back(tmp_path):
 
 def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
-    from tests.models.mindspore_nets import transformer_step
+    from tests.models.mindspore_nets import on_cpu, transformer_step
 
     mode = mindspore.get_context("mode")
     window = StepWindow(skip_first=2, warmup=1, active=3)
@@ -217,7 +217,7 @@ def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
             if kind == "torch":
                 recording = driver(directory, window=window).run(work)
             else:
-                mindspore.set_device("CPU")
+                on_cpu()
                 mindspore.set_context(mode=getattr(mindspore, f"{kind.upper()}_MODE"))
                 recording = driver(directory, window=window, name="mindspore").run(transformer_step())
                 assert recording.fingerprint.mode == kind
@@ -234,7 +234,9 @@ def test_a_failing_mindspore_step_harms_nobody(tmp_path):
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
     import numpy as np
 
-    mindspore.set_device("CPU")
+    from tests.models.mindspore_nets import on_cpu
+
+    on_cpu()
     x = mindspore.Tensor(np.ones((4, 4), np.float32))
     window = StepWindow(skip_first=1, warmup=1, active=2)
     calls = 0

@@ -9,11 +9,13 @@ import pytest
 def mindspore_mode():
     """Switch MindSpore's execution mode for one test; the mode is the process's, so it is put back."""
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+    from tests.models.mindspore_nets import on_cpu
+
     before = mindspore.get_context("mode")
 
     def switch(name: str) -> None:
         modes = {"graph": mindspore.GRAPH_MODE, "pynative": mindspore.PYNATIVE_MODE}
-        mindspore.set_device("CPU")
+        on_cpu()
         mindspore.set_context(mode=modes[name])
 
     yield switch

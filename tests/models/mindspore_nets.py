@@ -8,6 +8,15 @@ from mindspore import Tensor, nn, ops
 from mindspore.common.initializer import Normal
 
 
+def on_cpu() -> None:
+    """Run on the CPU. MindSpore takes a device before its first kernel only; whoever ran one before has a device."""
+    try:
+        mindspore.set_device("CPU")
+    except RuntimeError:
+        if mindspore.get_context("device_target") != "CPU":
+            raise
+
+
 class LeNet(nn.Cell):
     """Two convolutions, three dense layers; `width` scales the dense part."""
 
