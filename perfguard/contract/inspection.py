@@ -163,10 +163,9 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
         rank = _rank_of(one, artifacts, recording)
         documents = _documents(artifacts)
         conditions = known_conditions(one, documents, _said(recording, expected))
-        told = known_conditions(one, documents, _said(recording, Expectation()))
         notes += _explanation(one, recording.directory, rank, conditions)
         layout_findings = [
-            *_contradictions(one, recording.directory, expected, told),
+            *_contradictions(one, recording, documents, expected),
             *_layout_findings(one, recording.directory, conditions, notes),
         ]
         findings += [dataclasses.replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
@@ -288,12 +287,16 @@ def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, K
 
 
 def _contradictions(
-    found: FoundCycle, root: Path, expected: Expectation, told: Mapping[str, Known]
+    found: FoundCycle, recording: Recording, documents: Mapping[str, Any], expected: Expectation
 ) -> Iterator[Finding]:
+    if not expected.conditions:
+        return
+    told = known_conditions(found, documents, _said(recording, Expectation()))
     for word, known in contradicted(expected.conditions, told):
         state = "on" if known.value else "off"
         message = f"{word} is expected, and it was {state}: {known.because}"
-        yield Finding(code=Code.A110, place=_relative(found.place, root) or found.place.name, message=message)
+        place = _relative(found.place, recording.directory) or found.place.name
+        yield Finding(code=Code.A110, place=place, message=message)
 
 
 def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:

@@ -201,7 +201,7 @@ UNDETECTABLE: tuple[Rule, ...] = (
     Rule(
         operator="reorder columns",
         slot="kernel_details",
-        column="ai?_*|cube_*",
+        column="Context ID|ai?_*|cube_*",
         because="the order of counters is that of the metrics asked for",
     ),
     Rule(
@@ -238,7 +238,7 @@ UNDETECTABLE: tuple[Rule, ...] = (
         operator=_NUMBER,
         layout="ms-2.3|ms-2.5+",
         slot="operator_memory",
-        column="*Active*|Size(KB)*|Allocation Total *|Release Total *",
+        column="*Active*|Size(KB)*|Allocation Total *|Release Total *|*& Allocation Total *",
         because="no real sample says that MindSpore's two files have the same moments",
     ),
     Rule(
@@ -400,9 +400,15 @@ UNDETECTABLE: tuple[Rule, ...] = (
         because="a shorter window is as right as a longer one, and the files do not say how long it was to be",
     ),
     Rule(
-        operator=f"{_NUMBER}|{_ROWS}",
+        operator=f"{_NUMBER}|{_ROWS}|stale file of another run",
         layout="ms-2.1|ms-2.3",
         slot="output_timeline_data",
+        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
+    ),
+    Rule(
+        operator=_ROWS,
+        layout="ms-2.1|ms-2.3",
+        slot="aicpu_intermediate",
         because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
     ),
     Rule(operator=_ROWS, slot="l2_cache", because="not every kernel has a row, and no other file counts them"),
@@ -445,8 +451,15 @@ UNDETECTABLE: tuple[Rule, ...] = (
     ),
     Rule(
         operator=_VALUE,
-        slot="aicore_intermediate_type|framework_raw",
-        column="execution_frequency|block_dim",
+        slot="framework_raw",
+        column="block_dim",
+        because="into how many blocks a kernel is split no other file says",
+    ),
+    Rule(
+        operator=_VALUE,
+        layout="ms-2.1|ms-2.3",
+        slot="aicore_intermediate_type",
+        column="execution_frequency",
         because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
     ),
     Rule(
@@ -513,12 +526,6 @@ UNDETECTABLE: tuple[Rule, ...] = (
         because="the same model, and no time that another file has",
     ),
     Rule(
-        operator="stale file of another run",
-        layout="ms-2.1|ms-2.3",
-        slot="output_timeline_data",
-        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
-    ),
-    Rule(
         operator=f"{_ROWS}|truncate a file",
         slot="step_trace_profiling|flops_utilization_step",
         column="|at a line",
@@ -549,12 +556,6 @@ UNDETECTABLE: tuple[Rule, ...] = (
         slot="device_queue_profiling",
         column="at a line",
         because="in 1.x nothing counts the batches",
-    ),
-    Rule(
-        operator=_ROWS,
-        layout="ms-2.1|ms-2.3",
-        slot="aicpu_intermediate",
-        because="from 2.1 on it is a copy of msprof's own table, which is not among the files",
     ),
     Rule(
         operator=_VALUE,
@@ -598,23 +599,10 @@ UNDETECTABLE: tuple[Rule, ...] = (
         because="no real sample says which other file of MindSpore has the task",
     ),
     Rule(
-        operator="reorder columns",
-        slot="kernel_details",
-        column="Context ID",
-        because="it begins the counters, in any order",
-    ),
-    Rule(
         operator=f"{_VALUE}|drop an event",
         slot="trace_view",
         column="X:HCCL.args.* rank|X:HCCL",
         because="the tasks inside of a collective operation are in no other file",
-    ),
-    Rule(
-        operator=_NUMBER,
-        layout="ms-2.3|ms-2.5+",
-        slot="operator_memory",
-        column="*& Allocation Total *",
-        because="no real sample says that MindSpore's two files have the same moments",
     ),
     Rule(
         operator=_NUMBER,
