@@ -1,7 +1,8 @@
 """The driver: takes a workload through settle, timed and profiled steps, and writes the recording.
 
 The phases are separable: `settle`, `time` and `profile` can be called on their own, in this order. The loop form walks the
-same phases one yielded batch at a time.
+same phases one yielded batch at a time. Where another loop has the steps (a callback, an object with `step()`), it tells the
+driver of their edges: `begin`, `end`, and `close` when it has run out of steps.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Driver:
         self.recording: Recording | None = None
         self.problem = ""
         self._progress = progress
-        self._total = window.skip_first + timed_steps + window.profiler_steps
+        self._plan = tuple(window.phases(timed_steps))
+        self._total = len(self._plan)
         self._steps: list[Step] = []
         self._profiling = False
         self._profiler_failed = False
@@ -101,27 +103,58 @@ class Driver:
             raise
 
     def _walk(self, source: Iterator[Batch]) -> Iterator[Batch]:
-        profiler_begins = self.window.skip_first + self.timed_steps
-        for number, (phase, cycle) in enumerate(self.window.phases(self.timed_steps)):
-            if number == profiler_begins:
-                self._start_profiler()
-            self._begin()
+        while self.begin():
             try:
                 batch = next(source)
             except StopIteration:
                 self._began = None
-                self._end_early(
-                    Ending.LOADER_ENDED,
-                    f"the loader gave {number} batches, the window needs {self._total} "
-                    f"({self.window.skip_first} settle + {self.timed_steps} timed + {self.window.profiler_steps} profiled)",
-                )
+                self.close("the loader gave {} batches")
                 return
             yield batch
-            self._end(phase, cycle)
-            if self._profiling:
-                self._advance()
-        self._stop_profiler()
-        self._finish(Ending.COMPLETE, "")
+            self.end()
+
+    # -- the form of a loop that perfguard only watches ---------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """Begin the next step. False, and nothing is done, once the window is over or the capture has ended."""
+        if self.has_ended:
+            return False
+        if len(self._steps) == self.window.skip_first + self.timed_steps:
+            self._start_profiler()
+        self._begin()
+        return True
+
+    def end(self) -> bool:
+        """End the step that was begun; with the last one of the window the recording is written.
+
+        Returns whether the window is over. Nothing is done for a step that was not begun.
+        """
+        if self._began is None or self.has_ended:
+            return self.has_ended
+        phase, cycle = self._plan[len(self._steps)]
+        self._end(phase, cycle)
+        if self._profiling:
+            self._advance()
+        if len(self._steps) == self._total:
+            self._stop_profiler()
+            self._finish(Ending.COMPLETE, "")
+        return self.has_ended
+
+    def close(self, what: str = "{} steps were run") -> Recording | None:
+        """Say that there are no more steps. A window that is not over by then ends as LOADER_ENDED; `what` words it."""
+        if not self.has_ended:
+            self._began = None
+            self._end_early(
+                Ending.LOADER_ENDED,
+                f"{what.format(len(self._steps))}, the window needs {self._total} "
+                f"({self.window.skip_first} settle + {self.timed_steps} timed + {self.window.profiler_steps} profiled)",
+            )
+        return self.recording
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the capture is over, well or not."""
+        return self.recording is not None or bool(self.problem)
 
     # -- the phases ------------------------------------------------------------------------------------------------
 
@@ -148,7 +181,7 @@ class Driver:
 
         Raises nothing, since `error` is on its way; what went wrong here as well is in `problem`.
         """
-        if self.recording is not None or self.problem:
+        if self.has_ended:
             return
         ending = Ending.STEP_RAISED
         if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
