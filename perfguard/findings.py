@@ -59,11 +59,15 @@ class Code(Enum):
     C110 = "the profiler stopped half way"
     C111 = "an error in the profiler's own log"
     C112 = "a device was traced, and nothing ran on it"
+    C113 = "the script failed"
+    C114 = "the ranks did not run the same"
+    C115 = "two profilers in one process"
     B101 = "no baseline to compare with"
     B102 = "the baseline belongs to another fingerprint"
     B103 = "the baseline was measured on another machine"
     B104 = "a baseline whose test no longer exists"
     B105 = "a test asked for perfguard and measured nothing"
+    B106 = "ranks that began without a step to warm up"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"
@@ -242,11 +246,24 @@ ADVICE: dict[Code, Advice] = {
     Code.C112: Advice(
         "the device's collection failed or was never started", "look at the device's own log (PROF_*, plog)"
     ),
+    Code.C113: Advice("its exit status was not 0, or its time was over", "its own last words are on standard error"),
+    Code.C114: Advice(
+        "ranks have other windows, or ran other operators (a warning: stages of a pipeline do)",
+        "start all ranks with the same window and the same script",
+    ),
+    Code.C115: Advice(
+        "the script has a profiler of its own, and was to have perfguard's as well",
+        "run it without --window, which takes the script's own window, or take its profiler out",
+    ),
     Code.B101: Advice("nobody has stored one", "`pytest --perfguard-update`"),
     Code.B102: Advice("window, backend, mode, threads or ranks differ", "measure as the baseline was, or refresh"),
     Code.B103: Advice("CPU model or cores differ (a note)", "times are shown; refresh on this machine to gate them"),
     Code.B104: Advice("the test was renamed or removed", "`perfguard baseline prune`"),
     Code.B105: Advice("the fixture was asked for and never called", "call `perfguard(step)`, or loop to the end"),
+    Code.B106: Advice(
+        "a collective of the first step waits for the rank that started last (a note)",
+        "times are shown; begin the window later, such as with step 3, to gate them",
+    ),
     Code.R101: Advice("the number is beyond its limit", _LOOK),
     Code.R102: Advice("what cannot be noise is another number", _LOOK),
     Code.R103: Advice("the baseline has it, the recording does not", _LOOK),

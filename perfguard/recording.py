@@ -30,11 +30,16 @@ class Ending(Enum):
     LOADER_ENDED = "loader-ended"
     INTERRUPTED = "interrupted"
     PROFILER_FAILED = "profiler-failed"
+    SCRIPT_FAILED = "script-failed"
+    TWO_PROFILERS = "two-profilers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What must be equal for two recordings to be compared at all."""
+    """What must be equal for two recordings to be compared at all.
+
+    `window` is None for a whole run, and where a script's own profiler had the window.
+    """
 
     workload: str
     backend: str
@@ -42,7 +47,7 @@ class Fingerprint:
     mode: str
     world_size: int
     threads: int
-    window: StepWindow
+    window: StepWindow | None
 
     def differences(self, other: Fingerprint) -> list[str]:
         """Name what differs, as `key: other → self`; the workload's name is not compared."""
@@ -56,8 +61,9 @@ class Fingerprint:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Fingerprint:
         """Invert `as_dict`."""
-        window = {key: int(value) for key, value in plain["window"].items()}
-        return cls(**{**plain, "window": StepWindow(**window)})
+        told = plain["window"]
+        window = None if told is None else StepWindow(**{key: int(value) for key, value in told.items()})
+        return cls(**{**plain, "window": window})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +107,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a capture.
+    """One step of a capture, of one rank where the recording holds several.
 
     `start_ns` is UNIX time in nanoseconds (it joins with the profiler's timestamps), `wall_ns` and `thread_cpu_ns` are
     durations; the last is the CPU time of the thread that drove the step, not of the framework's own threads.
@@ -113,6 +119,7 @@ class Step:
     start_ns: int
     wall_ns: int
     thread_cpu_ns: int
+    rank: int = 0
 
     @property
     def end_ns(self) -> int:
@@ -130,6 +137,7 @@ class Recording:
     steps: tuple[Step, ...] = ()
     ending: Ending | None = None
     reason: str = ""
+    #: The one rank it is of; None where nobody knows, and where it holds several.
     rank: int | None = None
     timed_steps: int | None = None
     #: What the profiler was asked to record, by condition name of the layouts: {"memory": True, ...}.
@@ -146,9 +154,18 @@ class Recording:
         """The window asked for, where known."""
         return self.fingerprint.window if self.fingerprint else None
 
-    def steps_of(self, phase: Phase, *, cycle: int | None = None) -> tuple[Step, ...]:
-        """Return the steps of one phase, of one cycle where given."""
-        return tuple(s for s in self.steps if s.phase is phase and (cycle is None or s.cycle == cycle))
+    def steps_of(self, phase: Phase, *, cycle: int | None = None, rank: int | None = None) -> tuple[Step, ...]:
+        """Return the steps of one phase, of one cycle and one rank where given."""
+        return tuple(
+            s
+            for s in self.steps
+            if s.phase is phase and (cycle is None or s.cycle == cycle) and (rank is None or s.rank == rank)
+        )
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks whose steps are here."""
+        return tuple(sorted({step.rank for step in self.steps}))
 
 
 def write_recording(recording: Recording) -> None:
@@ -165,10 +182,17 @@ def write_recording(recording: Recording) -> None:
         "timed_steps": recording.timed_steps,
         "conditions": recording.conditions,
     }
-    steps = {"format": FORMAT, "steps": [{**asdict(step), "phase": step.phase.value} for step in recording.steps]}
+    steps = {"format": FORMAT, "steps": [_step_document(step, ranked=any(recording.ranks)) for step in recording.steps]}
     # The facts come last: they are what makes a directory a recording, and they promise that the steps are there.
     write_atomically(recording.directory / STEPS_FILE, dumps(steps, lines_of="steps"))
     write_atomically(recording.directory / RECORDING_FILE, dumps(facts))
+
+
+def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
+    document = {**asdict(step), "phase": step.phase.value}
+    if not ranked:
+        del document["rank"]
+    return document
 
 
 def read_recording(directory: Path) -> Recording:

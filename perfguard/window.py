@@ -69,6 +69,16 @@ class StepWindow:
             )
         return cls(skip_first=start_step, wait=0, warmup=0, active=end_step - start_step)
 
+    @classmethod
+    def from_text(cls, text: str) -> StepWindow:
+        """Read `10:20` as a command line has it: steps 10 to 20, the first is 1 and the last is included."""
+        first, colon, last = text.partition(":")
+        if not colon or not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+            raise UsageError(
+                f"{text!r} is no window; write START:STOP, such as 10:20 (the first step is 1, STOP is included)."
+            )
+        return cls.from_start_stop(int(first), int(last))
+
     @property
     def steps_per_cycle(self) -> int:
         """Profiler steps of one cycle."""

@@ -164,7 +164,9 @@ def test_every_module_has_a_floor():
 def test_nothing_prints(path):
     calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
     names = {ast.unparse(call.func) for call in calls}
-    assert names & {"print", "sys.stdout.write", "sys.stderr.write"} == set()
+    # What runs inside somebody's script has no caller to tell.
+    is_alone = path.parent.name == "injected"
+    assert names & {"print", "sys.stdout.write", "sys.stderr.write"} <= ({"sys.stderr.write"} if is_alone else set())
     assert "click.echo" not in names or "cli" in path.parts
 
 

@@ -19,6 +19,7 @@ class _Commands(CommandGroup):
     """Imports a command when it is run, so that `--help` stays quick."""
 
     _homes = {  # noqa: RUF012 - click's classes are not dataclasses
+        "run": "perfguard.cli.run",
         "check": "perfguard.cli.check",
         "compare": "perfguard.cli.compare",
         "ops": "perfguard.cli.ops",
@@ -44,7 +45,7 @@ class _Commands(CommandGroup):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(perfguard.__version__, prog_name="perfguard")
 def cli() -> None:
-    """Check what profilers wrote, compare runs, keep baselines."""
+    """Run scripts under the profiler, check what profilers wrote, compare runs, keep baselines."""
 
 
 def main() -> None:

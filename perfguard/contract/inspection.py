@@ -44,7 +44,7 @@ from perfguard.contract.schema import (
 from perfguard.contract.table import Cells, Table, Unreadable
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
-from perfguard.recording import Recording, Step
+from perfguard.recording import Ending, Recording, Step
 from perfguard.window import Phase
 
 _LONGEST_MESSAGE = 300
@@ -67,10 +67,15 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory)."""
+    """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory).
+
+    Steps without `active` are those that were seen in a recording of a whole run.
+    """
 
     active: int | None = None
     steps: tuple[Step, ...] = ()
+    #: What else the caller says was set up: {"collect_freq": 10}.
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,7 +150,9 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
     found = survey(recording.profiler_directory, only)
     findings: list[Finding] = list(found.findings)
     notes: list[str] = []
-    if not found.cycles:
+    # Where it is known why nothing is here, that is told.
+    is_told = recording.ending not in (None, Ending.COMPLETE)
+    if not found.cycles and not is_told:
         known = f"{len(layouts())} known layouts, see: perfguard schema list"
         findings.append(
             Finding(
@@ -179,7 +186,7 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
             artifacts=artifacts,
             files=tuple(read),
             conditions={name: known.value for name, known in conditions.items()},
-            asked=_asked(recording, index, one, expected),
+            asked=_asked(recording, rank, index, one, expected),
             parents=one.parents,
         )
         if (executions := executions_of(cycle)) is not None:
@@ -188,6 +195,7 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
         cycles.append(cycle)
     findings += check_recording(recording, tuple(cycles))
     findings += _missing_ranks(cycles, expected)
+    findings += _unmet_numbers(cycles, expected)
     # What may not be listed is not missing.
     closed = tuple(f"{finding.place}/" for finding in findings if finding.code is Code.A109)
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(closed)]
@@ -221,11 +229,14 @@ def _documents(artifacts: Mapping[str, Artifact]) -> dict[str, Any]:
     return {slot: document for slot, document in found.items() if document is not NO_DOCUMENT}
 
 
-def _asked(recording: Recording, index: int, found: FoundCycle, expected: Expectation) -> Asked:
-    if recording.window is not None:
-        return Asked(active=recording.window.active, steps=recording.steps_of(Phase.ACTIVE, cycle=index))
+def _asked(recording: Recording, rank: int, index: int, found: FoundCycle, expected: Expectation) -> Asked:
+    if recording.fingerprint is not None:
+        # A recording of one rank need not say with each step which.
+        of_rank = rank if recording.rank is None else None
+        steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
+        return Asked(active=recording.window.active if recording.window else None, steps=steps)
     named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
-    return Asked(active=expected.steps if expected.steps is not None else named)
+    return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 
 
 def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Recording) -> int:
@@ -272,6 +283,13 @@ def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Findi
         named = ", ".join(map(str, extra))
         message = f"ranks={expected.ranks} is expected, and there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
+
+
+def _unmet_numbers(cycles: list[Cycle], expected: Expectation) -> Iterator[Finding]:
+    """Say which numbers were expected of files that are not here: else they would pass without being looked at."""
+    if expected.numbers and not any(cycle.layout.id == "summary" for cycle in cycles):
+        said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
+        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, and no summary file is here")
 
 
 def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from perfguard.measure.metrics import METRICS
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 
-_RANK = re.compile(r"^rank\d+:")
+#: A measurement of one rank, or of all of them.
+_RANK = re.compile(r"^rank(\d+|s):")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

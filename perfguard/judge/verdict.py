@@ -132,8 +132,15 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         return _inconclusive(verdict, Code.B102, "; ".join(differing))
     if verdict.fingerprint is not None:
         policy = replace(policy, backend=verdict.fingerprint.backend)
+    policy_judges_time = policy.judge_time
+    began_cold = verdict.fingerprint is not None and _began_cold(verdict.fingerprint)
+    if began_cold:
+        policy = replace(policy, judge_time=False)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
     findings = [*verdict.findings, *policy.considered([c.finding for c in comparisons if c.finding])]
+    if began_cold and policy_judges_time:
+        message = "times are shown, not judged: a first step waits for the rank that started last"
+        findings.append(Finding(code=Code.B106, severity=Severity.NOTE, message=message))
     environment_changes: tuple[str, ...] = ()
     if verdict.environment is not None and baseline.environment is not None:
         environment_changes = tuple(verdict.environment.differences(baseline.environment))
@@ -158,6 +165,12 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     return verdict
+
+
+def _began_cold(fingerprint: Fingerprint) -> bool:
+    """Whether several ranks were recorded from their first step on: its collectives wait for the last rank to start."""
+    window = fingerprint.window
+    return fingerprint.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
 
 
 def _machine(environment: Environment) -> str:

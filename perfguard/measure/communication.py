@@ -122,6 +122,74 @@ def rank_spread(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
             yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
 
 
+#: Collectives on a host: MindSpore's kernels, and what torch's gloo, mpi and nccl backends annotate with its duration.
+_COLLECTIVE = re.compile(
+    r"^((gloo|mpi|nccl|ucc):\w+|All(Reduce|Gather|ToAll)\w*|ReduceScatter\w*|Reduce|Broadcast|Barrier|(Neighbor|All)\w*Exchange\w*"
+    r"|CollectiveScatter|CollectiveGather|Send|Receive)$"
+)
+
+
+@ranked_metric(shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."))
+def collective_wait(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+    """What a rank's call lasted beyond the shortest of the same call on any rank, whose rank came last and waited for none."""
+    for rank, kind, calls in _collectives(cycles):
+        yield f"rank{rank}:{kind}", round(sum(own - least for own, least in calls) / 1e3, 3)
+
+
+@ranked_metric(shown("collective_transfer", "us/step", "How long a collective took once all ranks had come."))
+def collective_transfer(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+    """The shortest duration of each call on any rank. It is the same for every rank."""
+    told = set()
+    for _, kind, calls in _collectives(cycles):
+        if kind not in told:
+            told.add(kind)
+            yield kind, round(sum(least for _, least in calls) / 1e3, 3)
+
+
+def _collectives(cycles: tuple[Cycle, ...]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
+    """Yield (rank, kind, [(own duration, shortest of the ranks)] in ns a step) where all ranks called it equally often."""
+    calls: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    steps: dict[int, int] = defaultdict(int)
+    for cycle in cycles:
+        steps[cycle.rank] += (cycle.executions.steps if cycle.executions is not None else None) or 0
+        for kind, duration_ns in _collective_calls(cycle):
+            calls[kind][cycle.rank].append(duration_ns)
+    if len(set(steps.values())) != 1 or not min(steps.values(), default=0):
+        return
+    count = min(steps.values())
+    for kind, by_rank in sorted(calls.items()):
+        if by_rank.keys() != steps.keys() or len({len(durations) for durations in by_rank.values()}) > 1:
+            continue
+        least = [min(of_ranks) for of_ranks in zip(*by_rank.values(), strict=True)]
+        for rank, durations in sorted(by_rank.items()):
+            yield rank, kind, [(own / count, one / count) for own, one in zip(durations, least, strict=True)]
+
+
+def _collective_calls(cycle: Cycle) -> Iterator[tuple[str, int]]:
+    """Yield the collectives of a host in the order of their start, those of the window's steps where these are known."""
+    import polars as pl
+
+    from perfguard.contract.executions import unquoted
+    from perfguard.contract.table import nanoseconds
+
+    trace, executions = cycle.content("trace"), cycle.executions
+    if executions is None or executions.on_device:
+        return
+    if trace is None:
+        frame = executions.frame.drop_nulls("step") if executions.by_step else executions.frame
+        found = frame.filter(pl.col("operator").str.contains(_COLLECTIVE.pattern)).sort("start_ns")
+        yield from found.select("operator", "duration_ns").iter_rows()
+        return
+    if not {"name", "cat", "ts", "dur"} <= set(trace.frame.columns):
+        return
+    named = trace.frame.with_columns(kind=unquoted("name"), category=unquoted("cat"))
+    named = named.filter((pl.col("category") == "user_annotation") & pl.col("kind").str.contains(_COLLECTIVE.pattern))
+    times = named.with_columns(start_ns=nanoseconds(named["ts"]), duration_ns=nanoseconds(named["dur"])).sort(
+        "start_ns"
+    )
+    yield from times.select("kind", "duration_ns").iter_rows()
+
+
 def kind_of(name: str) -> str:
     """Return `hcom_allReduce` of `hcom_allReduce__586_0_1@17522`, `AllReduce` of `AllReduce-op33`."""
     found = _KIND.match(name)

@@ -13,7 +13,7 @@ from perfguard.window import Phase
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
     from perfguard.measure.profile import MemoryStep, Profile
-    from perfguard.recording import Recording
+    from perfguard.recording import Recording, Step
 
 ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
 CycleMetric = Callable[["Cycle"], Iterator[tuple[str, "Measured"]]]
@@ -83,10 +83,16 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
 
     found = []
     ranks = profiles(contract)
-    for profile in ranks:
-        prefix = f"rank{profile.rank}:" if len(ranks) > 1 else ""
-        for name, function in _OF_PROFILE.items():
-            found += [_measurement(name, prefix + subject, value) for subject, value in function(profile)]
+    for name, function in _OF_PROFILE.items():
+        by_subject: dict[str, list[Measured]] = {}
+        for profile in ranks:
+            prefix = f"rank{profile.rank}:" if len(ranks) > 1 else ""
+            for subject, value in function(profile):
+                found.append(_measurement(name, prefix + subject, value))
+                by_subject.setdefault(subject, []).append(value)
+        if len(ranks) > 1 and name in _ACROSS_RANKS:
+            for subject, values in by_subject.items():
+                found.append(_measurement(name, ALL_RANKS + subject, _across_ranks(name, values)))
     found += _of_cycles(contract)
     for name, of_ranks in _OF_RANKS.items():
         if len({cycle.rank for cycle in contract.cycles}) > 1:
@@ -94,6 +100,26 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
     for name, of_recording in _OF_RECORDING.items():
         found += [_measurement(name, subject, value) for subject, value in of_recording(contract.recording)]
     return tuple(sorted(found, key=lambda m: m.key))
+
+
+#: Of several ranks, beside the number of each: a job does all of their work, and waits for the slowest.
+ALL_RANKS = "ranks:"
+_ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {
+    "operator_calls": sum,
+    "memory_allocations": sum,
+    "memory_allocated_bytes": sum,
+    "memory_growth_bytes": sum,
+    "peak_memory_bytes": max,
+    "operator_time": max,
+}
+
+
+def _across_ranks(name: str, values: list[Measured]) -> Measured:
+    """Join what the ranks measured: sum or largest; of samples, those of the rank whose best is the slowest."""
+    samples = [value for value in values if isinstance(value, tuple)]
+    if samples:
+        return max(samples, key=min)
+    return _ACROSS_RANKS[name]([value for value in values if isinstance(value, (int, float))])
 
 
 def _of_cycles(contract: Contract) -> Iterator[Measurement]:
@@ -350,9 +376,8 @@ def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
     )
 )
 def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
-    """One sample a timed step."""
-    if timed := recording.steps_of(Phase.TIMED):
-        yield "", tuple(step.wall_ns / 1e3 for step in timed)
+    """One sample a timed step; of several ranks each, and the slowest as the job's own."""
+    yield from _by_rank(recording, lambda step: step.wall_ns / 1e3)
 
 
 @recording_metric(
@@ -371,8 +396,30 @@ def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
 )
 def step_cpu_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
     """One sample a timed step. Work of the framework's own threads is not in it."""
-    if timed := recording.steps_of(Phase.TIMED):
-        yield "", tuple(step.thread_cpu_ns / 1e3 for step in timed)
+    yield from _by_rank(recording, lambda step: step.thread_cpu_ns / 1e3)
+
+
+def _by_rank(recording: Recording, duration: Callable[[Step], float]) -> Iterator[tuple[str, Measured]]:
+    ranks = {rank: recording.steps_of(Phase.TIMED, rank=rank) for rank in recording.ranks}
+    samples = {rank: tuple(map(duration, steps)) for rank, steps in ranks.items() if steps}
+    if samples:
+        yield "", max(samples.values(), key=min)
+    if len(samples) > 1:
+        yield from ((f"rank{rank}", of_rank) for rank, of_rank in samples.items())
+
+
+@recording_metric(
+    shown("slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's.")
+)
+def slowest_rank(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """Medians; the subject is the slowest rank."""
+    if len(recording.ranks) < 2:
+        return
+    of_rank = {rank: recording.steps_of(Phase.ACTIVE, rank=rank) for rank in recording.ranks}
+    medians = {rank: statistics.median(s.wall_ns for s in steps) for rank, steps in of_rank.items() if steps}
+    if len(medians) > 1 and min(medians.values()) > 0:
+        slowest = max(medians, key=lambda rank: medians[rank])
+        yield f"rank{slowest}", round(medians[slowest] / min(medians.values()), 3)
 
 
 @recording_metric(

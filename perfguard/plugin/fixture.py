@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
 
@@ -18,6 +19,7 @@ from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
+    from perfguard.capture.script import Script
     from perfguard.judge import Verdict
     from perfguard.plugin.session import GateSession
     from perfguard.recording import Recording
@@ -42,6 +44,12 @@ class Guard(Protocol):
     def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Judge a directory that a profiler wrote elsewhere."""
 
+    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
+        """Run an unmodified command under the profiler and judge what came out, as `perfguard run` does.
+
+        `how` is any of window ("10:20"), python, launcher, ranks, options, timeout.
+        """
+
 
 class PlainGuard:
     """The guard of a run without --perfguard: every workload runs one step, as a plain test."""
@@ -63,6 +71,41 @@ class PlainGuard:
         replay(Path(directory))
 
 
+    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
+        """Run the command, without any profiler; fails the test where it fails."""
+        import subprocess
+
+        script = script_of(command, how)
+        try:
+            status = subprocess.run(script.command, timeout=script.timeout_s, check=False).returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CaptureError(f"{script.command[0]} did not run to its end: {error}") from error
+        if status:
+            pytest.fail(f"{shlex.join(script.command)} ended with status {status}")
+
+
+def script_of(command: Sequence[str], how: Mapping[str, Any], *, backend: str | None = None) -> Script:
+    """Return the script that `perfguard.script(command, **how)` means. Raises `UsageError`."""
+    from perfguard.capture.script import Script
+    from perfguard.settings import refuse_unknown
+    from perfguard.window import StepWindow
+
+    if isinstance(command, (str, bytes)):
+        raise UsageError(f"perfguard.script({command!r}) takes a list of words, such as ['python', 'train.py'].")
+    refuse_unknown(how, ("window", "python", "launcher", "ranks", "options", "timeout"), where="perfguard.script(...)")
+    window, python = how.get("window"), how.get("python")
+    return Script(
+        command=tuple(os.fspath(word) for word in command),
+        backend=backend,
+        window=StepWindow.from_text(window) if isinstance(window, str) else window,
+        python=None if python is None else Path(python),
+        launcher=how.get("launcher"),
+        ranks=how.get("ranks", 1),
+        options=how.get("options") or {},
+        timeout_s=how.get("timeout"),
+    )
+
+
 class GateGuard:
     """The guard of a run with --perfguard. `verdicts` holds what its test came to."""
 
@@ -76,9 +119,13 @@ class GateGuard:
         self._driver: Driver | None = None
         self._backend: Backend | None = None
         self._problem: PerfguardError | None = None
+        #: Why nothing can be driven in this process; a script runs in one of its own.
+        self._no_backend: CaptureError | None = None
         try:
             self.settings = with_marker(session.settings, _marker_arguments(self._item))
             self._prepare_backend()
+        except CaptureError as error:
+            self._no_backend = error
         except PerfguardError as error:
             # Told where the test uses the fixture: an error of a fixture would not be this test's failure.
             self._problem = error
@@ -124,6 +171,20 @@ class GateGuard:
         with _told():
             workload = self._workload(name)
             self._judge(replay(Path(directory)), workload)
+
+    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
+        """Run an unmodified command under the profiler, and judge the recording against this test's baseline."""
+        __tracebackhide__ = True
+        from perfguard.capture.script import run_script
+
+        with _told():
+            workload = self._workload(name)
+            script = script_of(command, how, backend=self.settings.backend)
+            directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
+            run = run_script(script, workload=workload, directory=directory)
+            for note in run.notes:
+                self._item.add_report_section("call", "perfguard", note)
+            self._judge(run.recording, workload)
 
     # -- what the hooks call ---------------------------------------------------------------------------------------
 
@@ -173,6 +234,8 @@ class GateGuard:
         from perfguard.capture import REPLAY, backend
 
         workload = self._workload(name)
+        if self._no_backend is not None:
+            raise self._no_backend
         if self._backend is None:
             # No backend was named: the one that is installed. For "replay" this says what to call instead.
             self._backend = backend(REPLAY if self.settings.backend == REPLAY else None)
@@ -339,4 +402,4 @@ class ProgressLine:
             reporter.rewrite("")
 
 
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "guard_for"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "guard_for", "script_of"]

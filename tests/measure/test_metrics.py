@@ -303,8 +303,14 @@ def test_ranks_are_measured_one_by_one(tmp_path):
     table, single = found(tmp_path), found("torch-mlp")
     assert values(table["steps"]) == {"rank0:": 3, "rank1:": 3}
     for metric in ("operator_calls", "operator_shapes", "memory_allocations"):
-        expected = {f"rank{r}:{subject}": value for r in (0, 1) for subject, value in values(single[metric]).items()}
+        of_one = values(single[metric])
+        expected = {f"rank{r}:{subject}": value for r in (0, 1) for subject, value in of_one.items()}
+        if metric != "operator_shapes":
+            # A job does the work of all its ranks.
+            expected |= {f"ranks:{subject}": 2 * value for subject, value in of_one.items()}
         assert values(table[metric]) == expected
+    peak = values(single["peak_memory_bytes"])["cpu"]
+    assert values(table["peak_memory_bytes"]) == {"rank0:cpu": peak, "rank1:cpu": peak, "ranks:cpu": peak}
 
 
 @pytest.mark.parametrize(
@@ -334,6 +340,9 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("pipeline_batch_time", "us", "timed", "lower", False),
         ("pipeline_queue_usage", "fraction", "timed", "higher", False),
         ("rank_spread", "ratio", "timed", "lower", False),
+        ("slowest_rank", "ratio", "timed", "lower", False),
+        ("collective_wait", "us/step", "timed", "lower", False),
+        ("collective_transfer", "us/step", "timed", "lower", False),
         ("step_part_time", "us", "timed", "lower", False),
     ],
 )
@@ -349,7 +358,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 25
+    assert len(METRICS) == 28
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

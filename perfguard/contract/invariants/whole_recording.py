@@ -20,6 +20,8 @@ _ENDINGS = {
     Ending.LOADER_ENDED: Code.C106,
     Ending.INTERRUPTED: Code.C108,
     Ending.PROFILER_FAILED: Code.C109,
+    Ending.SCRIPT_FAILED: Code.C113,
+    Ending.TWO_PROFILERS: Code.C115,
 }
 
 
@@ -78,15 +80,14 @@ def every_step_was_timed(recording: Recording, cycles: tuple[Cycle, ...]) -> Ite
         Phase.TIMED: recording.timed_steps or 0,
         Phase.ACTIVE: recording.window.active * recording.window.repeat,
     }
-    for phase in (Phase.TIMED, Phase.ACTIVE):
-        steps = recording.steps_of(phase)
-        timed = sum(step.wall_ns > 0 for step in steps)
-        if timed != wanted[phase]:
-            yield Finding(
-                code=Code.C107,
-                place=STEPS_FILE,
-                message=f"{wanted[phase]} {phase.value} steps were asked for, {timed} have a duration",
-            )
+    several = len(recording.ranks) > 1
+    for phase, count in wanted.items():
+        for rank in recording.ranks or (0,):
+            timed = sum(step.wall_ns > 0 for step in recording.steps_of(phase, rank=rank))
+            if timed != count:
+                of = f"of rank {rank} " if several else ""
+                message = f"{count} {phase.value} steps {of}were asked for, {timed} have a duration"
+                yield Finding(code=Code.C107, place=STEPS_FILE, rank=rank if several else None, message=message)
 
 
 @recording_invariant
@@ -151,4 +152,54 @@ def a_directory_is_of_the_rank_in_its_files(recording: Recording, cycles: tuple[
                 place=cycle.place.name,
                 rank=cycle.rank,
                 message=f"its files are of rank {cycle.rank}, the directory it is in of rank {above}",
+            )
+
+
+@recording_invariant
+def every_rank_of_the_recording_is_there(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """A recording of several ranks holds output of each. An error: perfguard started them itself."""
+    if recording.fingerprint is None or recording.rank is not None or not cycles:
+        return
+    there = {cycle.rank for cycle in cycles}
+    for rank in range(recording.fingerprint.world_size):
+        if rank not in there:
+            message = f"{recording.fingerprint.world_size} ranks were started, nothing of rank {rank} is here"
+            yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
+
+
+@recording_invariant
+def ranks_ran_the_same(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
+    """Ranks have as many steps as each other, and ran the same operators as often.
+
+    Operators are a warning: the stages of a pipeline have their own. Steps are an error where perfguard recorded them.
+    """
+    if recording.fingerprint is None or recording.rank is not None:
+        return
+    steps: Counter[int] = Counter()
+    calls: dict[int, Counter[str]] = {}
+    for cycle in cycles:
+        if cycle.executions is not None:
+            steps[cycle.rank] += cycle.executions.steps or 0
+            names = cycle.executions.frame.drop_nulls("step") if cycle.executions.by_step else cycle.executions.frame
+            calls.setdefault(cycle.rank, Counter()).update(names["operator"].to_list())
+    if len(calls) < 2:
+        return
+    first = min(calls)
+    for rank in sorted(calls.keys() - {first}):
+        if steps[rank] != steps[first]:
+            message = f"rank {rank} recorded {steps[rank]} steps, rank {first} {steps[first]}"
+            yield Finding(code=Code.C114, place=f"rank {rank}", rank=rank, message=message)
+            continue
+        differing = sorted(
+            name for name in calls[rank].keys() | calls[first].keys() if calls[rank][name] != calls[first][name]
+        )
+        if differing:
+            told = ", ".join(f"{name} {calls[rank][name]} x, not {calls[first][name]}" for name in differing[:4])
+            more = f" and {len(differing) - 4} more" if len(differing) > 4 else ""
+            yield Finding(
+                code=Code.C114,
+                severity=Severity.WARNING,
+                place=f"rank {rank}",
+                rank=rank,
+                message=f"rank {rank} ran {told}{more}, as rank {first} did",
             )

@@ -1,0 +1,113 @@
+"""A command: run in a session of its own, for so long and no longer, and nothing of it is left running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfguard.errors import CaptureError, UsageError
+
+#: Seconds a process is given to end by itself, after each of the signals it is sent.
+GRACE_S = 5.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended. `status` is what a shell would show: 128 + signal where one ended it."""
+
+    status: int
+    timed_out: bool
+    #: Processes it had left behind, which were ended.
+    left_behind: int
+
+
+def run_command(command: Sequence[str], *, environment: Mapping[str, str], mark: str, timeout_s: float | None) -> Ended:
+    """Run a command to its end; its standard streams are this process's own.
+
+    `mark` is a variable of `environment` whose value nobody else has: by it every process the command ever started is
+    found, in whatever session. Raises `UsageError` when the command cannot be started, and `KeyboardInterrupt` after the
+    command has had its own.
+    """
+    try:
+        # Its own session: Ctrl-C in the terminal is passed on below, once.
+        process = subprocess.Popen(command, env=dict(environment), start_new_session=True)
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no command {command[0]!r}; name one that is on the PATH, or a path to it."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be started: {error.strerror}. Name a program.") from error
+    timed_out = False
+    try:
+        status = process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        _end(process, mark, environment[mark])
+        status = process.wait()
+    except BaseException:
+        _end(process, mark, environment[mark])
+        process.wait()
+        raise
+    left = _end_left_behind(mark, environment[mark])
+    return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
+
+
+def _end(process: subprocess.Popen[bytes], mark: str, value: str) -> None:
+    """End a command that runs too long: an interrupt, so that Python writes what it has; then less kindly."""
+    for number in _SIGNALS:
+        for pid in {process.pid, *_marked(mark, value)}:
+            _send(pid, number)
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            # Asked of the process first: what has ended and was not waited for is still in /proc.
+            if process.poll() is not None and not _marked(mark, value):
+                return
+            time.sleep(0.05)
+
+
+def _end_left_behind(mark: str, value: str) -> int:
+    """End what the command started and left; a process that is about to end is given a moment."""
+    deadline = time.monotonic() + GRACE_S
+    while (left := _marked(mark, value)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in left:
+        _send(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    # It may have ended in between.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _marked(mark: str, value: str) -> list[int]:
+    """Return the processes that have the mark; without /proc (not Linux) none is found."""
+    wanted = f"{mark}={value}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in entry.read_bytes().split(b"\0") and int(entry.parent.name) != os.getpid():
+                found.append(int(entry.parent.name))
+        except OSError:
+            # Ended, or somebody else's.
+            continue
+    return found
+
+
+def free_port() -> int:
+    """Return a TCP port nobody listens on now. Raises `CaptureError` where there is no loopback."""
+    import socket
+
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return int(server.getsockname()[1])
+    except OSError as error:
+        raise CaptureError(f"no port of 127.0.0.1 can be had: {error.strerror}; a launcher needs one.") from error

@@ -1,0 +1,781 @@
+"""The bootstrap: what `perfguard run` puts into every Python process of the command it starts.
+
+Python imports a module of this name by itself when it starts (site.py), so an unmodified script, a launcher's workers and
+another environment's interpreter all get it. It imports nothing but the standard library, runs on Python 3.7 and later, and
+does nothing until the process imports torch or MindSpore. Then it watches the steps, switches that framework's own profiler on
+for the window, and leaves a file of plain facts; `perfguard.capture.process` makes a recording of them.
+
+A step ends where the weights have been updated: when `Model.train` says so, when an optimizer has stepped, and where neither
+is ever seen (inference, a compiled training step), when the outermost call of a model has returned.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib.abc
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+PLAN = "PERFGUARD_PLAN"
+#: What ends a step, the surest first.
+KINDS = ("model", "optimizer", "call")
+
+
+class Watch:
+    """Counts the steps of this process, and has the profiler started and stopped at the edges of the window."""
+
+    def __init__(self, plan: Dict[str, Any]) -> None:
+        self.plan = plan
+        self.pid = os.getpid()
+        self.framework: Any = None
+        self.kind = ""
+        #: UNIX time at which it began, wall and CPU clock then, how long it took by both; all in ns.
+        self.steps: List[Tuple[int, int, int, int, int]] = []
+        self.began: Optional[Tuple[int, int, int]] = None
+        self.profiling = False
+        self.cycle_over = False
+        self.problem = ""
+        self.raised = ""
+        #: Profilers of the script's own: where they write, what lay there before, when they were on.
+        self.own: List[Dict[str, Any]] = []
+        self.collects = False
+        # Where the framework is imported inside a function, this is the process that will have run it.
+        atexit.register(self.leave)
+        hook = sys.excepthook
+
+        def note(kind: Any, value: Any, trace: Any) -> None:
+            self.raised = "{}: {}".format(kind.__name__, value).strip().split("\n")[0][:500]
+            hook(kind, value, trace)
+
+        sys.excepthook = note
+
+    @property
+    def window(self) -> Optional[Dict[str, int]]:
+        """The window asked for; None is the whole run."""
+        found: Optional[Dict[str, int]] = self.plan["window"]
+        return found
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this is the process that set this up, and no fork of it."""
+        return os.getpid() == self.pid
+
+    def is_over(self) -> bool:
+        """Whether nothing is left to record."""
+        window = self.window
+        whole = (
+            self.plan["limit"]
+            if window is None
+            else sum(window[key] for key in ("skip_first", "timed", "warmup", "active"))
+        )
+        return self.cycle_over or len(self.steps) >= whole
+
+    def begin(self) -> None:
+        """A step begins, unless one has."""
+        if self.began is not None or self.is_over() or not self.is_mine:
+            return
+        self.framework.synchronize()
+        if not self.own and not self.problem and self.is_first_of_window():
+            self.start()
+        self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
+        self.framework.mark(len(self.steps))
+
+    def is_first_of_window(self) -> bool:
+        """Whether the profiler has to be switched on now."""
+        window = self.window
+        return not self.profiling and len(self.steps) == (
+            0 if window is None else window["skip_first"] + window["timed"]
+        )
+
+    def end(self, kind: str) -> None:
+        """A step ends, as far as `kind` can tell."""
+        if not self.is_mine or self.is_over():
+            return
+        if kind != self.kind:
+            if self.kind and KINDS.index(kind) > KINDS.index(self.kind):
+                return
+            self.count_anew(kind)
+        if self.began is None:
+            return
+        self.framework.synchronize()
+        wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        start, wall_began, cpu_began = self.began
+        self.began = None
+        self.framework.unmark()
+        self.steps.append((start, wall_began, cpu_began, wall - wall_began, cpu - cpu_began))
+        if self.profiling:
+            self.guarded(self.framework.advance)
+            if self.is_over():
+                self.stop()
+        if kind in self.framework.follow_at_once:
+            self.begin()
+
+    def count_anew(self, kind: str) -> None:
+        """A surer sign of a step was seen for the first time: what was counted by another sign was no step."""
+        self.kind = kind
+        if not self.steps:
+            return
+        last = self.steps[-1]
+        self.steps = []
+        if self.profiling and (self.window is not None or self.framework.marks_steps):
+            # What is recorded so far has the wrong edges; the next step begins anew.
+            self.give_way()
+            self.began = None
+            if self.window is not None and self.window["skip_first"] + self.window["timed"] == 0:
+                self.problem = (
+                    "the first step could not be told from what the script ran before it, and the window begins with it; "
+                    "begin with step 3"
+                )
+            elif self.window is not None:
+                self.began = last[:3]
+        elif self.began is None:
+            self.began = last[:3]
+
+    def start(self) -> None:
+        """Switch the profiler on."""
+        if self.window is not None:
+            gc.collect()
+            self.collects = gc.isenabled()
+            gc.disable()
+        self.profiling = True
+        self.guarded(self.framework.start)
+
+    def stop(self) -> None:
+        """Switch it off, and write the facts: the window is over, whatever becomes of the process."""
+        if not self.profiling:
+            return
+        self.profiling = False
+        self.cycle_over = True
+        self.guarded(self.framework.stop)
+        if self.collects:
+            gc.enable()
+        self.write()
+
+    def give_way(self) -> None:
+        """The script has a profiler of its own: two in one process write nothing right, so this one stops."""
+        if self.profiling:
+            self.profiling = False
+            self.guarded(self.framework.discard)
+            if self.collects:
+                gc.enable()
+
+    def guarded(self, action: Callable[[], None]) -> None:
+        """Do what may fail inside the profiler; the script goes on, and the facts say what failed."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - a script must not die of being watched; told in the facts
+            self.problem = self.problem or "{}: {}".format(type(error).__name__, error).split("\n")[0][:500]
+
+    def leave(self) -> None:
+        """The process ends."""
+        if not self.is_mine or self.framework is None:
+            return
+        if self.profiling:
+            self.stop()
+        self.write()
+
+    def write(self, *, always: bool = False) -> None:
+        """Write the facts; a process that never began a step has none."""
+        if not (self.steps or self.began or self.own or always):
+            return
+        facts = {
+            "pid": self.pid,
+            "argv": sys.argv,
+            "backend": self.framework.name,
+            "kind": self.kind,
+            "steps": [[start, wall, cpu] for start, _, _, wall, cpu in self.steps],
+            "in_a_step": self.began is not None,
+            "window_over": self.cycle_over,
+            "problem": self.problem,
+            "raised": self.raised,
+            "own": self.own,
+            "python": sys.version.split()[0],
+            **self.framework.facts(),
+        }
+        path = os.path.join(self.plan["facts"], "{}-{}.json".format(self.pid, self.framework.name))
+        try:
+            with open(path + ".part", "w", encoding="utf-8") as stream:
+                json.dump(facts, stream)
+            os.replace(path + ".part", path)
+        except OSError as error:
+            # Standard error is all that is left when the disk is full.
+            sys.stderr.write("perfguard: {} cannot be written: {}\n".format(path, error))
+
+    def found_own(self, where: Optional[str], what: str) -> Dict[str, Any]:
+        """Take note of a profiler that the script itself makes."""
+        self.give_way()
+        place = os.path.abspath(where or os.path.join(os.getcwd(), "data"))
+        before = os.listdir(place) if os.path.isdir(place) else []
+        caller = next((f for f in reversed(traceback.extract_stack()) if not _is_inside(f.filename)), None)
+        at = "" if caller is None else "{}:{}".format(caller.filename, caller.lineno)
+        found: Dict[str, Any] = {"what": what, "at": at, "place": place, "before": before, "on": []}
+        self.own.append(found)
+        return found
+
+
+def _is_inside(path: str) -> bool:
+    return path == __file__ or "{0}mindspore{0}".format(os.sep) in path or "{0}torch{0}".format(os.sep) in path
+
+
+def _rank(*names: str) -> int:
+    for name in names:
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 0
+
+
+def _version(distribution: str) -> Optional[str]:
+    try:
+        from importlib.metadata import PackageNotFoundError, version
+    except ImportError:  # Python 3.7
+        return None
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _packages(*names: str) -> Dict[str, str]:
+    found = {name: _version(name) for name in (*names, "numpy")}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+class Torch:
+    """torch.profiler, or torch_npu's where it sees a device."""
+
+    name = "torch"
+    marks_steps = True
+    follow_at_once = ()
+
+    def __init__(self, watch: Watch, torch: Any) -> None:
+        self.watch = watch
+        self.torch = torch
+        self.depth = 0
+        self.profiler: Any = None
+        self.marked: Any = None
+        self.defining: Any = None
+        self.by_us = False
+        watch.framework = self
+        # Said for every compiled model as long as anybody watches modules.
+        import warnings
+
+        from torch.nn.modules import module
+        from torch.optim import optimizer
+
+        warnings.filterwarnings("ignore", message=".*when there are global hooks on modules.*")
+        module.register_module_forward_pre_hook(self.before_forward)
+        module.register_module_forward_hook(self.after_forward, always_call=True)
+        optimizer.register_optimizer_step_pre_hook(self.before_optimizer)
+        optimizer.register_optimizer_step_post_hook(self.after_optimizer)
+        self.watch_own(torch.profiler)
+
+    def before_forward(self, module: Any, arguments: Any) -> None:
+        """The outermost model is called: a step begins with it, in training with what is in training."""
+        self.depth += 1
+        if self.depth == 1 and (self.watch.kind != "optimizer" or module.training):
+            self.watch.begin()
+
+    def after_forward(self, module: Any, arguments: Any, result: Any) -> None:
+        """It has returned."""
+        self.depth = max(self.depth - 1, 0)
+        if self.depth == 0 and not (module.training and self.torch.is_grad_enabled()):
+            # In training the optimizer tells the end.
+            self.watch.end("call")
+
+    def before_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        """A step may have no model of its own."""
+        self.watch.begin()
+
+    def after_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        """Weights were updated. With several optimizers the first one tells the steps."""
+        if self.defining is None:
+            self.defining = optimizer
+        if self.defining is optimizer:
+            self.watch.end("optimizer")
+
+    def synchronize(self) -> None:
+        """Wait for the accelerator."""
+        if self.on_npu():
+            self.torch.npu.synchronize()
+        elif self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
+            self.torch.cuda.synchronize()
+
+    def on_npu(self) -> bool:
+        """Whether torch_npu is there and sees a device."""
+        return "torch_npu" in sys.modules and bool(self.torch.npu.is_available())
+
+    def start(self) -> None:
+        """Begin to profile. With a window the profiler numbers the steps; a whole run is marked step by step."""
+        plan, window = self.watch.plan, self.watch.window
+        module = self.torch.profiler
+        kinds = module.ProfilerActivity
+        activities = [kinds.CPU]
+        if self.on_npu():
+            module = sys.modules["torch_npu"].profiler
+            kinds = module.ProfilerActivity
+            activities = [kinds.CPU, kinds.NPU]
+        elif self.torch.cuda.is_available():
+            activities.append(kinds.CUDA)
+        keywords = dict(plan["torch"])
+        if window is not None:
+            keywords["schedule"] = module.schedule(wait=0, warmup=window["warmup"], active=window["active"], repeat=1)
+        self.by_us = True
+        try:
+            handler = module.tensorboard_trace_handler(self.directory())
+            self.profiler = module.profile(activities=activities, on_trace_ready=handler, **keywords)
+        finally:
+            self.by_us = False
+        self.quietly(self.profiler.start)
+
+    def directory(self) -> str:
+        """Where this rank's output goes."""
+        return _directory(self.watch.plan, _rank("RANK"))
+
+    def mark(self, index: int) -> None:
+        """Mark the step in the trace, as the profiler itself would with a schedule."""
+        if self.profiler is not None and self.watch.window is None:
+            self.marked = self.torch.autograd.profiler.record_function("ProfilerStep#{}".format(index))
+            self.marked.__enter__()
+
+    def unmark(self) -> None:
+        """End the mark."""
+        marked, self.marked = self.marked, None
+        if marked is not None:
+            marked.__exit__(None, None, None)
+
+    def advance(self) -> None:
+        """Tell the profiler that a step has ended."""
+        if self.watch.window is not None:
+            self.quietly(self.profiler.step)
+
+    def stop(self) -> None:
+        """Write the trace."""
+        self.unmark()
+        profiler, self.profiler = self.profiler, None
+        self.quietly(profiler.stop)
+
+    def discard(self) -> None:
+        """Stop without a trace."""
+        self.unmark()
+        profiler, self.profiler = self.profiler, None
+        profiler.on_trace_ready = None
+        self.quietly(profiler.stop)
+
+    @staticmethod
+    def quietly(action: Callable[[], None]) -> None:
+        """Keep torch's remarks on schedules from failing a script that runs under `-W error`."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            action()
+
+    def watch_own(self, module: Any) -> None:
+        """See a profiler the script itself makes. It is asked for memory and shapes as well, where the script does not say."""
+        watch, mine = self.watch, self
+        make, handle = module.profile.__init__, module.tensorboard_trace_handler
+
+        def init(self: Any, *arguments: Any, **keywords: Any) -> None:
+            if not mine.by_us and type(self) is module.profile:
+                for key, value in watch.plan["torch"].items():
+                    keywords.setdefault(key, value)
+                self.perfguard = watch.found_own(mine.handled, "torch.profiler.profile")
+            make(self, *arguments, **keywords)
+
+        def handler(dir_name: str, *arguments: Any, **keywords: Any) -> Any:
+            if not mine.by_us:
+                mine.handled = dir_name
+            return handle(dir_name, *arguments, **keywords)
+
+        def enter(self: Any) -> Any:
+            if not mine.by_us:
+                watch.found_own(None, "torch.autograd.profiler.profile")
+            return entered(self)
+
+        legacy = self.torch.autograd.profiler.profile
+        entered = legacy.__enter__
+        legacy.__enter__ = enter
+        module.profile.__init__ = init
+        module.tensorboard_trace_handler = handler
+        module.profiler.tensorboard_trace_handler = handler
+        _note_when_on(module.profile, "start", "stop")
+
+    handled: Optional[str] = None
+
+    def facts(self) -> Dict[str, Any]:
+        """What it ran on."""
+        torch = self.torch
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        device, name = "cpu", ""
+        if self.on_npu():
+            device, name = "npu", str(torch.npu.get_device_name())
+        elif torch.cuda.is_available() and torch.cuda.is_initialized():
+            device, name = "cuda", str(torch.cuda.get_device_name())
+        return {
+            "device": device,
+            "device_name": name,
+            "mode": "eager",
+            "rank": torch.distributed.get_rank() if distributed else _rank("RANK"),
+            "world_size": torch.distributed.get_world_size() if distributed else max(_rank("WORLD_SIZE"), 1),
+            "threads": torch.get_num_threads(),
+            "packages": _packages("torch", "torch_npu"),
+        }
+
+
+class MindSpore:
+    """MindSpore's profiler: by MS_PROFILER_OPTIONS for a whole run, with a schedule for a window."""
+
+    name = "mindspore"
+    marks_steps = False
+    #: Nothing tells where such a step begins, so it begins where the one before has ended.
+    follow_at_once = ("optimizer",)
+
+    def __init__(self, watch: Watch, mindspore: Any) -> None:
+        self.watch = watch
+        self.mindspore = mindspore
+        self.depth = 0
+        self.profiler: Any = None
+        self.by_us = False
+        self.synchronous = False
+        self.there_before: Set[str] = set()
+        self.handled: Optional[str] = None
+        watch.framework = self
+        try:
+            # Where 2.9 put it; the old name still works, and says so on standard error.
+            from mindspore.graph import api
+        except ImportError:
+            from mindspore.common import api
+        self.api = api
+        from mindspore.train.callback import _callback
+
+        manager = _callback.CallbackManager
+        for name, before in (("on_train_step_begin", True), ("on_train_step_end", False)):
+            setattr(manager, name, self.told_by_model(getattr(manager, name), before))
+        from mindspore import nn
+
+        self.optimizer = nn.Optimizer
+        nn.Cell.__call__ = self.outermost(nn.Cell.__call__)
+
+        for name in ("_JitExecutor", "_MindsporeFunctionExecutor"):
+            if hasattr(self.api, name):
+                executor = getattr(self.api, name)
+                executor.__call__ = self.outermost(executor.__call__)
+        self.watch_own()
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def told_by_model(self, method: Any, before: bool) -> Any:
+        """Wrap a method by which `Model.train` tells callbacks of its steps."""
+        mine, watch = self, self.watch
+
+        def told(self: Any, run_context: Any) -> Any:
+            if before:
+                # What runs until the step ends is a part of it.
+                mine.depth += 1
+                watch.begin()
+                return method(self, run_context)
+            result = method(self, run_context)
+            mine.depth -= 1
+            watch.end("model")
+            return result
+
+        return told
+
+    def takes_gradient(self) -> bool:
+        """Whether this call is the forward half of a gradient (PyNative): an optimizer will follow it."""
+        return bool(self.api._pynative_executor.grad_flag())
+
+    def outermost(self, method: Any) -> Any:
+        """Wrap what calls a Cell or a compiled function: the outermost such call, or an optimizer's, may end a step."""
+        mine, watch = self, self.watch
+
+        def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            if watch.is_over() or not watch.is_mine:
+                return method(self, *arguments, **keywords)
+            if mine.depth == 0:
+                watch.begin()
+            mine.depth += 1
+            try:
+                result = method(self, *arguments, **keywords)
+            finally:
+                mine.depth -= 1
+            if mine.depth == 0 and isinstance(self, mine.optimizer):
+                watch.end("optimizer")
+            elif mine.depth == 0 and not mine.takes_gradient():
+                watch.end("call")
+            return result
+
+        return call
+
+    def synchronize(self) -> None:
+        """Wait for everything dispatched. On a CPU the first `runtime.synchronize()` only logs an error (2.10)."""
+        try:
+            from mindspore.runtime.stream import synchronize_
+        except ImportError:
+            synchronize_ = self.api._pynative_executor.sync
+        synchronize_()
+
+    def mark(self, index: int) -> None:
+        """MindSpore's CPU profiler marks no steps; their times join with its timestamps."""
+
+    def unmark(self) -> None:
+        """Nothing was marked."""
+
+    # -- the profiler --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to profile: as the variable says, or with a schedule."""
+        window = self.watch.window
+        self.by_us = True
+        try:
+            if window is None:
+                self.start_by_variable()
+                return
+            # Else memory differs from run to run: see MindSporeBackend.start.
+            self.synchronous = self.set_synchronous(True)
+            self.start_by_schedule(window)
+        finally:
+            self.by_us = False
+
+    def start_by_schedule(self, window: Dict[str, int]) -> None:
+        """Have a schedule go round the options of the variable, which itself knows no window."""
+        import inspect
+
+        from mindspore.profiler import EnvProfiler, _ExperimentalConfig
+
+        profiler = self.mindspore.profiler
+        self.there_before = set(os.listdir(self.directory()))
+        options = json.loads(os.environ["MS_PROFILER_OPTIONS"])
+        given = EnvProfiler._convert_options_to_profiler_params(options)
+        kinds = profiler.ProfilerActivity
+        if "activities" not in given:
+            on_device = self.mindspore.get_context("device_target") == "Ascend"
+            given["activities"] = [kinds.CPU, kinds.NPU] if on_device else [kinds.CPU]
+        experimental = set(inspect.signature(_ExperimentalConfig.__init__).parameters)
+        config = _ExperimentalConfig(**{key: value for key, value in given.items() if key in experimental})
+        others = {key: value for key, value in given.items() if key not in experimental}
+        for key in ("start", "output_path", "start_profile"):
+            others.pop(key, None)
+        self.profiler = profiler.profile(
+            schedule=profiler.schedule(wait=0, warmup=window["warmup"], active=window["active"], repeat=1),
+            on_trace_ready=profiler.tensorboard_trace_handler(self.directory()),
+            experimental_config=config,
+            **others,
+        )
+
+    def start_by_variable(self) -> None:
+        """Have MindSpore read MS_PROFILER_OPTIONS now: where a script has a profiler of its own, it must not be read at all."""
+        options = json.loads(os.environ["MS_PROFILER_OPTIONS"])
+        options["output_path"] = self.directory()
+        os.environ["MS_PROFILER_OPTIONS"] = json.dumps(options)
+        try:
+            from mindspore.profiler import envprofiling
+
+            os.environ.pop("MS_PROFILER_RUN_CONFIG", None)
+            envprofiling.profiler_check_env()
+        except ImportError:
+            from mindspore.profiler import envprofiler
+
+            envprofiler.EnvProfiler.init_profiler()
+
+    def directory(self) -> str:
+        """Where this rank's output goes."""
+        return _directory(self.watch.plan, _rank("RANK_ID"))
+
+    def advance(self) -> None:
+        """Tell the profiler that a step has ended; with a variable there is nobody to tell."""
+        if self.profiler is not None:
+            self.profiler.step()
+
+    def stop(self) -> None:
+        """Stop and analyse; what the variable started MindSpore ends itself, when the process does."""
+        profiler, self.profiler = self.profiler, None
+        if profiler is not None:
+            profiler.stop()
+            self.set_synchronous(self.synchronous)
+
+    def set_synchronous(self, value: bool) -> bool:
+        """Have PyNative operators run one after the other, or not; returns how it was."""
+        if self.mindspore.get_context("mode") != self.mindspore.PYNATIVE_MODE:
+            return False
+        from mindspore import log
+
+        def silent(record: Any) -> bool:
+            return False
+
+        # It is going to be renamed, and says so with every use.
+        logger = log._get_logger()
+        logger.addFilter(silent)
+        try:
+            before = bool(self.mindspore.get_context("pynative_synchronize"))
+            self.mindspore.set_context(pynative_synchronize=value)
+        finally:
+            logger.removeFilter(silent)
+        return before
+
+    def discard(self) -> None:
+        """Stop, and leave nothing: the steps have to be counted anew, or the script has a profiler of its own."""
+        if self.profiler is not None:
+            self.stop()
+            place = self.directory()
+            for name in set(os.listdir(place)) - self.there_before:
+                shutil.rmtree(os.path.join(place, name), ignore_errors=True)
+            return
+        from mindspore.profiler import EnvProfiler
+
+        EnvProfiler().analyse()
+        os.environ.pop("MS_PROFILER_OPTIONS", None)
+
+    def watch_own(self) -> None:
+        """See a profiler the script itself makes. It is asked for memory as well, where the script does not say."""
+        mine, watch = self, self.watch
+        module = self.mindspore.profiler
+        makers = [module.Profiler, *([module.profile] if hasattr(module, "profile") else [])]
+        for maker in makers:
+            make = maker.__init__
+
+            def init(self: Any, *arguments: Any, _make: Any = make, _maker: Any = maker, **keywords: Any) -> None:
+                if mine.by_us or keywords.get("env_enable") or not watch.is_mine or type(self) is not _maker:
+                    _make(self, *arguments, **keywords)
+                    return
+                if watch.plan["own_memory"] and not arguments:
+                    keywords.setdefault("profile_memory", True)
+                where = keywords.get("output_path") or mine.handled
+                self.perfguard = watch.found_own(where, "mindspore." + _maker.__name__)
+                _make(self, *arguments, **keywords)
+                if keywords.get("start_profile", True) and not self.perfguard["on"]:
+                    self.perfguard["on"].append([time.time_ns(), None])
+
+            maker.__init__ = init
+            _note_when_on(maker, "start", "stop", "analyse")
+        if hasattr(module, "tensorboard_trace_handler"):
+            handle = module.tensorboard_trace_handler
+
+            def handler(dir_name: Any = None, *arguments: Any, **keywords: Any) -> Any:
+                if not mine.by_us:
+                    mine.handled = dir_name
+                return handle(dir_name, *arguments, **keywords)
+
+            module.tensorboard_trace_handler = handler
+
+    def facts(self) -> Dict[str, Any]:
+        """What it ran on."""
+        mindspore = self.mindspore
+        device = str(mindspore.get_context("device_target"))
+        graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
+        try:
+            from mindspore.communication import get_group_size, get_rank
+
+            world_size, rank = int(get_group_size()), int(get_rank())
+        except (ImportError, RuntimeError, ValueError):
+            world_size, rank = 1, _rank("RANK_ID")
+        return {
+            "device": device.lower(),
+            "device_name": "" if device == "CPU" else device,
+            "mode": "graph" if graph else "pynative",
+            "rank": rank,
+            "world_size": world_size,
+            "threads": 0,
+            "packages": _packages("mindspore"),
+        }
+
+
+def _directory(plan: Dict[str, Any], rank: int) -> str:
+    place: str = plan["profiler"]
+    if plan["ranked"]:
+        place = os.path.join(place, "rank_{}".format(rank))
+    os.makedirs(place, exist_ok=True)
+    return place
+
+
+def _note_when_on(kind: Any, start: str, *stops: str) -> None:
+    """Have a profiler of the script's own say when it was on."""
+
+    def noting(method: Any, is_start: bool) -> Any:
+        def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            on = getattr(self, "perfguard", {}).get("on")
+            if on is not None and is_start and not (on and on[-1][1] is None):
+                on.append([time.time_ns(), None])
+            if on is not None and not is_start and on and on[-1][1] is None:
+                on[-1][1] = time.time_ns()
+            return method(self, *arguments, **keywords)
+
+        return call
+
+    setattr(kind, start, noting(getattr(kind, start), True))
+    for stop in stops:
+        if hasattr(kind, stop):
+            setattr(kind, stop, noting(getattr(kind, stop), False))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Has a framework watched as soon as it has been imported, and is gone from the path then."""
+
+    def __init__(self, plan: Dict[str, Any]) -> None:
+        self.plan = plan
+        self.kinds: Dict[str, Any] = {"torch": Torch, "mindspore": MindSpore}
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        """Find a framework as everybody does, with a step after its import."""
+        if fullname not in self.plan["backends"]:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+        options = os.environ.pop("MS_PROFILER_OPTIONS", None) if fullname == "mindspore" else None
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            if options is not None:
+                os.environ["MS_PROFILER_OPTIONS"] = options
+            watch = Watch(self.plan)
+            try:
+                self.kinds[fullname](watch, module)
+            except (AttributeError, ImportError, TypeError) as error:
+                # A version that is built otherwise. The script is none the worse for it; what it was is told.
+                watch.problem = "{} cannot be watched: {}".format(fullname, error)
+                watch.write(always=True)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _chain() -> None:
+    """Import the sitecustomize this one stands before, if there is one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    rest = [place for place in sys.path if os.path.abspath(place or ".") != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+def _begin() -> None:
+    text = os.environ.get(PLAN)
+    if not text:
+        return
+    with open(text, encoding="utf-8") as stream:
+        plan = json.load(stream)
+    if os.environ.get("MS_ROLE") == "MS_SCHED":
+        # The scheduler of msrun runs the script as well, and trains nothing.
+        os.environ.pop("MS_PROFILER_OPTIONS", None)
+    else:
+        sys.meta_path.insert(0, Finder(plan))
+    with open(os.path.join(plan["facts"], "python-{}".format(os.getpid())), "w", encoding="utf-8"):
+        pass
+
+
+_begin()
+_chain()

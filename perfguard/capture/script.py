@@ -1,0 +1,444 @@
+"""A script: an unmodified command, run under the profiler of whatever framework it imports, by one rank or many.
+
+Every Python process of the command gets `injected/sitecustomize.py`, which watches the steps, switches the profiler on for
+the window and leaves plain facts; here they become a recording. MindSpore is switched on by MS_PROFILER_OPTIONS where the
+whole run is recorded, and by its schedule for a window; torch by `torch.profiler`. A script that has a profiler of its own
+keeps it, and what that wrote is copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import perfguard
+from perfguard.capture import BACKENDS
+from perfguard.capture.command import Ended, free_port, run_command
+from perfguard.capture.environment import cpu_model
+from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
+from perfguard.errors import CaptureError, UsageError, nearest
+from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerprint, Recording, Step, write_recording
+from perfguard.window import Phase, StepWindow
+
+LAUNCHERS = ("msrun", "torchrun")
+#: Steps of a whole run that torch records at most: its trace grows with every one, in memory.
+LIMIT = 100
+#: Unprofiled steps before a window that are not timed: they compile, allocate, warm caches.
+SETTLE = 2
+TIMED_AT_MOST = 30
+
+_INJECTED = Path(__file__).parent / "injected"
+_PLAN, _MARK = "PERFGUARD_PLAN", "PERFGUARD_RUN"
+_PROBE = """
+import json, sys
+from importlib.metadata import distributions
+wanted = ("mindspore", "torch", "numpy")
+found = {d.metadata["Name"].lower(): d.version for d in distributions() if (d.metadata["Name"] or "").lower() in wanted}
+print(json.dumps({"python": sys.version.split()[0], "packages": found, "executable": sys.executable}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What to run, and how. `window` is None for the whole run; `options` are MindSpore's profiler options."""
+
+    command: tuple[str, ...]
+    backend: str | None = None
+    window: StepWindow | None = None
+    python: Path | None = None
+    launcher: str | None = None
+    ranks: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("there is no command to run; write it after --, as in: perfguard run -- python train.py")
+        if self.backend is not None and self.backend not in BACKENDS:
+            raise UsageError(
+                f"There is no backend {self.backend!r} to run a script with; {nearest(self.backend, BACKENDS)}"
+            )
+        if self.launcher is not None and self.launcher not in LAUNCHERS:
+            raise UsageError(f"There is no launcher {self.launcher!r}; {nearest(self.launcher, LAUNCHERS)}")
+        if self.launcher is None and self.ranks != 1:
+            raise UsageError(f"--ranks {self.ranks} needs a launcher; say --launcher msrun, or --launcher torchrun.")
+        if self.ranks < 1:
+            raise UsageError(f"--ranks {self.ranks} is no number of processes; it must be at least 1.")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise UsageError(f"--timeout {self.timeout_s} is no time; it must be above 0 seconds.")
+        if self.window is not None and (self.window.repeat != 1 or self.window.wait):
+            raise UsageError("a script is recorded in one window, without wait and repeat; ask for START:STOP.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRun:
+    """What came of a script: the recording, the command's own exit status, and what there is to say beside."""
+
+    recording: Recording
+    ended: Ended
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """The Python that a script will run on, looked at before it does."""
+
+    path: str
+    python: str
+    packages: Mapping[str, str]
+
+
+def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
+    """Run a script, and leave a recording in `directory`, which must be empty or not there.
+
+    Its output and its exit status are its own. Raises `UsageError` for what cannot work, before anything runs; what went
+    wrong while it ran is told by the recording.
+    """
+    interpreter = _interpreter(script)
+    backends = _backends(script, interpreter)
+    options = _mindspore_options(script, interpreter, backends)
+    directory = _fresh(directory)
+    with tempfile.TemporaryDirectory(prefix="perfguard-facts-") as temporary:
+        facts = Path(temporary)
+        window = None if script.window is None else _counts(script.window)
+        plan = {
+            "facts": str(facts),
+            "profiler": str(directory / PROFILER_DIRECTORY),
+            "ranked": script.launcher is not None,
+            "window": window,
+            "limit": LIMIT,
+            "backends": backends,
+            "torch": {"record_shapes": True, "profile_memory": True},
+            "own_memory": options is not None and options.conditions.get("memory", False),
+        }
+        plan_path = facts / "plan"
+        plan_path.write_text(json.dumps(plan), encoding="utf-8")
+        environment = _environment(script, interpreter, options, plan_path, directory)
+        ended = run_command(
+            _command(script, interpreter, directory), environment=environment, mark=_MARK, timeout_s=script.timeout_s
+        )
+        told = _read_facts(facts)
+        saw_python = any(facts.glob("python-*"))
+    return _gather(script, told, ended, saw_python, options, workload=workload, directory=directory)
+
+
+# -- before it runs ----------------------------------------------------------------------------------------------------
+
+
+def _interpreter(script: Script) -> Interpreter:
+    """Find out which Python will run, and which frameworks it has, without importing any of them."""
+    first = script.command[0]
+    path: str | None = str(script.python) if script.python is not None else None
+    if path is None and Path(first).name.startswith("python"):
+        path = shutil.which(first)
+        if path is None:
+            raise UsageError(f"there is no command {first!r}; name one that is on the PATH, or a path to it.")
+    path = path or sys.executable
+    try:
+        asked = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
+        # The last line: a sitecustomize of its own may print as well.
+        found = json.loads(asked.stdout.splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        raise UsageError(f"{path} is no Python that works ({error}); name one with --python PATH.") from error
+    return Interpreter(path=path, python=found["python"], packages=found["packages"])
+
+
+def _backends(script: Script, interpreter: Interpreter) -> list[str]:
+    there = [name for name in BACKENDS if name in interpreter.packages]
+    if script.backend is not None and script.backend not in there:
+        raise UsageError(
+            f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
+        )
+    if not there:
+        raise UsageError(
+            f"{interpreter.path} has neither mindspore nor torch, so there is no profiler to use; "
+            "name another Python with --python PATH."
+        )
+    return [script.backend] if script.backend is not None else there
+
+
+def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[str]) -> MindSporeOptions | None:
+    """Check the options against the version that will read them: it would ignore in silence what it does not know."""
+    if "mindspore" not in backends:
+        if script.options:
+            names = ", ".join(script.options)
+            raise UsageError(
+                f"{names}: these are options of MindSpore's profiler, and {interpreter.path} runs without it."
+            )
+        return None
+    version = interpreter.packages["mindspore"]
+    release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if script.window is not None and release < (2, 5):
+        raise UsageError(
+            f"MindSpore {version} of {interpreter.path} has no profiler with a schedule, and MS_PROFILER_OPTIONS knows no "
+            "window; run without --window, which records the whole run."
+        )
+    given = dict(script.options)
+    if release >= (2, 5):
+        given.setdefault("profile_memory", True)
+    return mindspore_options(version, given, surface="env")
+
+
+def _fresh(directory: Path) -> Path:
+    """Make the place of a recording; what another run left there is neither mixed with nor overwritten."""
+    directory = directory.absolute()
+    try:
+        if directory.is_dir() and any(directory.iterdir()):
+            raise UsageError(
+                f"{directory} is not empty, and may hold another run; name a fresh place with --output DIR."
+            )
+        (directory / PROFILER_DIRECTORY).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{directory} cannot hold a recording: {error.strerror}. Name another place with --output DIR."
+        ) from error
+    return directory
+
+
+def _counts(window: StepWindow) -> dict[str, int]:
+    """Say the window in steps of the script. What comes before it is timed, as far as it has settled."""
+    before = window.skip_first
+    # A step to warm the profiler up on, where there is one to spare: the first is better left alone.
+    warmup = window.warmup or (1 if before > 1 else 0)
+    before -= warmup if not window.warmup else 0
+    timed = min(max(before - SETTLE, 0), TIMED_AT_MOST)
+    return {"skip_first": before - timed, "timed": timed, "warmup": warmup, "active": window.active}
+
+
+def _command(script: Script, interpreter: Interpreter, directory: Path) -> list[str]:
+    command = list(script.command)
+    if Path(command[0]).name.startswith("python"):
+        command[0] = interpreter.path
+    if script.launcher is None:
+        return command
+    # Both launchers start a Python script themselves.
+    if command[0] == interpreter.path:
+        command = command[1:]
+    if script.launcher == "torchrun":
+        port = f"--master-port={free_port()}"
+        launch = ["-m", "torch.distributed.run", f"--nproc-per-node={script.ranks}", "--master-addr=127.0.0.1", port]
+        return [interpreter.path, *launch, *command]
+    beside = Path(interpreter.path).parent / "msrun"
+    found = str(beside) if beside.is_file() else shutil.which("msrun")
+    if found is None:
+        raise UsageError(f"there is no msrun beside {interpreter.path}; MindSpore has it since 2.3.")
+    count = [f"--worker_num={script.ranks}", f"--local_worker_num={script.ranks}"]
+    logs = directory / "logs"
+    where = [f"--master_port={free_port()}", f"--log_dir={logs}", "--join=True"]
+    return [interpreter.path, found, *count, *where, *command]
+
+
+def _environment(
+    script: Script, interpreter: Interpreter, options: MindSporeOptions | None, plan: Path, directory: Path
+) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment.pop("MS_PROFILER_OPTIONS", None)
+    environment[_PLAN] = str(plan)
+    environment[_MARK] = uuid.uuid4().hex
+    environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [environment.get("PYTHONPATH")])])
+    if script.python is not None or script.launcher is not None:
+        # For what is started by name: msrun's workers, the script's own pip, another python.
+        environment["PATH"] = os.pathsep.join([str(Path(interpreter.path).parent), environment.get("PATH", os.defpath)])
+    if options is not None:
+        environment["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
+    return environment
+
+
+# -- after it ran ------------------------------------------------------------------------------------------------------
+
+
+def _read_facts(facts: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(facts.glob("*.json"))]
+
+
+def _gather(
+    script: Script,
+    told: list[dict[str, Any]],
+    ended: Ended,
+    saw_python: bool,
+    options: MindSporeOptions | None,
+    *,
+    workload: str,
+    directory: Path,
+) -> ScriptRun:
+    """Make one recording of what the processes told."""
+    notes = [f"{ended.left_behind} processes were left behind, and were ended"] if ended.left_behind else []
+    trained = [one for one in told if one["steps"] or one["own"]] or told
+    own = [(one, profiler) for one in trained for profiler in one["own"]]
+    if own and script.window is None:
+        notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
+    first = trained[0] if trained else _nobody(script)
+    is_alone = script.launcher is None and len(trained) < 2
+    steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
+    counts = None if script.window is None else _counts(script.window)
+    window = counts and StepWindow(skip_first=counts["skip_first"], warmup=counts["warmup"], active=counts["active"])
+    timed = 0 if counts is None else counts["timed"]
+    ending, reason = _ending(script, trained, ended, saw_python)
+    recording = Recording(
+        directory=directory,
+        fingerprint=Fingerprint(
+            workload=workload,
+            backend=first["backend"],
+            device=first["device"],
+            mode=first["mode"],
+            world_size=max([script.ranks, *(one["world_size"] for one in trained)]),
+            threads=first["threads"],
+            window=window or None,
+        ),
+        environment=_environment_of(first),
+        steps=steps,
+        ending=ending,
+        reason=reason,
+        rank=first["rank"] if is_alone else None,
+        timed_steps=timed,
+        conditions=_conditions(first, own, options),
+    )
+    if not directory.is_dir():
+        notes.append(f"{directory} was deleted while the script ran")
+        directory.mkdir(parents=True)
+    write_recording(recording)
+    return ScriptRun(recording=recording, ended=ended, notes=tuple(notes))
+
+
+def _nobody(script: Script) -> dict[str, Any]:
+    """Say what is known of a run of which no process told anything."""
+    return {
+        "backend": script.backend or "unknown",
+        "device": "unknown",
+        "device_name": "",
+        "mode": "unknown",
+        "rank": 0,
+        "world_size": script.ranks,
+        "threads": 0,
+        "python": "unknown",
+        "packages": {},
+        "own": [],
+    }
+
+
+def _environment_of(one: Mapping[str, Any]) -> Environment:
+    import platform
+
+    return Environment(
+        python=one["python"],
+        platform=f"{platform.system()} {platform.machine()}",
+        packages={"perfguard": perfguard.__version__, **one["packages"]},
+        cpu_model=cpu_model(),
+        cpu_count=os.cpu_count() or 0,
+        device_name=one["device_name"] or cpu_model(),
+    )
+
+
+def _conditions(
+    one: Mapping[str, Any], own: list[tuple[dict[str, Any], dict[str, Any]]], options: MindSporeOptions | None
+) -> dict[str, bool]:
+    if own:
+        # Its own profiler was asked for what the script says; the files show it.
+        return {}
+    if one["backend"] == "torch":
+        return {"memory": True, "shapes": True}
+    return dict(options.conditions) if options is not None else {}
+
+
+def _profiled(one: Mapping[str, Any]) -> list[int]:
+    """Return the indices of the steps of a whole run that a profiler saw: all, or those while the script's own was on."""
+    if not one["own"]:
+        return list(range(len(one["steps"])))
+    if one["backend"] == "torch":
+        # Its trace marks its steps itself, and a schedule leaves some out.
+        return []
+    on = [interval for profiler in one["own"] for interval in profiler["on"]]
+    return [
+        index
+        for index, (start, wall, _) in enumerate(one["steps"])
+        if any(begin <= start and (end is None or start + wall <= end) for begin, end in on)
+    ]
+
+
+def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iterable[Step]:
+    if window is None:
+        profiled = set(_profiled(one))
+        phases = [Phase.ACTIVE if index in profiled else Phase.SETTLE for index in range(len(one["steps"]))]
+        if one["own"] and not profiled:
+            return
+    else:
+        counts = _counts(window)
+        order = (Phase.SETTLE, "skip_first"), (Phase.TIMED, "timed"), (Phase.WARMUP, "warmup"), (Phase.ACTIVE, "active")
+        phases = [phase for phase, name in order for _ in range(counts[name])]
+    for index, (phase, (start, wall, cpu)) in enumerate(zip(phases, one["steps"], strict=False)):
+        yield Step(
+            index=index, phase=phase, cycle=0, start_ns=start, wall_ns=wall, thread_cpu_ns=max(cpu, 0), rank=rank
+        )
+
+
+def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_python: bool) -> tuple[Ending, str]:
+    """Say how it ended; the first cause goes before what follows from it."""
+    raised = next((one["raised"] for one in trained if one["raised"]), "")
+    if ended.timed_out:
+        return (
+            Ending.INTERRUPTED,
+            f"the script did not end in {script.timeout_s:g} s and was stopped; what it had written is kept",
+        )
+    if ended.status:
+        return Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{f': {raised}' if raised else ''}"
+    own = [profiler for one in trained for profiler in one["own"]]
+    if own and (script.window is not None or any(not profiler["on"] for profiler in own)):
+        named = f"{own[0]['at']} makes a profiler of its own ({own[0]['what']})"
+        return Ending.TWO_PROFILERS, named
+    if problem := next((one["problem"] for one in trained if one["problem"]), ""):
+        return Ending.PROFILER_FAILED, problem
+    if not trained:
+        seen = "no step was seen" if saw_python else "no Python of the command loaded perfguard's bootstrap"
+        why = (
+            "perfguard sees Model.train, optimizers and calls of models, in processes that end by themselves"
+            if saw_python
+            else "a Python started with -I, -E or -S loads none"
+        )
+        return Ending.LOADER_ENDED, f"{seen}: {why}"
+    processes = [one["pid"] for one in trained]
+    if script.launcher is None and len({one["rank"] for one in trained}) < len(trained):
+        return (
+            Ending.PROFILER_FAILED,
+            f"{len(processes)} processes of the script trained as one rank; run them one at a time",
+        )
+    if script.window is not None:
+        needed = sum(_counts(script.window).values())
+        if short := [one for one in trained if len(one["steps"]) < needed]:
+            return (
+                Ending.LOADER_ENDED,
+                f"{len(short[0]['steps'])} steps were run, the window needs {needed} (it ends with step {needed})",
+            )
+    return Ending.COMPLETE, ""
+
+
+def _take_over(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path, *, ranked: bool) -> list[str]:
+    """Copy what the script's own profilers wrote; the originals stay where other tools look for them."""
+    notes = []
+    for one, found in own:
+        place = Path(found["place"])
+        target = profiler / f"rank_{one['rank']}" if ranked else profiler
+        new = sorted(entry for entry in place.iterdir() if entry.name not in found["before"]) if place.is_dir() else []
+        for entry in new:
+            target.mkdir(parents=True, exist_ok=True)
+            try:
+                if entry.is_dir():
+                    shutil.copytree(entry, target / entry.name, symlinks=True)
+                else:
+                    shutil.copy2(entry, target / entry.name)
+            except OSError as error:
+                raise CaptureError(
+                    f"{entry} cannot be copied to {target}: {error.strerror or error}. Free the disk, then run again."
+                ) from error
+        at = f"{found['at']} has a profiler of its own ({found['what']}); "
+        wrote = f"what it wrote in {place} is judged" if new else f"it wrote nothing new in {place}"
+        notes.append(at + wrote)
+    return notes

@@ -1,0 +1,153 @@
+"""`perfguard run -- COMMAND`: run an unmodified script under the profiler, and judge what came out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perfguard.cli.exits import exit_code
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfguard.judge import Verdict
+
+_SHOWN_OPERATORS = 10
+
+
+@click.command(name="run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("--backend", metavar="NAME", help="mindspore or torch; without it, whichever trains.")
+@click.option(
+    "--window",
+    metavar="START:STOP",
+    help="Profile these steps: the first is 1, STOP is included. Without: the whole run.",
+)
+@click.option("--python", "python", type=click.Path(path_type=Path), help="Run on this Python; it needs no perfguard.")
+@click.option("--launcher", metavar="NAME", help="Start ranks with msrun or torchrun.")
+@click.option("--ranks", type=int, default=1, show_default=True, help="How many, on this machine.")
+@click.option("--option", "options", multiple=True, metavar="KEY=JSON", help="An option of MindSpore's profiler.")
+@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="End the script after so long.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep the recording here: a fresh place."
+)
+@click.option("--name", metavar="WORKLOAD", help="The baseline's name; by itself the script and its arguments.")
+@click.option("--baselines", type=click.Path(path_type=Path), metavar="DIR", help="Where the baselines lie.")
+@click.option("--update", is_flag=True, help="Write the baseline instead of judging against it.")
+@click.option("--reason", metavar="TEXT", help="Why it changes; kept in the baseline.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write everything to a JSON file.")
+@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+def command(
+    command: tuple[str, ...],
+    backend: str | None,
+    window: str | None,
+    python: Path | None,
+    launcher: str | None,
+    ranks: int,
+    options: tuple[str, ...],
+    timeout_s: float | None,
+    output: Path | None,
+    name: str | None,
+    baselines: Path | None,
+    update: bool,
+    reason: str | None,
+    report: Path | None,
+    time: str | None,
+) -> None:
+    """Run COMMAND under the profiler of the framework it uses, and judge the recording against its baseline.
+
+    Its output is its own. Exit codes: the command's own where it fails, else 0 passed, 1 regression, 2 usage, 3 the
+    recording is not whole, 4 there is no baseline to compare with.
+    """
+    from dataclasses import replace
+
+    from perfguard.capture.script import Script, run_script
+    from perfguard.documents import write_atomically
+    from perfguard.gate import Update, current_commit, judge_with_store, open_store, refresh
+    from perfguard.judge import Outcome, Refresh
+    from perfguard.reports import RunReport
+    from perfguard.reports.document import report_json
+    from perfguard.settings import find_root, read_settings
+    from perfguard.window import StepWindow
+
+    settings = read_settings(find_root(Path.cwd()))
+    if time is not None:
+        settings = replace(settings, time=time == "on")
+    script = Script(
+        command=command,
+        backend=backend or settings.backend,
+        window=None if window is None else StepWindow.from_text(window),
+        python=python,
+        launcher=launcher,
+        ranks=ranks,
+        options=dict(_options(options)),
+        timeout_s=timeout_s,
+    )
+    workload = name or _workload(command, settings.root)
+    store = open_store(baselines if baselines is not None else settings.baselines_directory)
+    place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
+    run = run_script(script, workload=workload, directory=place)
+    doing = Update.ALL if update else Update.NOTHING
+    verdict = judge_with_store(run.recording, store, workload=workload, policy=settings.policy, update=doing)
+    if verdict.refresh is Refresh.DUE:
+        commit = current_commit(settings.root)
+        verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
+    if report is not None:
+        write_atomically(report, report_json(RunReport(verdicts=(verdict,))))
+    # Standard output is the script's.
+    for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
+        click.echo(f"perfguard: {line}" if line else "", err=True)
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        again = shlex.join(["perfguard", "run", "--update", *sys.argv[2:]])
+        click.echo(f"perfguard: store this as the baseline with: {again}", err=True)
+    # A script that was stopped for its time did not fail by itself.
+    status = 0 if run.ended.timed_out else run.ended.status
+    sys.exit(status or exit_code([verdict.outcome]))
+
+
+def _workload(command: tuple[str, ...], root: Path) -> str:
+    """Return `train.py::--epochs 2` for `python train.py --epochs 2`: a baseline belongs to a script and its arguments."""
+    words = list(command[1:] if Path(command[0]).name.startswith("python") and len(command) > 1 else command)
+    path = Path(words[0]).absolute()
+    first = path.relative_to(root).as_posix() if path.is_file() and path.is_relative_to(root) else words[0]
+    return f"{first}::{shlex.join(words[1:])}" if len(words) > 1 else first
+
+
+def _options(texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Read `profile_memory=true`, `profiler_level=Level1`: JSON, or a plain word."""
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--option {text} is no option; write KEY=VALUE, such as --option profile_memory=true.")
+        try:
+            yield key, json.loads(value)
+        except ValueError:
+            yield key, value
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    """Word the verdict: what is wrong or worse first, then what was measured."""
+    from perfguard.judge import Outcome
+    from perfguard.reports.terminal import coverage_line, finding_lines, measurement_rows, printable
+
+    word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
+    yield f"{word} {printable(verdict.workload)}"
+    yield from (f"  {line}" for line in finding_lines(verdict.findings))
+    yield from (f"  {printable(change)}" for change in verdict.changes[:_SHOWN_OPERATORS])
+    if verdict.outcome is Outcome.INVALID:
+        return
+    times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]
+    whole = ("steps", "step_time", "peak_memory_bytes", "memory_allocated_bytes", "memory_growth_bytes")
+    told = [m for m in verdict.measurements if m.metric in whole] + times[:_SHOWN_OPERATORS]
+    yield from (f"  {line}" for line in measurement_rows(told).splitlines())
+    if len(times) > _SHOWN_OPERATORS:
+        yield f"  and {len(times) - _SHOWN_OPERATORS} more operators: perfguard ops {verdict.recording}"
+    if verdict.comparisons:
+        yield coverage_line(verdict.coverage)

@@ -1,0 +1,375 @@
+"""Unmodified scripts, really run: what the bootstrap sees of their steps, and that it leaves them as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from perfguard.capture.script import LIMIT, Script, ScriptRun, run_script
+from perfguard.contract import inspect
+from perfguard.errors import UsageError
+from perfguard.findings import Severity
+from perfguard.recording import Ending, read_recording
+from perfguard.window import Phase, StepWindow
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytestmark = pytest.mark.slow
+
+SCRIPTS = Path(__file__).parent / "scripts"
+TORCH, SEED, LOOP = (str(SCRIPTS / name) for name in ("torch_train.py", "seed_train.py", "ms_loop.py"))
+
+
+@pytest.fixture
+def mindspore():
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard[models]'")
+
+
+def run(tmp_path: Path, *command: str, window: str | None = None, place: str = "out", **how) -> ScriptRun:
+    script = Script(
+        command=(sys.executable, *command), window=None if window is None else StepWindow.from_text(window), **how
+    )
+    os.environ["RECORDING"] = str(tmp_path / place)
+    return run_script(script, workload="a script", directory=tmp_path / place)
+
+
+def errors(recording) -> list[str]:
+    return sorted({f.code.name for f in inspect(recording).findings if f.severity is Severity.ERROR})
+
+
+def phases(recording) -> dict[str, int]:
+    return dict(Counter(step.phase.value for step in recording.steps))
+
+
+def calls(recording, operator: str) -> int:
+    return sum(
+        one.executions.frame.filter(one.executions.frame["operator"] == operator).drop_nulls("step").height
+        for one in inspect(recording).cycles
+        if one.executions is not None
+    )
+
+
+# -- which steps are seen ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "window", "expected", "operator", "count"),
+    [
+        (["train"], None, {"active": 6}, "aten::addmm", 6),
+        (["train"], "1:6", {"active": 6}, "aten::addmm", 6),
+        (["train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
+        (["train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
+        (["train"], "5:6", {"settle": 2, "timed": 1, "warmup": 1, "active": 2}, "aten::addmm", 2),
+        (["train", "evaluate"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
+        (["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3),
+        # An evaluation before the training is no step of it; of a whole run the first step is lost with it.
+        (["evaluate", "train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
+        (["evaluate", "train"], None, {"active": 5}, "aten::addmm", 5),
+        (["train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
+        (["chdir", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
+        (["fork", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
+    ],
+)
+def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator, count):
+    done = run(tmp_path, TORCH, *words, window=window)
+    recording = done.recording
+    assert done.ended.status == 0
+    assert recording.ending is Ending.COMPLETE, recording.reason
+    assert phases(recording) == expected
+    assert calls(recording, operator) == count
+    assert errors(recording) == []
+    assert read_recording(tmp_path / "out") == recording
+    assert recording.fingerprint.backend == "torch"
+    assert recording.fingerprint.device == "cpu"
+    assert (recording.window is None) is (window is None)
+
+
+@pytest.mark.parametrize(
+    ("script", "plain", "window", "expected", "operator", "count"),
+    [
+        (SEED, "1", None, {"active": 2}, "BiasAddGrad", 2),
+        (SEED, "1", "2:2", {"settle": 1, "active": 1}, "BiasAddGrad", 1),
+        (SEED, "", None, {"active": 2}, "BiasAddGrad", 2),
+        (LOOP, "", None, {"active": 6}, "BiasAddGrad", 6),
+        (LOOP, "", "3:5", {"settle": 1, "warmup": 1, "active": 3}, "BiasAddGrad", 3),
+    ],
+)
+@pytest.mark.usefixtures("mindspore")
+def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, window, expected, operator, count):
+    monkeypatch.setenv("PLAIN", plain)
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, script, window=window)
+    recording = done.recording
+    assert recording.ending is Ending.COMPLETE, recording.reason
+    assert phases(recording) == expected
+    assert calls(recording, operator) == count
+    assert errors(recording) == []
+    assert (recording.fingerprint.backend, recording.fingerprint.device) == ("mindspore", "cpu")
+    assert list((tmp_path / "out" / "profiler").glob("*_ascend_ms/FRAMEWORK/cpu_ms_memory_record_0.txt"))
+    if script == SEED and not plain:
+        # What the script's own profiler wrote stays where its user looks for it, and is asked for memory as well.
+        assert "has a profiler of its own (mindspore.Profiler)" in done.notes[0]
+        (own,) = (tmp_path / "profiler_data").iterdir()
+        (copy,) = (tmp_path / "out" / "profiler").iterdir()
+        assert own.name == copy.name
+
+
+def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):
+    done = run(tmp_path, TORCH, *["train"] * (LIMIT // 6 + 2))
+    assert phases(done.recording) == {"active": LIMIT}
+    assert errors(done.recording) == []
+
+
+# -- profilers of the script's own -----------------------------------------------------------------------------------------
+
+
+def test_a_scripts_own_torch_profiler_keeps_its_window(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, TORCH, "own")
+    assert done.recording.ending is Ending.COMPLETE
+    assert errors(done.recording) == []
+    assert calls(done.recording, "aten::addmm") == 2
+    assert [one.name for one in (tmp_path / "tb").iterdir()] == [
+        one.name for one in (tmp_path / "out" / "profiler").iterdir()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "window"), [(["own"], "3:5"), (["train", "legacy"], None), (["legacy", "train"], "2:3")]
+)
+def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
+    tmp_path, monkeypatch, capfd, words, window
+):
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, TORCH, *words, window=window)
+    assert done.ended.status == 0
+    assert done.recording.ending is Ending.TWO_PROFILERS
+    assert "torch_train.py:" in done.recording.reason
+    assert "C115" in errors(done.recording)
+    if "legacy" in words:
+        assert "True" in capfd.readouterr().out
+
+
+# -- scripts that go wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "how", "status", "ending", "reason"),
+    [
+        (["train", "raise"], {}, 1, Ending.SCRIPT_FAILED, "the script ended with status 1: RuntimeError: out of luck"),
+        (["train", "exit"], {"window": "2:4"}, 7, Ending.SCRIPT_FAILED, "the script ended with status 7"),
+        (["train", "crash"], {"window": "2:4"}, 134, Ending.SCRIPT_FAILED, "the script ended with status 134"),
+        (
+            ["train"],
+            {"window": "5:9"},
+            0,
+            Ending.LOADER_ENDED,
+            "6 steps were run, the window needs 9 (it ends with step 9)",
+        ),
+        (["chdir"], {}, 0, Ending.LOADER_ENDED, "no step was seen: perfguard sees Model.train, optimizers"),
+        (["two", "train"], {}, 0, Ending.PROFILER_FAILED, "2 processes of the script trained as one rank"),
+        (["train", "delete"], {"window": "2:4"}, 0, Ending.COMPLETE, ""),
+    ],
+)
+def test_a_script_that_goes_wrong_is_told_and_keeps_its_status(tmp_path, words, how, status, ending, reason):
+    done = run(tmp_path, TORCH, *words, **how)
+    assert done.ended.status == status
+    assert done.recording.ending is ending
+    assert done.recording.reason.startswith(reason)
+    assert errors(done.recording) != []
+    assert read_recording(tmp_path / "out") == done.recording
+
+
+def test_what_a_failing_script_had_recorded_is_kept(tmp_path):
+    done = run(tmp_path, TORCH, "train", "exit", window="2:4")
+    assert phases(done.recording) == {"settle": 1, "active": 3}
+    assert list((tmp_path / "out" / "profiler").glob("*.pt.trace.json"))
+
+
+@pytest.mark.parametrize("words", [["train", "hang"], ["train", "stubborn", "hang"], ["train", "child", "hang"]])
+def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd, words, monkeypatch):
+    monkeypatch.setattr("perfguard.capture.command.GRACE_S", 1.0)
+    done = run(tmp_path, TORCH, *words, window="2:4", timeout_s=12)
+    assert done.ended.timed_out
+    assert done.recording.ending is Ending.INTERRUPTED
+    assert done.recording.reason == "the script did not end in 12 s and was stopped; what it had written is kept"
+    assert phases(done.recording) == {"settle": 1, "active": 3}
+    said = capfd.readouterr().out
+    assert "hanging" in said
+    if "child" in words:
+        pid = int(said.split("child ")[1].split()[0])
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_process_left_behind_is_ended_and_told(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("perfguard.capture.command.GRACE_S", 0.5)
+    done = run(tmp_path, TORCH, "train", "child")
+    pid = int(capfd.readouterr().out.split("child ")[1].split()[0])
+    assert done.notes == ("1 processes were left behind, and were ended",)
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+#: Runs torch_train.py as `perfguard run` does, in a process of its own; what it says of it is the last line of its output.
+DRIVER = """
+import resource, signal, sys
+from pathlib import Path
+from perfguard.capture.script import Script, run_script
+from perfguard.contract import inspect
+script, place, limit, *words = sys.argv[1:]
+if int(limit):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+done = run_script(Script(command=(sys.executable, script, *words)), workload="x", directory=Path(place))
+peak_kb = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+codes = sorted({finding.code.name for finding in inspect(done.recording).findings})
+print(done.ended.status, done.recording.ending.value, peak_kb, *codes, file=sys.stderr)
+"""
+
+
+def driven(place: Path, *words: str, limit: int = 0) -> list[str]:
+    # Nobody keeps its output: pytest would write it to a file.
+    command = [sys.executable, "-c", DRIVER, TORCH, str(place), str(limit), *words]
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return ended.stderr.splitlines()[-1].split()
+
+
+def test_two_gigabytes_of_output_go_through(tmp_path):
+    status, ending, peak_kb, *codes = driven(tmp_path / "out", "train", "shout")
+    assert (status, ending, codes) == ("0", "complete", [])
+    assert int(peak_kb) < 300_000
+
+
+def test_a_full_disk_is_told_and_the_script_goes_on(tmp_path):
+    status, _, _, *codes = driven(tmp_path / "out", "train", limit=20_000)
+    assert status == "0"
+    assert codes
+
+
+# -- what is refused before it runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"backend": "tensorflow"},
+            "There is no backend 'tensorflow' to run a script with; known are mindspore, torch.",
+        ),
+        ({"backend": "troch"}, "There is no backend 'troch' to run a script with; did you mean 'torch'?"),
+        ({"launcher": "mpirun"}, "There is no launcher 'mpirun'; did you mean 'msrun'?"),
+        ({"ranks": 2}, "--ranks 2 needs a launcher; say --launcher msrun, or --launcher torchrun."),
+        ({"ranks": 0, "launcher": "msrun"}, "--ranks 0 is no number of processes; it must be at least 1."),
+        ({"timeout_s": 0}, "--timeout 0 is no time; it must be above 0 seconds."),
+        ({"window": StepWindow(repeat=2)}, "a script is recorded in one window, without wait and repeat"),
+        ({"python": Path("/bin/true")}, "/bin/true is no Python that works"),
+        ({"python": Path("/no/such/python")}, "/no/such/python is no Python that works"),
+        (
+            {"backend": "torch", "options": {"profile_memory": True}},
+            "profile_memory: these are options of MindSpore's profiler",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_it_runs(tmp_path, how, message):
+    marker = tmp_path / "ran"
+    command = (sys.executable, "-c", f"open({str(marker)!r}, 'w')")
+    with pytest.raises(UsageError) as caught:
+        run_script(Script(command=command, **how), workload="x", directory=tmp_path / "out")
+    assert str(caught.value).startswith(message)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": True}, "memory"),
+        ({"hccl": True}, "hccl"),
+        ({"profile_memry": True}, "profile_memry"),
+        ({"profile_memory": 1}, "profile_memory"),
+        ({"timeline_limit": 100}, "timeline_limit"),
+    ],
+)
+@pytest.mark.usefixtures("mindspore")
+def test_an_option_the_version_would_ignore_is_refused_before_it_runs(tmp_path, options, message):
+    marker = tmp_path / "ran"
+    script = Script(command=(sys.executable, "-c", f"open({str(marker)!r}, 'w')"), options=options)
+    with pytest.raises(UsageError, match=message):
+        run_script(script, workload="x", directory=tmp_path / "out")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("there", ["a file", "an empty directory", "nothing"])
+def test_a_place_that_holds_another_run_is_refused(tmp_path, there):
+    place = tmp_path / "out"
+    if there != "nothing":
+        place.mkdir()
+    if there == "a file":
+        (place / "recording.json").write_text("mine")
+        with pytest.raises(
+            UsageError, match="is not empty, and may hold another run; name a fresh place with --output DIR"
+        ):
+            run(tmp_path, "-c", "pass")
+        assert (place / "recording.json").read_text() == "mine"
+    else:
+        assert run(tmp_path, "-c", "import torch").recording.ending is Ending.LOADER_ENDED
+
+
+def test_a_command_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="there is no command 'no-such-program'"):
+        run_script(Script(command=("no-such-program",)), workload="x", directory=tmp_path / "out")
+
+
+# -- what it leaves as it was ------------------------------------------------------------------------------------------------
+
+
+def test_a_python_that_takes_no_bootstrap_is_told(tmp_path):
+    done = run(tmp_path, "-I", TORCH, "train")
+    assert done.recording.reason == (
+        "no Python of the command loaded perfguard's bootstrap: a Python started with -I, -E or -S loads none"
+    )
+
+
+def test_a_sitecustomize_that_is_there_is_run_as_well(tmp_path, monkeypatch, capfd):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("print('theirs')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    done = run(tmp_path, TORCH, "train", window="2:4")
+    assert errors(done.recording) == []
+    assert "theirs" in capfd.readouterr().out
+
+
+def test_without_a_plan_the_bootstrap_does_nothing(tmp_path):
+    injected = Path(run_script.__code__.co_filename).parent / "injected"
+    code = "import sys, torch; print(len(torch.nn.modules.module._global_forward_hooks))"
+    environment = {**os.environ, "PYTHONPATH": str(injected)}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "0"
+
+
+def test_a_compiled_model_runs_under_warnings_as_errors(tmp_path):
+    code = (
+        "import torch; net = torch.compile(torch.nn.Linear(8, 4), backend='eager'); "
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(5): net(torch.ones(2, 8)).sum().backward(); optimizer.step()"
+    )
+    done = run(tmp_path, "-W", "error::UserWarning", "-c", code, window="3:5")
+    assert done.ended.status == 0
+    assert phases(done.recording)[Phase.ACTIVE.value] == 3
+
+
+def test_times_are_of_the_steps_and_not_of_the_watching(tmp_path):
+    code = (
+        "import time, torch; weight = torch.nn.Parameter(torch.ones(3)); optimizer = torch.optim.SGD([weight], lr=0.1)\n"
+        "for _ in range(8):\n time.sleep(0.02); weight.grad = torch.ones(3); optimizer.step()"
+    )
+    done = run(tmp_path, "-c", code, window="6:8")
+    assert phases(done.recording) == {"settle": 2, "timed": 2, "warmup": 1, "active": 3}
+    assert all(step.wall_ns > 0 and step.thread_cpu_ns >= 0 for step in done.recording.steps)
