@@ -3,17 +3,28 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perfguard.capture.tools_profiler import tools_profiler
     from perfguard.errors import CaptureError, PerfguardError, StoreError, UsageError
     from perfguard.gate import check
     from perfguard.window import StepWindow
 
-__all__ = ["CaptureError", "PerfguardError", "StepWindow", "StoreError", "UsageError", "__version__", "check"]
+__all__ = [
+    "CaptureError",
+    "PerfguardError",
+    "StepWindow",
+    "StoreError",
+    "UsageError",
+    "__version__",
+    "check",
+    "tools_profiler",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "StepWindow": "perfguard.window",
     "check": "perfguard.gate",
+    "tools_profiler": "perfguard.capture.tools_profiler",
     "PerfguardError": "perfguard.errors",
     "UsageError": "perfguard.errors",
     "CaptureError": "perfguard.errors",

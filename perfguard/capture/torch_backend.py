@@ -5,35 +5,68 @@ Run for real on a CPU (torch 2.13). CUDA and torch_npu go through the same code;
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model, package_version
-from perfguard.errors import CaptureError
+from perfguard.errors import CaptureError, UsageError
 from perfguard.window import StepWindow
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchOptions:
+    """What the profiler is asked for. The defaults are perfguard's own: committed baselines hold for them.
+
+    `analyse`, `async_mode` and `experimental` are torch_npu's; on other devices nobody reads them.
+    """
+
+    record_shapes: bool = True
+    profile_memory: bool = True
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    #: Whether operators of the host are recorded.
+    host: bool = True
+    #: Whether the device is recorded, where there is one.
+    device: bool = True
+    analyse: bool = True
+    async_mode: bool = False
+    #: Arguments of torch_npu's _ExperimentalConfig, enums by name: {"profiler_level": "Level1"}. Empty: its defaults.
+    experimental: Mapping[str, Any] = field(default_factory=dict)
+    #: Entries for the head of the trace, each as JSON.
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    #: The number the trace gives its first step; a training that is at step 10 writes ProfilerStep#10.
+    first_step: int = 0
+    #: Where the profiler writes instead of in `profiler/` of the recording.
+    directory: Path | None = None
+    #: Rank and number of ranks where torch.distributed is not initialised.
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def conditions(self) -> dict[str, bool]:
+        """What was asked for, in the words of the layouts."""
+        asked = {"memory": self.profile_memory, "shapes": self.record_shapes}
+        return {**asked, "stack": True} if self.with_stack else asked
+
+
 class TorchBackend:
-    """Profiles with torch.profiler: shapes, memory, one trace file a cycle."""
+    """Profiles with torch.profiler: shapes, memory, one trace file a cycle; `options` ask for more or less."""
 
     name = "torch"
 
-    def __init__(self) -> None:
-        self.conditions = {"memory": True, "shapes": True}
-        try:
-            import torch
-        except ImportError as error:
-            raise CaptureError(
-                f"The torch backend needs torch, and it cannot be imported ({error}). "
-                "Run: pip install 'perfguard[torch]' 'torch==2.13.0'"
-            ) from error
-        self._torch = torch
-        self._npu = _npu(torch)
-        self._threads_before = torch.get_num_threads()
+    def __init__(self, options: TorchOptions | None = None) -> None:
+        self.options = options or TorchOptions()
+        self.conditions = self.options.conditions
+        self._torch = imported_torch()
+        self._npu = npu_profiler(self._torch)
+        self._threads_before = self._torch.get_num_threads()
         self._profiler: Any = None
 
     def prepare(self, threads: int) -> None:
@@ -53,8 +86,8 @@ class TorchBackend:
         return Target(
             device=device,
             mode="eager",
-            world_size=torch.distributed.get_world_size() if distributed else 1,
-            rank=torch.distributed.get_rank() if distributed else 0,
+            world_size=torch.distributed.get_world_size() if distributed else self.options.world_size,
+            rank=torch.distributed.get_rank() if distributed else self.options.rank,
             threads=torch.get_num_threads(),
             device_name=device_name,
             packages=packages,
@@ -75,25 +108,63 @@ class TorchBackend:
             self._torch.cuda.synchronize()
 
     def start(self, directory: Path, window: StepWindow) -> None:
-        """Start the profiler with the window as its schedule."""
+        """Start the profiler with the window as its schedule. Raises `CaptureError` where another one is under way."""
+        if self._torch.autograd._profiler_enabled():
+            raise CaptureError("another profiler of torch is under way in this process, and torch has one at a time")
+        options = self.options
         module = self._npu if self._npu is not None else self._torch.profiler
-        kinds = module.ProfilerActivity
-        activities = [kinds.CPU]
-        if self._npu is not None:
-            activities.append(kinds.NPU)
-        elif self._torch.cuda.is_available():
-            activities.append(kinds.CUDA)
         with _schedule_notes_silenced():
             self._profiler = module.profile(
-                activities=activities,
+                activities=self._activities(module.ProfilerActivity),
                 schedule=module.schedule(
-                    wait=window.wait, warmup=window.warmup, active=window.active, repeat=window.repeat
+                    skip_first=options.first_step,
+                    wait=window.wait,
+                    warmup=window.warmup,
+                    active=window.active,
+                    repeat=window.repeat,
                 ),
-                on_trace_ready=module.tensorboard_trace_handler(str(directory)),
-                record_shapes=True,
-                profile_memory=True,
+                on_trace_ready=self._handler(module, options.directory or directory),
+                record_shapes=options.record_shapes,
+                profile_memory=options.profile_memory,
+                with_stack=options.with_stack,
+                with_flops=options.with_flops,
+                with_modules=options.with_modules,
+                **self._experimental(),
             )
             self._profiler.start()
+            if options.first_step:
+                # As if the profiler had been there from the first step on: the trace numbers its steps as the training does.
+                self._profiler.step_num = options.first_step - 1
+                self._profiler.step()
+        for key, value in options.metadata.items():
+            self._profiler.add_metadata_json(key, value)
+
+    def _activities(self, kinds: Any) -> list[Any]:
+        activities = [kinds.CPU] if self.options.host else []
+        if self.options.device and self._npu is not None:
+            activities.append(kinds.NPU)
+        elif self.options.device and self._torch.cuda.is_available():
+            activities.append(kinds.CUDA)
+        if not activities:
+            # torch takes an empty list for its default, which is everything.
+            raise CaptureError("without the host nothing is left to record here, as torch sees no device")
+        return activities
+
+    def _handler(self, module: Any, directory: Path) -> Any:
+        if self._npu is None:
+            return module.tensorboard_trace_handler(str(directory))
+        more = {"async_mode": True} if self.options.async_mode else {}
+        return module.tensorboard_trace_handler(str(directory), analyse_flag=self.options.analyse, **more)
+
+    def _experimental(self) -> dict[str, Any]:
+        """Return torch_npu's own settings; enums are named in the options, as nobody has them without torch_npu."""
+        if self._npu is None or not self.options.experimental:
+            return {}
+        values = dict(self.options.experimental)
+        for key, kind in (("profiler_level", "ProfilerLevel"), ("aic_metrics", "AiCMetrics")):
+            if key in values:
+                values[key] = getattr(getattr(self._npu, kind), values[key])
+        return {"experimental_config": self._npu._ExperimentalConfig(**values)}
 
     def advance(self) -> None:
         """Tell the profiler that a step has ended."""
@@ -108,7 +179,39 @@ class TorchBackend:
                 profiler.stop()
 
 
-def _npu(torch: Any) -> Any:
+def imported_torch() -> Any:
+    """Return torch, or raise `CaptureError` with how to get it."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CaptureError(
+            f"The torch backend needs torch, and it cannot be imported ({error}). "
+            "Run: pip install 'perfguard[torch]' 'torch==2.13.0'"
+        ) from error
+    return torch
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Return this process's rank and how many there are: torch.distributed's, else RANK and WORLD_SIZE, else 0 of 1.
+
+    Raises `UsageError` where the environment holds no numbers.
+    """
+    distributed = imported_torch().distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    found = {}
+    for name in ("RANK", "WORLD_SIZE"):
+        value = os.environ.get(name, "").strip()
+        if value and not (value.isascii() and value.isdigit() and len(value) < 10):
+            raise UsageError(
+                f"{name}={value[:60]!r} of the environment is no number; unset it, or start with torchrun."
+            )
+        found[name] = int(value) if value else None
+    rank = found["RANK"] or 0
+    return rank, max(found["WORLD_SIZE"] or 1, rank + 1)
+
+
+def npu_profiler(torch: Any) -> Any:
     """Return torch_npu's profiler where torch_npu is installed and sees a device."""
     if package_version("torch_npu") is None:
         return None

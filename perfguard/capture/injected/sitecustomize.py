@@ -82,17 +82,16 @@ class Watch:
         if self.began is not None or self.is_over() or not self.is_mine:
             return
         self.framework.synchronize()
-        if not self.own and not self.problem and self.is_first_of_window():
-            self.start()
+        self.start_when_due()
         self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
         self.framework.mark(len(self.steps))
 
-    def is_first_of_window(self) -> bool:
-        """Whether the profiler has to be switched on now."""
+    def start_when_due(self) -> None:
+        """Switch the profiler on where the next step is the first of the window."""
         window = self.window
-        return not self.profiling and len(self.steps) == (
-            0 if window is None else window["skip_first"] + window["timed"]
-        )
+        first = 0 if window is None else window["skip_first"] + window["timed"]
+        if len(self.steps) == first and not (self.profiling or self.own or self.problem or self.is_over()):
+            self.start()
 
     def end(self, kind: str) -> None:
         """A step ends, as far as `kind` can tell."""
@@ -114,6 +113,9 @@ class Watch:
             self.guarded(self.framework.advance)
             if self.is_over():
                 self.stop()
+        elif self.window is not None:
+            # Now, and not where the next step begins: to the profiler a step goes from one end to the next.
+            self.start_when_due()
         if kind in self.framework.follow_at_once:
             self.begin()
 
@@ -435,7 +437,7 @@ class MindSpore:
     name = "mindspore"
     marks_steps = False
     #: Nothing tells where such a step begins, so it begins where the one before has ended.
-    follow_at_once = ("optimizer",)
+    follow_at_once = ("optimizer", "call")
 
     def __init__(self, watch: Watch, mindspore: Any) -> None:
         self.watch = watch

@@ -1,0 +1,480 @@
+"""The profiler object of MindSpeed-MM, `start()`, `step()`, `stop()`, from its tools.json, with a perfguard recording.
+
+    prof = perfguard.tools_profiler("tools.json")
+    prof.start()
+    for batch in loader:
+        train_one_step(batch)
+        prof.step()
+    prof.stop()
+
+Static windows were run for real on a CPU (torch 2.13). On an Ascend device the same code goes through torch_npu, as
+MindSpeed-MM's own does, and the memory history through `torch.npu.memory` or `torch.cuda.memory`; neither was run on an
+Ascend device. Source: MindSpeed-MM, mindspeed_mm/tools/profiler.py and README.md.
+
+What the profiler writes lies where MindSpeed-MM puts it, directly in `save_path`, and perfguard's recording.json and
+steps.json beside it. With several ranks each has `save_path/rank_<r>/`: one recording is of one rank, and `perfguard check
+save_path` judges them all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from perfguard.capture.driver import Driver
+from perfguard.capture.tools_config import (
+    EVERY_RANK,
+    MemoryProfile,
+    StaticParam,
+    ToolsConfig,
+    one_line,
+    read_tools_config,
+)
+from perfguard.capture.torch_backend import (
+    TorchBackend,
+    TorchOptions,
+    imported_torch,
+    npu_profiler,
+    rank_and_world_size,
+)
+from perfguard.documents import FORMAT, dumps, write_atomically
+from perfguard.errors import PerfguardError, UsageError
+from perfguard.recording import PROFILER_DIRECTORY, Recording
+from perfguard.window import StepWindow
+
+logger = logging.getLogger(__name__)
+
+#: What was asked for, and what of it has no meaning on this device; beside recording.json.
+OPTIONS_FILE = "options.json"
+#: In a directory as long as a capture fills it, so that two processes never take the same one.
+CLAIM_FILE = ".perfguard-running"
+#: Settings of static_param that only torch_npu reads, and what they are for.
+_OF_ASCEND = {
+    "level": "how much it records",
+    "aic_metrics_type": "the counters of its AI Core",
+    "data_simplification": "whether its raw data is removed",
+    "analyse_flag": "whether its raw data is analysed",
+}
+_NAMED = 3
+
+
+class _State(Enum):
+    NEW = "new"
+    RUNNING = "running"
+    OVER = "over"
+
+
+class ProcessEnded(KeyboardInterrupt):
+    """The process ended and nobody called stop(): what was recorded until then is an interrupted recording."""
+
+
+class Part(Protocol):
+    """What one profiler object does: a window, windows on demand, a history of memory."""
+
+    recordings: list[Recording]
+
+    def start(self) -> None:
+        """Begin before the first step."""
+
+    def step(self) -> None:
+        """End a step, and begin the next one."""
+
+    def stop(self) -> None:
+        """End after the last step."""
+
+    def abort(self, error: BaseException) -> None:
+        """End in mid-step, and raise nothing."""
+
+
+#: The one object of this process that is under way: torch has one profiler at a time.
+_running: ToolsProfiler | None = None
+
+
+def tools_profiler(
+    config: str | Path | ToolsConfig, *, output: str | Path | None = None, workload: str = "train"
+) -> ToolsProfiler:
+    """Make the profiler object of a tools.json (or of the `tools:` of a YAML) for a training loop as it is.
+
+    `output` is where the recording goes instead of `save_path` (static) or `prof_dir` (dynamic); `workload` is the name it
+    carries. Raises `UsageError` for anything wrong in the file, in one sentence with its path. Nothing is imported or
+    written before `start()`.
+    """
+    read = config if isinstance(config, ToolsConfig) else read_tools_config(config)
+    return ToolsProfiler(read, output=None if output is None else Path(output), workload=workload)
+
+
+class ToolsProfiler:
+    """A profiler for a loop: `start()` before it, `step()` after every step, `stop()` behind it; or used by `with`.
+
+    Where `enable` is false, or this rank is not among `ranks`, it does nothing. `step()` and `stop()` do nothing once it is
+    over, so a loop may go on. A loop that raises leaves a recording that says so, at the latest when the process ends.
+    """
+
+    def __init__(self, config: ToolsConfig, *, output: Path | None = None, workload: str = "train") -> None:
+        self.config = config
+        self.output = output
+        self.workload = workload
+        #: What of the configuration has no meaning here, a sentence each; there after `start()`.
+        self.notes: tuple[str, ...] = ()
+        self._state = _State.NEW
+        self._parts: list[Part] = []
+        self._process = os.getpid()
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """The recordings written so far: one of a static profile, one a window of a dynamic one."""
+        return tuple(recording for part in self._parts for recording in part.recordings)
+
+    def start(self) -> None:
+        """Begin before the first step. Raises `UsageError` when called twice, beside another one, or into a used place."""
+        global _running
+        if not self._is_enabled:
+            return
+        if self._state is not _State.NEW:
+            raise UsageError(
+                "start() of a tools_profiler is called once, before the loop; make a new one for another loop."
+            )
+        if _running is not None:
+            raise UsageError(
+                f"A tools_profiler of {_running.config.source} is under way in this process, and torch has one profiler at "
+                "a time; call its stop() first."
+            )
+        rank, world_size = rank_and_world_size()
+        self._parts = self._make(rank, world_size)
+        self._state = _State.RUNNING
+        if not self._parts:
+            return
+        _running = self
+        self._process = os.getpid()
+        atexit.register(self._at_exit)
+        self._each("start")
+
+    def step(self) -> None:
+        """End a step, and begin the next one. Raises `UsageError` before `start()`."""
+        if self._state is _State.RUNNING:
+            self._each("step")
+        elif self._state is _State.NEW and self._is_enabled:
+            raise UsageError("step() of a tools_profiler comes after start(); call start() once, before the loop.")
+
+    def stop(self) -> None:
+        """End after the last step; a window that is not over by then leaves a recording that says so."""
+        if self._state is _State.NEW and self._is_enabled:
+            raise UsageError("stop() of a tools_profiler comes after start(); call start() once, before the loop.")
+        if self._state is _State.RUNNING:
+            self._each("stop")
+            self._end()
+
+    def __enter__(self) -> ToolsProfiler:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self._abort(error)
+
+    @property
+    def _is_enabled(self) -> bool:
+        return self.config.enable or self.config.memory_profile.enable
+
+    def _make(self, rank: int, world_size: int) -> list[Part]:
+        parts: list[Part] = []
+        notes: list[str] = []
+        memory = self.config.memory_profile
+        if memory.enable and memory.dump_ranks != (EVERY_RANK,) and rank not in memory.dump_ranks:
+            memory = replace(memory, enable=False)
+        if memory.enable:
+            parts.append(MemoryHistory(memory, rank=rank, source=self.config.source, prefix=self.config.prefix))
+            if memory.mem_info:
+                notes.append(
+                    f"{self.config.prefix}memory_profile.mem_info is MindSpeed-MM's own log, and is not written here"
+                )
+        if self.config.holds_for(rank):
+            if self.config.profile_type == "static":
+                static, told = self._static(rank, world_size)
+                parts.append(static)
+                notes += told
+            else:
+                parts.append(self._dynamic(rank, world_size))
+        self.notes = tuple(notes)
+        for note in notes:
+            logger.info("%s", note)
+        return parts
+
+    def _static(self, rank: int, world_size: int) -> tuple[Part, list[str]]:
+        param = self.config.static_param
+        assert param is not None
+        options, notes = _options(param, self.config, npu=npu_profiler(imported_torch()) is not None)
+        place = self.output or param.save_path
+        what = "output" if self.output else f"{self.config.prefix}profile.static_param.save_path"
+        name = f"{what} = {str(place)!r}" + ("" if self.output else f" of {self.config.source}")
+        # A training may change its working directory; the place is the one at the start.
+        place = place.absolute()
+        directory = place / f"rank_{rank}" if world_size > 1 else place
+        options = replace(options, directory=directory, rank=rank, world_size=world_size)
+        backend = TorchBackend(options)
+        claim(directory, name=name, above=place if world_size > 1 else None)
+        return StaticProfile(param, directory=directory, workload=self.workload, backend=backend, notes=notes), notes
+
+    def _dynamic(self, rank: int, world_size: int) -> Part:
+        from perfguard.capture.torch_dynamic import dynamic_profile
+
+        assert self.config.dynamic_param is not None
+        return dynamic_profile(
+            self.config.dynamic_param.config_path,
+            output=self.output,
+            workload=self.workload,
+            rank=rank,
+            world_size=world_size,
+        )
+
+    def _each(self, name: str) -> None:
+        try:
+            for part in self._parts:
+                getattr(part, name)()
+        except BaseException as error:
+            # The profiler failed: what was written is kept, and torch's profiler does not stay on.
+            self._abort(error)
+            raise
+
+    def _abort(self, error: BaseException) -> None:
+        if self._state is _State.RUNNING:
+            for part in self._parts:
+                part.abort(error)
+            self._end()
+
+    def _end(self) -> None:
+        global _running
+        self._state = _State.OVER
+        if _running is self:
+            _running = None
+            atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._process:
+            # A process forked off the training ends: the recording is not its own.
+            return
+        error = getattr(sys, "last_value", None)
+        said = "" if error is None else f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        why = f" ({said})" if said else ""
+        self._abort(ProcessEnded(f"the process ended before stop() was called{why}"))
+
+
+def _options(param: StaticParam, config: ToolsConfig, *, npu: bool) -> tuple[TorchOptions, list[str]]:
+    """Return what torch is asked for, and what nobody reads on this device."""
+    at = f"{config.prefix}profile.static_param"
+    if not npu and not param.with_cpu and not imported_torch().cuda.is_available():
+        raise UsageError(
+            f"{at}.with_cpu = False of {config.source} leaves nothing to record here, as torch sees no device; write true."
+        )
+    options = TorchOptions(
+        record_shapes=param.record_shapes,
+        profile_memory=param.with_memory,
+        with_stack=param.with_stack,
+        host=param.with_cpu,
+        analyse=param.analyse_flag,
+        experimental={
+            "profiler_level": param.level.capitalize(),
+            "aic_metrics": param.aic_metrics_type,
+            "data_simplification": param.data_simplification,
+        },
+        first_step=param.start_step,
+    )
+    if npu:
+        return options, []
+    return options, [
+        f"{at}.{key} = {getattr(param, key)!r} has no meaning here: it sets up an Ascend device ({what})"
+        for key, what in _OF_ASCEND.items()
+    ]
+
+
+class StaticProfile:
+    """A window that is known before the training, recorded beside what the profiler writes."""
+
+    def __init__(
+        self, param: StaticParam, *, directory: Path, workload: str, backend: TorchBackend, notes: list[str]
+    ) -> None:
+        self.recordings: list[Recording] = []
+        self._directory = directory
+        self._driver = event_driver(
+            backend, workload=workload, directory=directory, window=param.window, asked=_plain(param), notes=notes
+        )
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._driver.begin()
+
+    def step(self) -> None:
+        """End a step; with the last one of the window the recording is written. Else begin the next one."""
+        if self._driver.has_ended:
+            return
+        if self._driver.end():
+            self._finish()
+        else:
+            self._driver.begin()
+
+    def stop(self) -> None:
+        """End the capture; a window that is not over ends as LOADER_ENDED."""
+        self._driver.close()
+        self._finish()
+
+    def abort(self, error: BaseException) -> None:
+        """End the capture in mid-step."""
+        self._driver.abort(error)
+        self._finish()
+        if self._driver.problem:
+            logger.error("%s", self._driver.problem)
+
+    def _finish(self) -> None:
+        if self._driver.recording is not None and not self.recordings:
+            self.recordings.append(self._driver.recording)
+        release(self._directory)
+
+
+def _plain(param: StaticParam) -> dict[str, Any]:
+    return {key: getattr(param, key) for key in StaticParam.__dataclass_fields__ if key != "save_path"}
+
+
+def event_driver(
+    backend: TorchBackend,
+    *,
+    workload: str,
+    directory: Path,
+    window: StepWindow,
+    asked: dict[str, Any],
+    notes: list[str],
+) -> Driver:
+    """Make the driver of a loop that is only watched, in a directory that was claimed: nothing is timed unprofiled.
+
+    What was `asked`, and the `notes` on what of it nobody reads here, are written beside the recording. Raises
+    `CaptureError` and `StoreError`; the directory is released then.
+    """
+    try:
+        driver = Driver(backend, workload=workload, directory=directory, window=window, timed_steps=0)
+        # The trace lies beside the facts, where other tools look for it; an empty profiler/ would hide it.
+        (directory / PROFILER_DIRECTORY).rmdir()
+        document = {"format": FORMAT, "asked": asked, "without_meaning": notes}
+        write_atomically(directory / OPTIONS_FILE, dumps(document))
+    except PerfguardError:
+        release(directory)
+        raise
+    return driver
+
+
+def claim(directory: Path, *, name: str, above: Path | None = None) -> None:
+    """Take a directory for one recording: made, and empty. Raises `UsageError`, with nothing touched, where it is not.
+
+    `name` is what messages call it; `above` holds a directory a rank, and nothing else.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = [one for one in _names(above) if not re.fullmatch(r"rank_[0-9]{1,9}", one)] if above is not None else []
+        held = held or _names(directory)
+        if not held:
+            # Only one process can make it: two that found the directory empty never share it.
+            os.close(os.open(directory / CLAIM_FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            return
+    except FileExistsError as error:
+        if not directory.is_dir():
+            raise UsageError(f"{name} is a file or lies in one; name a directory.") from error
+        held = _names(directory)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be made: {error.strerror}; name another place.") from error
+    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    raise UsageError(
+        f"{name} already holds {', '.join(map(one_line, held[:_NAMED]))}{more}, and two runs are never mixed; move it away "
+        "or name another place."
+    )
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
+def release(directory: Path) -> None:
+    """Say that a directory is filled. Idempotent."""
+    with suppress(OSError):  # gone already, or its file system is: the recording itself says how it ended
+        (directory / CLAIM_FILE).unlink()
+
+
+class MemoryHistory:
+    """`memory_profile`: every allocation of a device between two steps, as a pickle for pytorch.org/memory_viz."""
+
+    def __init__(self, config: MemoryProfile, *, rank: int, source: str, prefix: str = "") -> None:
+        self.recordings: list[Recording] = []
+        self._config = config
+        self._step = 0
+        self._is_on = False
+        self._path = config.save_path / f"snapshot_rank_{rank}.pickle"
+        torch = imported_torch()
+        if npu_profiler(torch) is not None:
+            self._memory = torch.npu.memory
+        elif torch.cuda.is_available():
+            self._memory = torch.cuda.memory
+        else:
+            raise UsageError(
+                f"{prefix}memory_profile.enable = True of {source} needs a device, and torch sees none; write false "
+                "(profile.static_param.with_memory records the memory of a CPU)."
+            )
+        if os.path.lexists(self._path):
+            raise UsageError(
+                f"{prefix}memory_profile.save_path = {str(config.save_path)!r} of {source} already holds {self._path.name}, "
+                "and two runs are never mixed; move it away or name another place."
+            )
+        try:
+            config.save_path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{prefix}memory_profile.save_path = {str(config.save_path)!r} of {source} cannot be made: "
+                f"{error.strerror}; name another place."
+            ) from error
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._switch()
+
+    def step(self) -> None:
+        """End a step; the history is written with the last one of its window."""
+        self._step += 1
+        self._switch()
+
+    def stop(self) -> None:
+        """Write the history as far as it came."""
+        self._off()
+
+    def abort(self, error: BaseException) -> None:
+        """Write the history as far as it came; what goes wrong is logged, since `error` is on its way."""
+        try:
+            self._off()
+        except (RuntimeError, OSError) as second:
+            logger.error("the history of memory could not be written to %s: %s", self._path, second)
+
+    def _switch(self) -> None:
+        if self._step == self._config.start_step:
+            entries = self._config.max_entries
+            self._memory._record_memory_history(
+                stacks=self._config.stacks, max_entries=sys.maxsize if entries is None else entries
+            )
+            self._is_on = True
+        elif self._step == self._config.end_step:
+            self._off()
+
+    def _off(self) -> None:
+        if self._is_on:
+            self._is_on = False
+            try:
+                self._memory._dump_snapshot(str(self._path))
+            finally:
+                self._memory._record_memory_history(enabled=None)

@@ -1,0 +1,400 @@
+"""tools.json of MindSpeed-MM, and the `tools:` of an FSDP2 YAML: what is accepted as it stands, and every bad value by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.capture.tools_config import (
+    LARGEST_BYTES,
+    DynamicParam,
+    MemoryProfile,
+    StaticParam,
+    ToolsConfig,
+    read_tools_config,
+    tools_config,
+)
+from perfguard.errors import UsageError
+from perfguard.window import StepWindow
+
+#: MindSpeed-MM's own file, whole.
+REAL = {
+    "profile": {
+        "enable": False,
+        "profile_type": "static",
+        "ranks": [0, 1, 2, 3],
+        "static_param": {
+            "level": "level1",
+            "with_stack": False,
+            "with_memory": False,
+            "record_shapes": False,
+            "with_cpu": True,
+            "save_path": "./npu_profiling",
+            "start_step": 10,
+            "end_step": 11,
+            "data_simplification": False,
+            "aic_metrics_type": "PipeUtilization",
+            "analyse_flag": True,
+        },
+        "dynamic_param": {"config_path": "path to dynamic config folder"},
+    },
+    "memory_profile": {
+        "enable": False,
+        "start_step": 0,
+        "end_step": 2,
+        "save_path": "./memory_snapshot",
+        "dump_ranks": [0],
+        "stacks": "all",
+        "max_entries": None,
+        "mem_info": False,
+    },
+    "sorafeature": {"save_path": "./sora_features"},
+}
+STATIC = ("profile", "static_param")
+DELETED = object()
+
+
+def changed(*path: str, to: object, tree: dict | None = None) -> dict:
+    """The real file, enabled, with one value changed."""
+    found = deepcopy(REAL if tree is None else tree)
+    found["profile"]["enable"] = True
+    place = found
+    for key in path[:-1]:
+        place = place[key]
+    if to is DELETED:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = to
+    return found
+
+
+def written(directory: Path, text: str | bytes, name: str = "tools.json") -> Path:
+    path = directory / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_the_real_file_is_accepted_as_it_stands(tmp_path):
+    found = read_tools_config(written(tmp_path, json.dumps(REAL)))
+
+    assert found == ToolsConfig(
+        source=str(tmp_path / "tools.json"),
+        enable=False,
+        profile_type="static",
+        ranks=(0, 1, 2, 3),
+        static_param=StaticParam(save_path=Path("npu_profiling"), start_step=10, end_step=11),
+        dynamic_param=DynamicParam(config_path=Path("path to dynamic config folder")),
+        memory_profile=MemoryProfile(),
+    )
+    assert found.static_param.window == StepWindow(skip_first=10, wait=0, warmup=0, active=1)
+
+
+def test_the_older_form_lacks_two_keys_and_memory_profile():
+    tree = {"profile": deepcopy(REAL["profile"])}
+    for key in ("aic_metrics_type", "analyse_flag"):
+        del tree["profile"]["static_param"][key]
+    del tree["profile"]["ranks"]
+
+    found = tools_config(tree, source="tools.json")
+    assert found.static_param.aic_metrics_type == "PipeUtilization"
+    assert found.static_param.analyse_flag is True
+    assert found.ranks == (-1,)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "held", "not_held"),
+    [([-1], [0, 7], []), (-1, [0, 7], []), ([0, 3], [0, 3], [1]), (2, [2], [0]), ([1, 1], [1], [0])],
+)
+def test_ranks(ranks, held, not_held):
+    found = tools_config(changed("profile", "ranks", to=ranks), source="tools.json")
+    assert [found.holds_for(rank) for rank in held] == [True] * len(held)
+    assert not any(found.holds_for(rank) for rank in not_held)
+
+
+def test_nobody_is_profiled_where_it_is_not_enabled():
+    assert not tools_config(REAL, source="tools.json").holds_for(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (
+            (*STATIC, "level"),
+            "level3",
+            "profile.static_param.level = 'level3' of tools.json is none of level0, level1, level2.",
+        ),
+        ((*STATIC, "level"), 1, "profile.static_param.level = 1 of tools.json is none of level0, level1, level2."),
+        ((*STATIC, "level"), "Level1", "level = 'Level1' of tools.json is none of"),
+        ((*STATIC, "aic_metrics_type"), "Memory", "is none of PipeUtilization, ArithmeticUtilization."),
+        (
+            (*STATIC, "with_stack"),
+            "true",
+            "with_stack = 'true' of tools.json is a text where true or false belongs: write it without quotes.",
+        ),
+        ((*STATIC, "with_memory"), 1, "with_memory = 1 of tools.json is a number where true or false belongs."),
+        ((*STATIC, "record_shapes"), 0, "record_shapes = 0 of tools.json is a number where"),
+        ((*STATIC, "with_cpu"), None, "with_cpu = None of tools.json is null where true or false belongs."),
+        ((*STATIC, "data_simplification"), [], "is a list where true or false belongs."),
+        ((*STATIC, "analyse_flag"), {}, "is an object where true or false belongs."),
+        (
+            (*STATIC, "start_step"),
+            True,
+            "start_step = True of tools.json is true or false where a whole number belongs.",
+        ),
+        ((*STATIC, "start_step"), "10", "start_step = '10' of tools.json is a text where a whole number belongs."),
+        ((*STATIC, "start_step"), 1.0, "start_step = 1.0 of tools.json is a number where a whole number belongs."),
+        ((*STATIC, "start_step"), -1, "start_step = -1 of tools.json is less than 0."),
+        (
+            (*STATIC, "start_step"),
+            11,
+            "profile.static_param.start_step = 11 and end_step = 11 of tools.json are no window: steps count from 0 and "
+            "the end step is left out, so start_step must be less than end_step.",
+        ),
+        ((*STATIC, "start_step"), 12, "start_step = 12 and end_step = 11"),
+        ((*STATIC, "end_step"), 10**9, "end_step = 1000000000 of tools.json is beyond step 10000000"),
+        ((*STATIC, "end_step"), DELETED, "profile.static_param.end_step is missing in tools.json."),
+        ((*STATIC, "save_path"), DELETED, "profile.static_param.save_path is missing in tools.json."),
+        ((*STATIC, "save_path"), 7, "save_path = 7 of tools.json is a number where a path belongs."),
+        ((*STATIC, "save_path"), " ", "save_path = ' ' of tools.json is no path."),
+        ((*STATIC, "save_path"), "a\0b", "is no path."),
+        ((*STATIC, "save_path"), "\ud800", "is no path."),
+        (
+            (*STATIC, "with_stacks"),
+            True,
+            "profile.static_param of tools.json has no key 'with_stacks'; did you mean 'with_stack'?",
+        ),
+        (STATIC, None, "profile.static_param = None of tools.json is no object"),
+        (STATIC, [1], "profile.static_param = [1] of tools.json is no object"),
+        (("profile", "enable"), "true", "profile.enable = 'true' of tools.json is a text where true or false belongs"),
+        (
+            ("profile", "profile_type"),
+            "statik",
+            "profile.profile_type = 'statik' of tools.json is none of static, dynamic.",
+        ),
+        (
+            ("profile", "ranks"),
+            [],
+            "profile.ranks = [] of tools.json profiles nobody: write -1 for all ranks, or enable = false.",
+        ),
+        (("profile", "ranks"), [-1, 0], "names ranks beside -1, which is all of them."),
+        (("profile", "ranks"), [-2], "holds -2, which is not a rank: 0 or more, or -1 for all."),
+        (("profile", "ranks"), [True], "holds True, which is not a rank"),
+        (("profile", "ranks"), "all", "holds 'all', which is not a rank"),
+        (("profile", "ranks"), [0, None], "holds None, which is not a rank"),
+        (("profile", "rank"), [0], "profile of tools.json has no key 'rank'; did you mean 'ranks'?"),
+        (("profil",), {}, "tools.json has no key 'profil'; did you mean 'profile'?"),
+        (
+            ("profile", "dynamic_param", "config_path"),
+            "",
+            "profile.dynamic_param.config_path = '' of tools.json is no path.",
+        ),
+        (("profile", "dynamic_param", "path"), "", "has no key 'path'; known are config_path."),
+        (("memory_profile", "enable"), "no", "memory_profile.enable = 'no' of tools.json is a text"),
+        (
+            ("memory_profile", "start_step"),
+            5,
+            "memory_profile.start_step = 5 and end_step = 2 of tools.json are no window",
+        ),
+        (("memory_profile", "stacks"), "c++", "memory_profile.stacks = 'c++' of tools.json is none of all, python."),
+        (("memory_profile", "max_entries"), 0, "memory_profile.max_entries = 0 of tools.json is less than 1."),
+        (("memory_profile", "max_entries"), "9", "is a text where a whole number belongs."),
+        (("memory_profile", "dump_ranks"), ["0"], "memory_profile.dump_ranks = ['0'] of tools.json holds '0'"),
+        (("memory_profile", "mem_infos"), 1, "did you mean 'mem_info'?"),
+    ],
+)
+def test_every_bad_value_is_refused_by_name(path, value, sentence):
+    with pytest.raises(UsageError) as caught:
+        tools_config(changed(*path, to=value), source="tools.json")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_dynamic_profile_needs_its_path():
+    tree = changed("profile", "profile_type", to="dynamic")
+    del tree["profile"]["dynamic_param"]
+    with pytest.raises(UsageError, match=r"^profile\.dynamic_param\.config_path is missing in tools\.json\.$"):
+        tools_config(tree, source="tools.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty."),
+        (" \n", "is empty."),
+        ('{"profile": {\n  "enable" true}}', "is not JSON: line 2, column 12: "),
+        ('{"profile": ', "is not JSON: line 1, column 13: "),
+        ('{"profile": {"enable": true, "enable": false}}', "is not JSON: the key 'enable' stands twice in one object."),
+        ('{"profile": {"ranks": NaN}}', "is not JSON: NaN is no JSON number."),
+        ('{"profile": {"ranks": -Infinity}}', "is not JSON: -Infinity is no JSON number."),
+        (
+            '{"profile": {"ranks": ' + "9" * 5000 + "}}",
+            "is not JSON: the number 999999999999999999... is beyond every step.",
+        ),
+        ('{"profile": {"static_param": {"start_step": 1e999}}}', "start_step = inf of "),
+        ("[]", "holds [], which is no object"),
+        ("null", "holds None, which is no object"),
+        ("{}", "has neither profile nor memory_profile, so it profiles nothing."),
+        ("[" * 200_000, "is nested too deeply to be a configuration."),
+        (b'{"profile": "\xff"}', "is not UTF-8: byte 13 is 0xff."),
+        (b" " * (LARGEST_BYTES + 1), "is larger than 1 MiB, so it is no configuration file."),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_what_is_no_configuration_is_refused_in_one_line(tmp_path, text, sentence):
+    path = written(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read_tools_config(path)
+    assert str(path) in str(caught.value)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_100_mb_is_not_read(tmp_path):
+    path = tmp_path / "tools.json"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    with pytest.raises(UsageError, match="is larger than 1 MiB"):
+        read_tools_config(path)
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path):
+    assert read_tools_config(written(tmp_path, b"\xef\xbb\xbf" + json.dumps(REAL).encode())).ranks == (0, 1, 2, 3)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    for name, sentence in (
+        ("none.json", "is missing; name the tools.json of your model."),
+        (".", "is a directory; name the file in it."),
+        ("pipe.json", "is not a regular file; name a configuration file."),
+        ("a\0b", "cannot be read: "),
+        ("x" * 5000, "cannot be read: File name too long."),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read_tools_config(tmp_path / name)
+        assert sentence in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match=r"takes the path of a tools\.json, not \{\}"):
+        read_tools_config({})
+
+
+# -- YAML ----------------------------------------------------------------------------------------------------------------
+
+
+def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    path = written(tmp_path, "tools: {}\n", "fsdp2.yaml")
+    with pytest.raises(UsageError, match=r"PyYAML is not installed. Run: pip install 'perfguard\[mindformers\]'"):
+        read_tools_config(path)
+
+
+def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard[mindformers]'")
+    path = written(tmp_path, yaml.safe_dump({"model": {"any": ["thing"]}, "tools": REAL}), "fsdp2.yaml")
+
+    found = read_tools_config(path)
+    assert found == ToolsConfig(
+        **{
+            **{key: getattr(tools_config(REAL, source=""), key) for key in ToolsConfig.__dataclass_fields__},
+            "source": str(path),
+            "prefix": "tools.",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("tools:\n  profile:\n    enable: 'true'\n", "tools.profile.enable = 'true' of "),
+        ("tools:\n  profile:\n    static_param: {levl: level1}\n", "tools.profile.static_param of "),
+        ("tools:\n  profil: {}\n", "did you mean 'profile'?"),
+        ("tools:\n  profile: [\n", "is not YAML: line 3, column 1: "),
+        (
+            "tools:\n  profile:\n    enable: true\n    enable: false\n",
+            "line 4, column 5: the key 'enable' stands twice.",
+        ),
+        (
+            "tools: !!python/object/apply:os.system [echo]\n",
+            "is not YAML: line 1, column 8: could not determine a constructor",
+        ),
+        ("model: {}\n", "has no tools:, where the profiler of an FSDP2 configuration is set."),
+        ("tools: 3\n", "holds 3, which is no object"),
+        ("tools: {profile: {ranks: &a [*a]}}\n", "which is not a rank"),
+        ("tools: {profile: {ranks: [.nan]}}\n", "holds nan, which is not a rank"),
+        ("? [a, b]\n: 1\ntools: {}\n", "is not YAML: line 1, column 3: "),
+        ("\t- x", "is not YAML: line 1, column 1: "),
+    ],
+)
+def test_bad_yaml_is_refused_with_its_place(tmp_path, text, sentence):
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard[mindformers]'")
+    with pytest.raises(UsageError) as caught:
+        read_tools_config(written(tmp_path, text, "fsdp2.yml"))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# -- any JSON ------------------------------------------------------------------------------------------------------------
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12
+)
+PATHS = [
+    ("profile",),
+    ("memory_profile",),
+    *[("profile", key) for key in REAL["profile"]],
+    *[(*STATIC, key) for key in REAL["profile"]["static_param"]],
+    ("profile", "dynamic_param", "config_path"),
+    *[("memory_profile", key) for key in REAL["memory_profile"]],
+]
+
+
+def assert_read_or_refused(tree: object) -> None:
+    told = ""
+    try:
+        assert isinstance(tools_config(tree, source="tools.json"), ToolsConfig)
+    except UsageError as error:
+        told = str(error)
+    assert not told or ("tools.json" in told and len(told.splitlines()) == 1)
+
+
+@given(anything)
+def test_any_json_is_read_or_refused_in_one_line(tree):
+    assert_read_or_refused(tree)
+
+
+@given(st.sampled_from(PATHS), anything, st.text(max_size=20), st.booleans())
+def test_any_value_in_any_place_is_read_or_refused_in_one_line(path, value, extra, enable):
+    tree = deepcopy(REAL)
+    tree["profile"]["enable"] = enable
+    place = tree
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    assert_read_or_refused(tree)
+    if extra:
+        place[extra] = value
+        assert_read_or_refused(tree)
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "any-tools.json"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        read_tools_config(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@given(st.integers(0, 50), st.integers(1, 50))
+def test_the_window_is_the_steps_from_start_to_end(start, length):
+    tree = changed(*STATIC, "start_step", to=start)
+    tree["profile"]["static_param"]["end_step"] = start + length
+    window = tools_config(tree, source="tools.json").static_param.window
+    assert (window.skip_first, window.profiler_steps) == (start, length)

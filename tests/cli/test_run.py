@@ -1,0 +1,147 @@
+"""`perfguard run`, as a user types it: a process of its own, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytestmark = pytest.mark.slow
+
+SCRIPTS = Path(__file__).parents[1] / "capture" / "scripts"
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in ("torch_train.py", "seed_train.py"):
+        shutil.copy(SCRIPTS / name, tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.perfguard]\ntime = "off"\n')
+    return tmp_path
+
+
+def perfguard(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "perfguard", "run", *arguments]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        command,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path, "RECORDING": str(directory / "out"), **environment},
+    )
+
+
+def said(ended: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line.removeprefix("perfguard: ") for line in ended.stderr.splitlines() if line.startswith("perfguard: ")]
+
+
+def test_a_script_is_stored_compared_and_found_worse(project):
+    window = ("--window", "2:4", "--", "python", "torch_train.py")
+    first = perfguard(project, *window, "train")
+    assert first.returncode == 4
+    assert said(first)[0] == "INCONCLUSIVE torch_train.py::train"
+    assert said(first)[1] == "  B101 no baseline to compare with: there is none"
+    assert (
+        said(first)[-1]
+        == "store this as the baseline with: perfguard run --update --window 2:4 -- python torch_train.py train"
+    )
+
+    stored = perfguard(project, "--update", "--reason", "the first", *window, "train")
+    assert (stored.returncode, said(stored)[0]) == (0, "created torch_train.py::train")
+    assert len(list((project / "baselines").glob("*.json"))) == 1
+
+    again = perfguard(project, "--report", "report.json", *window, "train")
+    assert again.returncode == 0, again.stderr
+    assert said(again)[0] == "PASSED torch_train.py::train"
+    assert any(line.startswith("  aten::addmm") or "operator_time[aten::addmm]" in line for line in said(again))
+    assert json.loads((project / "report.json").read_text())["workloads"][0]["outcome"] == "PASSED"
+
+    script = (project / "torch_train.py").read_text()
+    (project / "torch_train.py").write_text(
+        script.replace("        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n")
+    )
+    worse = perfguard(project, *window, "train")
+    assert worse.returncode == 1
+    assert said(worse)[0] == "FAILED torch_train.py::train"
+    assert any("R104 operator_calls[aten::sin] is 1 calls/step" in line for line in said(worse))
+
+
+def test_the_sample_of_the_documents_ends_in_a_verdict(project):
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard[models]'")
+    ended = perfguard(project, "--update", "--", "python", "seed_train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "trained"
+    lines = said(ended)
+    assert lines[0] == "created seed_train.py"
+    for metric in ("steps", "peak_memory_bytes[cpu]", "operator_time[MatMul]"):
+        assert any(line.startswith(f"  {metric} ") for line in lines), metric
+    assert any("has a profiler of its own (mindspore.Profiler); what it wrote in" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "lines"),
+    [
+        (("--", "python", "torch_train.py", "train", "exit"), 7, ["C113 the script failed"]),
+        (("--window", "5:9", "--", "python", "torch_train.py", "train"), 3, ["C106", "the window needs 9"]),
+        (("--window", "9:5", "--", "python", "torch_train.py"), 2, ["start_step=9, stop_step=5 is not a window"]),
+        (("--window", "x", "--", "python", "torch_train.py"), 2, ["'x' is no window; write START:STOP, such as 10:20"]),
+        (("--option", "profile_memory", "--", "python", "t.py"), 2, ["--option profile_memory is no option"]),
+        (("--ranks", "2", "--", "python", "torch_train.py"), 2, ["--ranks 2 needs a launcher"]),
+        (("--timeout", "8", "--", "python", "torch_train.py", "train", "hang"), 3, ["C108", "did not end in 8 s"]),
+        (("--", "no-such-program"), 2, ["there is no command 'no-such-program'"]),
+        ((), 2, []),
+    ],
+)
+def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, arguments, status, lines):
+    ended = perfguard(project, *arguments)
+    assert ended.returncode == status, ended.stderr
+    for line in lines:
+        assert line in ended.stderr
+    # Of the script's own only: it is interrupted before it is killed.
+    assert ("Traceback" in ended.stderr) is ("hang" in arguments)
+
+
+def test_ctrl_c_ends_the_script_and_says_so(project):
+    import signal
+    import time
+
+    command = [
+        sys.executable,
+        "-m",
+        "perfguard",
+        "run",
+        "--output",
+        "out",
+        "--",
+        sys.executable,
+        "torch_train.py",
+        "train",
+        "hang",
+    ]
+    process = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "hanging\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "perfguard: stopped before the end; nothing more was done." in error
+
+
+def test_another_runs_place_is_neither_mixed_with_nor_overwritten(project):
+    (project / "out").mkdir()
+    (project / "out" / "notes.txt").write_text("mine")
+    ended = perfguard(project, "--output", "out", "--", "python", "torch_train.py")
+    assert ended.returncode == 2
+    assert (
+        f"{project / 'out'} is not empty, and may hold another run; name a fresh place with --output DIR."
+        in ended.stderr
+    )
+    assert [path.name for path in (project / "out").iterdir()] == ["notes.txt"]
