@@ -42,7 +42,11 @@ _PROBE = """
 import json, sys
 from importlib.metadata import distributions
 wanted = ("mindspore", "torch", "numpy")
-found = {d.metadata["Name"].lower(): d.version for d in distributions() if (d.metadata["Name"] or "").lower() in wanted}
+found = {}
+for one in distributions():
+    name = (one.metadata["Name"] or "").lower()
+    if name in wanted:
+        found.setdefault(name, one.version)
 print(json.dumps({"python": sys.version.split()[0], "packages": found, "executable": sys.executable}))
 """
 

@@ -21,6 +21,7 @@ class _Commands(CommandGroup):
     _homes = {  # noqa: RUF012 - click's classes are not dataclasses
         "run": "perfguard.cli.run",
         "check": "perfguard.cli.check",
+        "analyse": "perfguard.cli.analyse",
         "compare": "perfguard.cli.compare",
         "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",

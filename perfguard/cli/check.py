@@ -64,7 +64,7 @@ def command(
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = recordings_in(directory)
-    verdicts = [_examined(place, policy, expected, layout) for place in places]
+    verdicts = [examined(place, policy, expected, layout) for place in places]
     if sarif is not None:
         write_atomically(sarif, sarif_json(verdicts))
     if as_json:
@@ -92,7 +92,8 @@ def _selected(names: list[str]) -> tuple[str, ...]:
     return found
 
 
-def _examined(place: Path, policy: Policy, expected: Expectation, layout: Layout | None) -> Verdict:
+def examined(place: Path, policy: Policy, expected: Expectation, layout: Layout | None) -> Verdict:
+    """Judge one place by itself; damaged facts of perfguard's own are a finding."""
     from perfguard.capture.replay import replay
     from perfguard.errors import DamagedError
     from perfguard.findings import Code, Finding

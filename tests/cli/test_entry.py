@@ -113,7 +113,7 @@ def test_the_help_lists_the_command(name):
         (("compair",), "There is no command 'compair'; did you mean 'compare'?"),
         (("baselines", "show"), "There is no command 'baselines'; did you mean 'baseline'?"),
         (("Check",), "There is no command 'Check'; did you mean 'check'?"),
-        (("zzz",), "There is no command 'zzz'; known are check, compare, ops, baseline, schema, codes."),
+        (("zzz",), "There is no command 'zzz'; known are run, check, analyse, compare, ops, baseline, schema, codes."),
         (("baseline", "shwo"), "'show'?"),
         (("baseline", "refesh"), "'refresh'?"),
         (("schema", "lst"), "'list'?"),

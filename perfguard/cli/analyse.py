@@ -1,0 +1,73 @@
+"""`perfguard analyse DIR`: analyse what was only collected, by the profiler's own analyser, and judge what came out."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from perfguard.cli.exits import EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE, exit_code
+from perfguard.errors import UsageError
+
+
+@click.command(name="analyse")
+@click.argument("directory", metavar="PATH", type=click.Path(path_type=Path))
+@click.option("--steps", metavar="START:STOP", help="Only these recorded steps: the first is 1, STOP is included.")
+@click.option("--pretty", is_flag=True, help="Let MindSpore 2.2 to 2.4 indent the JSON files they write.")
+@click.option("--keep-raw", is_flag=True, help="Delete no raw data: without, the analyser may simplify them.")
+@click.option("--jobs", type=int, metavar="N", help="So many ranks at a time; by itself half of the CPUs.")
+@click.option("--python", "python", type=click.Path(path_type=Path), help="The Python that has the analyser.")
+@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="End the analysis of a rank after so long.")
+def command(
+    directory: Path,
+    steps: str | None,
+    pretty: bool,
+    keep_raw: bool,
+    jobs: int | None,
+    python: Path | None,
+    timeout_s: float | None,
+) -> None:
+    """Analyse PATH, one rank or many, by the analyser of MindSpore or torch_npu; then check it.
+
+    An analysis that fails changes nothing. Exit codes: 0 nothing is wrong, 2 usage, refused or nothing to analyse, 3 a
+    rank could not be analysed or something is wrong with it.
+    """
+    from perfguard.capture.offline import AnalysisOptions, analyse
+    from perfguard.capture.replay import recordings_in
+    from perfguard.cli.check import examined
+    from perfguard.contract import expectation
+    from perfguard.judge import Policy
+    from perfguard.reports.terminal import checked, printable
+
+    options = AnalysisOptions(
+        steps=None if steps is None else _steps(steps),
+        pretty=pretty,
+        keep_raw=keep_raw,
+        jobs=jobs,
+        python=python,
+        timeout_s=timeout_s,
+    )
+    codes = []
+    # Closed at once where this is interrupted, so that no analyser goes on alone.
+    with closing(analyse(directory, options)) as analysed:
+        for one in analysed:
+            click.echo(printable(one.said))
+            if one.refused:
+                codes.append(EXIT_USAGE)
+            elif not one.done or one.doubtful:
+                codes.append(EXIT_INVALID)
+    verdicts = [examined(place, Policy(), expectation(()), None) for place in recordings_in(directory)]
+    for verdict in verdicts:
+        click.echo("\n".join(checked(verdict, explain=False, metrics=False)))
+    codes.append(exit_code([verdict.outcome for verdict in verdicts]))
+    sys.exit(next((code for code in (EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE) if code in codes), codes[-1]))
+
+
+def _steps(text: str) -> tuple[int, int]:
+    """Read `5:8`, or `5` for one step."""
+    first, colon, last = text.partition(":")
+    if not (first.isascii() and first.isdigit() and (not colon or (last.isascii() and last.isdigit()))):
+        raise UsageError(f"--steps {text} is no range; write START:STOP, such as --steps 5:8 (steps are contiguous).")
+    return int(first), int(last if colon else first)
