@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard import StepWindow
+from perfguard.capture.script import step_counts
 from perfguard.errors import UsageError
 from perfguard.window import Phase
 
@@ -108,3 +109,24 @@ def test_what_is_no_start_and_stop_is_refused(start, stop):
 def test_what_is_no_start_and_end_is_refused(start, end):
     with pytest.raises(UsageError, match="is not a window"):
         StepWindow.from_start_end(start, end)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**4))
+def test_a_window_is_read_from_text_as_it_is_from_numbers(start, length):
+    assert StepWindow.from_text(f"{start}:{start + length}") == StepWindow.from_start_stop(start, start + length)
+
+
+@pytest.mark.parametrize("text", ["", ":", "10", "10:", ":20", "a:b", "1:2:3", "-1:5", "1.5:2", "٣:٤", " 1:2", "0x1:2"])
+def test_text_that_is_no_window_is_refused(text):
+    with pytest.raises(UsageError, match="is no window; write START:STOP, such as 10:20"):
+        StepWindow.from_text(text)
+
+
+@given(st.integers(1, 500), st.integers(0, 50))
+def test_a_script_profiles_exactly_the_steps_it_was_asked_for(start, length):
+    counts = step_counts(StepWindow.from_start_stop(start, start + length))
+    before = counts["skip_first"] + counts["timed"] + counts["warmup"]
+    assert (before + 1, counts["active"]) == (start, length + 1)
+    assert min(counts.values()) >= 0
+    assert counts["timed"] <= 30
+    assert counts["timed"] == 0 or counts["skip_first"] >= 2

@@ -113,7 +113,7 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     directory = _fresh(directory)
     with tempfile.TemporaryDirectory(prefix="perfguard-facts-") as temporary:
         facts = Path(temporary)
-        window = None if script.window is None else _counts(script.window)
+        window = None if script.window is None else step_counts(script.window)
         plan = {
             "facts": str(facts),
             "profiler": str(directory / PROFILER_DIRECTORY),
@@ -208,8 +208,8 @@ def _fresh(directory: Path) -> Path:
     return directory
 
 
-def _counts(window: StepWindow) -> dict[str, int]:
-    """Say the window in steps of the script. What comes before it is timed, as far as it has settled."""
+def step_counts(window: StepWindow) -> dict[str, int]:
+    """Return how many steps of the script are of which phase. What comes before the window is timed, once it has settled."""
     before = window.skip_first
     # A step to warm the profiler up on, where there is one to spare: the first is better left alone.
     warmup = window.warmup or (1 if before > 1 else 0)
@@ -283,7 +283,7 @@ def _gather(
     first = trained[0] if trained else _nobody(script)
     is_alone = script.launcher is None and len(trained) < 2
     steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
-    counts = None if script.window is None else _counts(script.window)
+    counts = None if script.window is None else step_counts(script.window)
     window = counts and StepWindow(skip_first=counts["skip_first"], warmup=counts["warmup"], active=counts["active"])
     timed = 0 if counts is None else counts["timed"]
     ending, reason = _ending(script, trained, ended, saw_python)
@@ -375,7 +375,7 @@ def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iter
         if one["own"] and not profiled:
             return
     else:
-        counts = _counts(window)
+        counts = step_counts(window)
         order = (Phase.SETTLE, "skip_first"), (Phase.TIMED, "timed"), (Phase.WARMUP, "warmup"), (Phase.ACTIVE, "active")
         phases = [phase for phase, name in order for _ in range(counts[name])]
     for index, (phase, (start, wall, cpu)) in enumerate(zip(phases, one["steps"], strict=False)):
@@ -415,7 +415,7 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
             f"{len(processes)} processes of the script trained as one rank; run them one at a time",
         )
     if script.window is not None:
-        needed = sum(_counts(script.window).values())
+        needed = sum(step_counts(script.window).values())
         if short := [one for one in trained if len(one["steps"]) < needed]:
             return (
                 Ending.LOADER_ENDED,
