@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perfguard.capture.mindspore_callback import mindspore_callback as callback
+    from perfguard.capture.mindspore_dynamic import write_profiler_config
     from perfguard.capture.tools_profiler import tools_profiler
     from perfguard.errors import CaptureError, PerfguardError, StoreError, UsageError
     from perfguard.gate import check
@@ -15,20 +17,25 @@ __all__ = [
     "StoreError",
     "UsageError",
     "__version__",
+    "callback",
     "check",
     "tools_profiler",
+    "write_profiler_config",
 ]
 
 __version__ = "0.1.0"
 
+#: Module, and the name there.
 _HOMES = {
-    "StepWindow": "perfguard.window",
-    "check": "perfguard.gate",
-    "tools_profiler": "perfguard.capture.tools_profiler",
-    "PerfguardError": "perfguard.errors",
-    "UsageError": "perfguard.errors",
-    "CaptureError": "perfguard.errors",
-    "StoreError": "perfguard.errors",
+    "StepWindow": ("perfguard.window", "StepWindow"),
+    "callback": ("perfguard.capture.mindspore_callback", "mindspore_callback"),
+    "check": ("perfguard.gate", "check"),
+    "tools_profiler": ("perfguard.capture.tools_profiler", "tools_profiler"),
+    "write_profiler_config": ("perfguard.capture.mindspore_dynamic", "write_profiler_config"),
+    "PerfguardError": ("perfguard.errors", "PerfguardError"),
+    "UsageError": ("perfguard.errors", "UsageError"),
+    "CaptureError": ("perfguard.errors", "CaptureError"),
+    "StoreError": ("perfguard.errors", "StoreError"),
 }
 
 
@@ -37,5 +44,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+        module, inside = _HOMES[name]
+        return getattr(import_module(module), inside)
     raise AttributeError(f"module 'perfguard' has no attribute {name!r}")

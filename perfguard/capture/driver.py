@@ -72,7 +72,7 @@ class Driver:
             (directory / PROFILER_DIRECTORY).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CaptureError(
-                f"{directory} cannot hold a recording: {error.strerror}. Name another place with --perfguard-recordings DIR."
+                f"{directory} cannot hold a recording: {error.strerror}. Name another place (pytest: --perfguard-recordings DIR)."
             ) from error
 
     # -- the two forms ---------------------------------------------------------------------------------------------
@@ -245,6 +245,10 @@ class Driver:
         """Tell a failure of the profiler from one of the step."""
         try:
             yield
+        except CaptureError:
+            # Has its sentence already.
+            self._profiler_failed = True
+            raise
         except Exception as error:
             self._profiler_failed = True
             raise CaptureError(

@@ -1,29 +1,54 @@
-"""The MindSpore backend: `mindspore.profiler.profile` with a schedule, GRAPH and PyNative mode. MindSpore 2.7 and later.
+"""The MindSpore backend: `mindspore.profiler.profile` or `mindspore.Profiler`, GRAPH and PyNative mode. From MindSpore 2.7 on.
 
-Run for real on a CPU (MindSpore 2.10). Ascend goes through the same code; it was not run on a device.
+Run for real on a CPU (MindSpore 2.7 and 2.10). Ascend goes through the same code; it was not run on a device.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model, package_version
-from perfguard.errors import CaptureError
-from perfguard.window import StepWindow
+from perfguard.capture.mindspore_options import MindSporeOptions
+from perfguard.errors import CaptureError, UsageError, nearest
+from perfguard.window import Phase, StepWindow
+
+#: How the profiler is driven: by its deprecated class with start, stop and analyse, or by a schedule.
+VIA = ("profile", "Profiler")
+#: Set by the backend itself, from the window and the recording's directory.
+_OWN = ("output_path", "schedule", "on_trace_ready", "start_profile")
+_LOST = (
+    "another MindSpore profiler was made in this process while this one recorded, and MindSpore has one only, so both are "
+    "lost; make it before the window begins or after it ends"
+)
 
 #: What MindSpore's one setting of threads was set to; 0 when the program did it. The state is the process's, not ours.
 _threads_of_process: int | None = None
+#: Whether memory was recorded in this process: on a CPU MindSpore has no way to switch it off again.
+_memory_of_process = False
 
 
 class MindSporeBackend:
-    """Profiles with MindSpore's own profiler: operators, memory, shapes of inputs; one directory a cycle."""
+    """Profiles with MindSpore's own profiler: operators, memory, shapes of inputs; one directory a cycle.
+
+    Without `options` memory is recorded, on an Ascend device the device as well. `via="profile"` uses
+    `mindspore.profiler.profile` with the window as its schedule, `via="Profiler"` the deprecated `mindspore.Profiler`: start,
+    stop and analyse around the active steps of every cycle. That has no warm-up. Raises `UsageError` for options of another
+    surface, or such as the backend sets by itself.
+    """
 
     name = "mindspore"
 
-    def __init__(self) -> None:
-        self.conditions = {"memory": True}
+    def __init__(self, options: MindSporeOptions | None = None, via: str = "profile") -> None:
+        require_via(via)
+        if options is not None:
+            _require_suitable(options, via)
+        self.conditions = {"memory": True} if options is None else options.conditions
+        self._options = options
+        self._via = via
         numpy = package_version("numpy") or ""
         if package_version("mindspore") is None:
             raise CaptureError(
@@ -50,6 +75,12 @@ class MindSporeBackend:
         self._threads = 0
         self._synchronous_before = False
         self._profiler: Any = None
+        self._is_set = False
+        self._directory = ""
+        self._owner: Any = None
+        self._path_before: Any = None
+        self._phases: Iterator[Phase] = iter(())
+        self._steps_per_cycle = self._done = 0
 
     def prepare(self, threads: int) -> None:
         """Set the threads of CPU kernels and of the runtime.
@@ -75,7 +106,7 @@ class MindSporeBackend:
         mindspore = self._mindspore
         device = str(mindspore.get_context("device_target"))
         graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
-        world_size, rank = _world(mindspore)
+        world_size, rank = self.world()
         return Target(
             device=device.lower(),
             mode="graph" if graph else "pynative",
@@ -85,6 +116,10 @@ class MindSporeBackend:
             device_name=cpu_model() if device == "CPU" else device,
             packages={"mindspore": str(mindspore.__version__)},
         )
+
+    def world(self) -> tuple[int, int]:
+        """Return the number of processes, and which of them this one is."""
+        return _world(self._mindspore)
 
     def synchronize(self) -> None:
         """Wait for everything dispatched.
@@ -107,39 +142,191 @@ class MindSporeBackend:
         before or after the runtime allocates the next one, as the threads happen to run, and 59 of 160 steps of a LeNet
         differed; with it none (tests/benchmarks/memory_exactness.py). The timed steps do without it.
         """
+        require_no_warmup(self._via, window)
+        self._refuse_another()
+        self._refuse_memory_that_stays_on()
         self._synchronous_before = bool(self._mindspore.get_context("pynative_synchronize"))
+        self._path_before = _context().on_trace_ready_output_path
+        self._is_set = True
         self._set_synchronous(True)
+        self._directory = str(directory)
+        if self._via == "profile":
+            self._schedule(window)
+        else:
+            self._phases = iter([phase for phase, _ in window.profiler_phases()])
+            self._steps_per_cycle, self._done = window.steps_per_cycle, 0
+            self._begin_step()
+        if window.wait == 0 and not _interface().is_initialized:
+            raise CaptureError("MindSpore's profiler did not start; its own log says why")
+
+    def _schedule(self, window: StepWindow) -> None:
         profiler = self._mindspore.profiler
-        kinds = profiler.ProfilerActivity
-        activities = [kinds.CPU]
-        if self._mindspore.get_context("device_target") == "Ascend":
-            activities.append(kinds.NPU)
+        handler = self._handler()
         # It starts as it is made.
         self._profiler = profiler.profile(
-            activities=activities,
-            profile_memory=True,
+            **self._keywords(),
             schedule=profiler.schedule(
                 wait=window.wait, warmup=window.warmup, active=window.active, repeat=window.repeat, skip_first=0
             ),
-            on_trace_ready=profiler.tensorboard_trace_handler(str(directory)),
+            on_trace_ready=handler,
         )
+        self._owner = _parameters()
+
+    def _handler(self) -> Any:
+        """Make the handler that analyses, and tell MindSpore with it where to write."""
+        _context().on_trace_ready_output_path = None
+        handler = self._mindspore.profiler.tensorboard_trace_handler(self._directory)
+        taken = _context().on_trace_ready_output_path
+        if taken is None or os.path.realpath(taken) != os.path.realpath(self._directory):
+            # It logs that, and writes into ./data.
+            raise CaptureError(
+                f"MindSpore does not take the path {self._directory}; name a directory of letters, digits, '.', '-' and '_'"
+            )
+        return handler
+
+    def _open(self) -> None:
+        """Make and start the deprecated class for the steps of one cycle."""
+        profiler = self._mindspore.profiler
+        # A handler's directory goes before output_path, and stays for the whole process; so it is set that way.
+        self._handler()
+        self._profiler = profiler.Profiler(start_profile=False, **self._keywords())
+        self._owner = _parameters()
+        self._profiler.start()
+
+    def _begin_step(self) -> None:
+        if next(self._phases, None) is Phase.ACTIVE and self._profiler is None:
+            self._open()
+
+    def _shut(self) -> None:
+        """Stop the profiler there is, and let it analyse."""
+        is_ours = self._is_ours()
+        profiler, self._profiler = self._profiler, None
+        if profiler is None:
+            return
+        if not is_ours:
+            _abandon(profiler)
+            raise CaptureError(_LOST)
+        profiler.stop()
+        if self._via == "Profiler":
+            profiler.analyse()
+
+    def _keywords(self) -> dict[str, Any]:
+        keywords: dict[str, Any] = {"profile_memory": True} if self._options is None else self._options.keywords()
+        if "activities" not in keywords:
+            kinds = self._mindspore.profiler.ProfilerActivity
+            on_ascend = self._mindspore.get_context("device_target") == "Ascend"
+            keywords["activities"] = [kinds.CPU, kinds.NPU] if on_ascend else [kinds.CPU]
+        return keywords
 
     def advance(self) -> None:
         """Tell the profiler that a step has ended; `synchronize` has been called, or the window would leak."""
-        self._profiler.step()
+        if not self._is_ours():
+            raise CaptureError(_LOST)
+        if self._via == "profile":
+            self._profiler.step()
+            return
+        self._done += 1
+        if self._done % self._steps_per_cycle == 0:
+            self._shut()
+        self._begin_step()
 
     def stop(self) -> None:
         """Stop the profiler and let it analyse."""
-        profiler, self._profiler = self._profiler, None
+        if not self._is_set:
+            return
+        self._is_set = False
         try:
-            if profiler is not None:
-                profiler.stop()
+            self._shut()
         finally:
+            # What is profiled afterwards would be written into this recording.
+            _context().on_trace_ready_output_path = self._path_before
             self._set_synchronous(self._synchronous_before)
+
+    def _refuse_another(self) -> None:
+        if _interface().is_initialized:
+            raise CaptureError(
+                "another MindSpore profiler is running in this process, and MindSpore has one only; stop it, or unset "
+                "MS_PROFILER_OPTIONS"
+            )
+
+    def _refuse_memory_that_stays_on(self) -> None:
+        global _memory_of_process
+        is_wanted = self.conditions.get("memory", False)
+        if _memory_of_process and not is_wanted and self._mindspore.get_context("device_target") == "CPU":
+            raise CaptureError(
+                "profile_memory=False has no effect: memory was recorded in this process before, and on a CPU MindSpore "
+                "cannot switch that off again; record this one in a process of its own"
+            )
+        _memory_of_process = _memory_of_process or is_wanted
+
+    def _is_ours(self) -> bool:
+        """Whether nobody else made a profiler since: that replaces what the process's one profiler was set up with."""
+        return self._profiler is None or _parameters() is self._owner
 
     def _set_synchronous(self, value: bool) -> None:
         if self._mindspore.get_context("mode") == self._mindspore.PYNATIVE_MODE:
             self._mindspore.set_context(pynative_synchronize=value)
+
+
+# MindSpore has one profiler a process. It logs what goes wrong with a second one, and raises nothing; these tell of it.
+
+
+def _interface() -> Any:
+    from mindspore.profiler.profiler_interface import ProfilerInterface
+
+    return ProfilerInterface
+
+
+def _context() -> Any:
+    from mindspore.profiler.common.profiler_context import ProfilerContext
+
+    return ProfilerContext()
+
+
+def _parameters() -> Any:
+    return _context()._profiler_params_mgr
+
+
+def _abandon(profiler: Any) -> None:
+    """Stop a profiler whose set-up another one has replaced."""
+    try:
+        profiler.stop()
+    except ValueError as error:
+        # Up to 2.7 it raises that its directory is gone; later versions log it.
+        raise CaptureError(_LOST) from error
+    finally:
+        # Else MindSpore would believe for ever that a profiler runs.
+        if _interface().is_initialized:
+            _interface().clear()
+
+
+def require_via(via: str) -> None:
+    """Raise `UsageError` for a way of profiling that does not exist."""
+    if via not in VIA:
+        raise UsageError(f"via={via!r} is not known; {nearest(str(via), VIA)}")
+
+
+def require_no_warmup(via: str, window: StepWindow) -> None:
+    """Raise `UsageError` for a window that `via` cannot record."""
+    if via == "Profiler" and window.warmup:
+        raise UsageError(
+            f"mindspore.Profiler has start and stop and no warm-up, and the window has warmup={window.warmup}; "
+            "set it to 0, or use via='profile'."
+        )
+
+
+def _require_suitable(options: MindSporeOptions, via: str) -> None:
+    if options.surface != via:
+        raise UsageError(f"The options are for {options.surface!r}; make them with surface={via!r}.")
+    for name in _OWN:
+        if name in options.asked:
+            raise UsageError(
+                f"{name}={options.asked[name]!r}: perfguard sets it itself, from the window; leave it out."
+            )
+    if via == "profile" and options.asked.get("data_process") is True:
+        raise UsageError(
+            "data_process=True is reset where a schedule is set, and the window is one; use via='Profiler', or leave it out."
+        )
 
 
 def _set_threads(mindspore: Any, threads: int) -> bool:

@@ -19,6 +19,7 @@ from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
+    from perfguard.capture.mindspore_callback import Watch
     from perfguard.capture.script import Script
     from perfguard.judge import Verdict
     from perfguard.plugin.session import GateSession
@@ -50,6 +51,13 @@ class Guard(Protocol):
         `how` is any of window ("10:20"), python, launcher, ranks, options, timeout.
         """
 
+    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+        """Return a MindSpore callback for `Model.train`; what it recorded is judged when the test has ended.
+
+        `how` is what `perfguard.callback` takes: start_step and stop_step, start_epoch and stop_epoch, via, options.
+        Without a window it is the test's own, with its timed steps.
+        """
+
 
 class PlainGuard:
     """The guard of a run without --perfguard: every workload runs one step, as a plain test."""
@@ -70,6 +78,11 @@ class PlainGuard:
 
         replay(Path(directory))
 
+    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+        """Return a callback that does nothing."""
+        from perfguard.capture.mindspore_callback import plain_callback
+
+        return plain_callback()
 
     def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
         """Run the command, without any profiler; fails the test where it fails."""
@@ -116,6 +129,8 @@ class GateGuard:
         self._request = request
         self._item: pytest.Item = request.node
         self._names: set[str | None] = set()
+        #: Callbacks handed out, and what they record.
+        self._watches: list[tuple[Watch, str]] = []
         self._driver: Driver | None = None
         self._backend: Backend | None = None
         self._problem: PerfguardError | None = None
@@ -186,6 +201,21 @@ class GateGuard:
                 self._item.add_report_section("call", "perfguard", note)
             self._judge(run.recording, workload)
 
+    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+        """Return a callback whose recording is judged when the test has ended."""
+        __tracebackhide__ = True
+        from perfguard.capture.mindspore_callback import mindspore_callback
+
+        with _told():
+            workload = self._workload(name)
+            directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
+            if not {"start_step", "stop_step", "start_epoch", "stop_epoch", "window"} & how.keys():
+                timed_steps = self.settings.timed_steps if self.settings.time else 0
+                how = {"window": self.settings.window, "timed_steps": timed_steps, **how}
+            watch = mindspore_callback(directory, workload=workload, **how)
+            self._watches.append((watch, workload))
+            return watch
+
     # -- what the hooks call ---------------------------------------------------------------------------------------
 
     @property
@@ -205,6 +235,13 @@ class GateGuard:
             # A test that skips itself has not been judged; it is counted as not run. What was cut short is not whole,
             # so no baseline is looked at, and none that is damaged can hide the error that is on its way.
             self._tell(self.session.examine(driver.recording, driver.workload, self.settings))
+
+    def judge_callbacks(self) -> None:
+        """Judge what callbacks recorded; one that no training used leaves nothing, which is told as nothing measured."""
+        with _told():
+            for watch, workload in self._watches:
+                if (recording := watch.close() if watch.is_used else None) is not None:
+                    self._tell(self.session.judge(recording, workload, self.settings))
 
     def settle_baselines(self, *, passed: bool) -> None:
         """Write what a refresh is due to write, now that the test has ended: a test that failed leaves no baseline."""

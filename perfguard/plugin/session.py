@@ -209,6 +209,7 @@ class GateSession:
             return result
         if guard.left_open:
             guard.abandon(GeneratorExit(LOOP_LEFT))
+        guard.judge_callbacks()
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         guard.settle_baselines(passed=not red)
         if red:
@@ -219,7 +220,7 @@ class GateSession:
         if not guard.verdicts:
             self._fail(
                 item,
-                "perfguard.steps(loader) was never looped over"
+                "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
                 if guard.asked
                 else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
             )

@@ -1,0 +1,233 @@
+"""profiler_config.json: written, edited and refused; and real trainings that read it while they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfguard import check
+from perfguard.capture.mindspore_dynamic import DynamicWindow, dynamic_windows, write_profiler_config
+from perfguard.errors import StoreError, UsageError
+
+SCRIPT = Path(__file__).parent / "scripts" / "ms_dynamic.py"
+V = "2.10.0"
+
+#: What MindSpore 2.10 writes when there is no file.
+DEFAULT = {
+    "start_step": -1,
+    "stop_step": -1,
+    "aic_metrics": "AiCoreNone",
+    "profiler_level": "Level0",
+    "analyse_mode": -1,
+    "activities": ["CPU", "NPU"],
+    "export_type": ["text"],
+    "profile_memory": False,
+    "mstx": False,
+    "parallel_strategy": False,
+    "with_stack": False,
+    "data_simplification": True,
+    "l2_cache": False,
+    "analyse": False,
+    "record_shapes": False,
+    "prof_path": "./",
+    "mstx_domain_include": [],
+    "mstx_domain_exclude": [],
+    "host_sys": [],
+    "sys_io": False,
+    "sys_interconnection": False,
+}
+
+
+def written(directory):
+    return json.loads((directory / "profiler_config.json").read_text())
+
+
+def test_a_file_is_made_with_what_a_window_needs(tmp_path):
+    path = write_profiler_config(tmp_path / "cfg", start_step=5, stop_step=7, version=V)
+    assert path == tmp_path / "cfg" / "profiler_config.json"
+    assert written(tmp_path / "cfg") == {"start_step": 5, "stop_step": 7, "analyse": True}
+
+
+def test_a_file_is_edited_and_the_rest_of_it_kept(tmp_path):
+    (tmp_path / "profiler_config.json").write_text(json.dumps(DEFAULT))
+    write_profiler_config(tmp_path, start_step=5, stop_step=7, version=V, profile_memory=True)
+    assert written(tmp_path) == DEFAULT | {"start_step": 5, "stop_step": 7, "profile_memory": True, "analyse": True}
+    write_profiler_config(tmp_path, start_step=-1, stop_step=-1, version=V, analyse=False)
+    assert written(tmp_path) == DEFAULT | {"profile_memory": True}
+    assert [one.name for one in tmp_path.iterdir()] == ["profiler_config.json"]
+
+
+def test_an_ascend_device_takes_more(tmp_path):
+    options = {"profiler_level": "Level1", "aic_metrics": "PipeUtilization", "host_sys": ["cpu"], "analyse_mode": 1}
+    write_profiler_config(tmp_path, start_step=1, stop_step=1, version=V, device="ascend", **options)
+    assert written(tmp_path) == {"start_step": 1, "stop_step": 1, "analyse": True} | options
+
+
+def test_older_versions_have_numbers_and_no_analyse(tmp_path):
+    write_profiler_config(tmp_path, start_step=2, stop_step=3, version="2.4.0", device="ascend", aicore_metrics=1)
+    assert written(tmp_path) == {"start_step": 2, "stop_step": 3, "aicore_metrics": 1}
+
+
+@pytest.mark.parametrize(
+    ("window", "options", "words"),
+    [
+        ((5, 3), {}, "start_step=5, stop_step=3 is not a window"),
+        ((0, 3), {}, "steps count from 1"),
+        ((-1, 3), {}, "is not a window"),
+        (("5", 7), {}, "start_step='5': it must be an integer, not a str"),
+        ((True, 7), {}, "it must be an integer, not a bool"),
+        ((5, 7.0), {}, "it must be an integer, not a float"),
+        ((5, 7), {"profile_memory": "true"}, "it must be true or false, not a str"),
+        ((5, 7), {"profile_memory": 1}, "it must be true or false, not an int"),
+        ((5, 7), {"profile_mem": True}, "did you mean 'profile_memory'?"),
+        ((5, 7), {"with_stack": True}, "has no effect on a CPU"),
+        ((5, 7), {"analyse": False, "analyse_mode": 0}, "has no effect with analyse=False"),
+        ((5, 7), {"version": "2.0.0"}, "MindSpore 2.0.0 has no profiler_config.json; it came with 2.3"),
+    ],
+)
+def test_what_the_monitor_would_reset_is_one_sentence_and_nothing_is_written(tmp_path, window, options, words):
+    with pytest.raises(UsageError) as error:
+        write_profiler_config(tmp_path, start_step=window[0], stop_step=window[1], **{"version": V, **options})
+    assert words in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"start_step": 1,\n  "stop_step" 3}', "line 2, column 15: Expecting ':' delimiter"),
+        ("", "line 1, column 1: Expecting value"),
+        ("[1]", "holds no JSON object"),
+        ('{"analyse": true, "analyse": false}', "'analyse' stands there twice"),
+        ('{"analyse": "yes"}', "analyse='yes': it must be true or false, not a str"),
+        ('{"record_shape": true}', "this version calls it 'record_shapes'"),
+        ('{"profiler_level": 2}', "2 stands for 'Level2'"),
+        ('{"aic_metrics": "Memory"}', "is reset at profiler_level='Level0'"),
+        ('{"mstx_domain_include": NaN}', "mstx_domain_include=nan"),
+        ("[" * 100_000, "nested too deep"),
+        ('"\\ud800', "line 1, column"),
+    ],
+)
+def test_a_file_that_mindspore_would_ignore_is_told_by_its_place_and_left_alone(tmp_path, text, words):
+    path = tmp_path / "profiler_config.json"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        write_profiler_config(tmp_path, start_step=5, stop_step=7, version=V)
+    assert str(path) in str(error.value)
+    assert words in str(error.value)
+    assert path.read_text() == text
+
+
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path):
+    (tmp_path / "profiler_config.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(UsageError, match="cannot be read"):
+        write_profiler_config(tmp_path, start_step=5, stop_step=7, version=V)
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "cfg").write_text("")
+    with pytest.raises((UsageError, StoreError), match=r"cfg"):
+        write_profiler_config(tmp_path / "cfg", start_step=5, stop_step=7, version=V)
+
+
+def test_a_file_longer_than_shared_memory_is_refused(tmp_path):
+    names = [f"{'x' * 100}{number}" for number in range(11_000)]
+    with pytest.raises(UsageError, match="longer than the 1048576 bytes MindSpore reads"):
+        write_profiler_config(
+            tmp_path, start_step=5, stop_step=7, version=V, device="ascend", mstx=True, mstx_domain_include=names
+        )
+
+
+@settings(max_examples=200)
+@given(text=st.text(alphabet='{}[]":,truefalsn-1 \n', max_size=60))
+def test_any_text_in_the_file_is_edited_or_refused_in_one_sentence(tmp_path_factory, text):
+    directory = tmp_path_factory.mktemp("cfg")
+    (directory / "profiler_config.json").write_text(text)
+    try:
+        write_profiler_config(directory, start_step=5, stop_step=7, version=V)
+    except UsageError as error:
+        sentence = str(error)
+    else:
+        assert written(directory)["start_step"] == 5
+        return
+    assert "\n" not in sentence
+    assert (directory / "profiler_config.json").read_text() == text
+
+
+def test_windows_are_read_from_the_names_of_their_directories(tmp_path):
+    for name in ("rank1_start5_stop7", "rank0_start15_stop15", "rank0_start5_stop7", "rank0_start5", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "rank0_start1_stop2").write_text("")
+    windows = dynamic_windows(tmp_path)
+    assert [(one.rank, one.start_step, one.stop_step, one.steps) for one in windows] == [
+        (0, 5, 7, 3),
+        (0, 15, 15, 1),
+        (1, 5, 7, 3),
+    ]
+    assert windows[0] == DynamicWindow(directory=tmp_path / "rank0_start5_stop7", rank=0, start_step=5, stop_step=7)
+    with pytest.raises(UsageError, match="name the output_path of the DynamicProfilerMonitor"):
+        dynamic_windows(tmp_path / "missing")
+
+
+# -- really run --------------------------------------------------------------------------------------------------------
+
+
+def train(directory, mode, steps, edits):
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), mode, str(steps), json.dumps(edits)],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "GLOG_v": "3"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "[ERROR]" not in done.stderr
+    return dynamic_windows(directory / "dynamic")
+
+
+@pytest.fixture(scope="module")
+def mindspore():
+    return pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindspore, mode):
+    edits = {
+        "2": {"start_step": 5, "stop_step": 7, "profile_memory": True},
+        "12": {"start_step": 15, "stop_step": 16},
+    }
+    windows = train(tmp_path, mode, 18, edits)
+
+    assert [(one.start_step, one.stop_step) for one in windows] == [(5, 7), (15, 16)]
+    for window in windows:
+        verdict = check(window.directory, expect=f"{mode},memory,steps={window.steps}")
+        assert verdict.layouts == ("ms-2.5+cpu", "ms-dyn")
+        (counts,) = window.directory.rglob("cpu_op_type_info_0.csv")
+        rows = dict(line.split(",")[:2] for line in counts.read_text().splitlines()[1:])
+        assert (int(rows["MatMul"]), int(rows["ApplyMomentum"])) == (2 * window.steps, 2 * window.steps)
+    check(tmp_path / "dynamic")  # the steps of each are known from its name
+    with pytest.raises(AssertionError, match=r"C101.*2 steps were asked for"):
+        check(windows[0].directory.rename(windows[0].directory.with_name("rank0_start5_stop6")))
+
+
+@pytest.mark.slow
+def test_a_window_without_analysis_is_raw_data_and_one_cut_short_is_told(tmp_path, mindspore):
+    edits = {
+        "1": {"start_step": 3, "stop_step": 4, "analyse": False},
+        "6": {"start_step": 8, "stop_step": 20},
+    }
+    raw, short = train(tmp_path, "graph", 10, edits)
+    with pytest.raises(AssertionError, match="A104 collected, but never analysed"):
+        check(raw.directory)
+    with pytest.raises(AssertionError, match=r"C101.*13 steps were asked for, but most operators ran 3 times"):
+        check(short.directory)
