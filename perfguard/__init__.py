@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perfguard.capture.mindformers import read_mindformers
     from perfguard.capture.mindspore_callback import mindspore_callback as callback
     from perfguard.capture.mindspore_dynamic import write_profiler_config
     from perfguard.capture.tools_profiler import tools_profiler
@@ -19,6 +20,7 @@ __all__ = [
     "__version__",
     "callback",
     "check",
+    "read_mindformers",
     "tools_profiler",
     "write_profiler_config",
 ]
@@ -30,6 +32,7 @@ _HOMES = {
     "StepWindow": ("perfguard.window", "StepWindow"),
     "callback": ("perfguard.capture.mindspore_callback", "mindspore_callback"),
     "check": ("perfguard.gate", "check"),
+    "read_mindformers": ("perfguard.capture.mindformers", "read_mindformers"),
     "tools_profiler": ("perfguard.capture.tools_profiler", "tools_profiler"),
     "write_profiler_config": ("perfguard.capture.mindspore_dynamic", "write_profiler_config"),
     "PerfguardError": ("perfguard.errors", "PerfguardError"),

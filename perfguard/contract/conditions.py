@@ -47,8 +47,18 @@ CONDITIONS: dict[str, str] = {
     "host": "the host is traced (ProfilerActivity.CPU)",
     "stack": "with_stack",
     "simplified": "data_simplification: raw data is removed",
+    "lineage": "the lineage of the training is collected (SummaryCollector)",
+    "landscape": "the parameters of a loss landscape are collected (SummaryCollector)",
     "recorded": "the profiler wrote something besides its own log",
     "recent": "a version that writes every file of its layout; older ones wrote fewer",
+}
+
+#: Numbers a caller may say of SummaryCollector's files, besides ranks and steps, and what they mean.
+NUMBERS: dict[str, str] = {
+    "collect_freq": "values are collected in the first step and in every so many steps",
+    "collect_tensor_freq": "tensors are collected in the first step and in every so many steps",
+    "max_file_size": "bytes a summary file may have at most",
+    "summary_steps": "training steps (in data sink mode: epochs) the summary is of",
 }
 
 #: Other words for a condition, as `--expect` takes them.
@@ -76,11 +86,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the caller says about a directory: conditions, how many ranks and steps there must be."""
+    """What the caller says about a directory: conditions, how many ranks and steps there must be, other numbers."""
 
     conditions: Mapping[str, bool] = field(default_factory=dict)
     ranks: int | None = None
     steps: int | None = None
+    #: What else was set up, by its word: see `NUMBERS`.
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def expectation(texts: Iterable[str]) -> Expectation:
@@ -95,7 +107,8 @@ def expectation(texts: Iterable[str]) -> Expectation:
         if re.search(r"\s", name):
             raise UsageError(f"--expect {text!r}: a comma separates two words, as in graph,ranks=8.")
         if equals:
-            if name not in ("ranks", "steps") or not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+            digits = 15 if name == "max_file_size" else 9
+            if name not in ("ranks", "steps", *NUMBERS) or not re.fullmatch(rf"[1-9][0-9]{{0,{digits - 1}}}", value):
                 raise UsageError(f"--expect {text!r}: numbers are expected as ranks=8 and steps=3.")
             numbers[name] = int(value)
             continue
@@ -108,7 +121,9 @@ def expectation(texts: Iterable[str]) -> Expectation:
             raise UsageError(
                 f"--expect {text!r} is not known; {nearest(positive.lower(), list(dict.fromkeys([*CONDITIONS, *_WORDS])))}"
             )
-    return Expectation(conditions=conditions, ranks=numbers.get("ranks"), steps=numbers.get("steps"))
+    return Expectation(
+        conditions=conditions, ranks=numbers.pop("ranks", None), steps=numbers.pop("steps", None), numbers=numbers
+    )
 
 
 def known_conditions(

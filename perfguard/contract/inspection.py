@@ -255,8 +255,10 @@ def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Re
 
 def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
     held = {parent.place for cycle in found.cycles for parent in cycle.parents}
+    # A log/rank_0 has nothing to do with the profile/rank_0 beside it.
+    beside = {place.parent for place in held}
     for parent in found.parents:
-        if parent.place not in held:
+        if parent.place not in held and (parent.place.parent in beside or not held):
             yield Finding(
                 code=Code.A101,
                 place=_relative(parent.place, root),

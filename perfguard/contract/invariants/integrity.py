@@ -142,6 +142,13 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         return
     named = _names(Counter(odd))
     shown = infer_steps(counts)
+    if cycle.asked.active is not None and max(counts.values()) < steps:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{steps} steps were asked for, and no operator ran more than {max(counts.values())} times",
+        )
+        return
     if cycle.asked.active is not None and shown is not None and shown % steps:
         yield Finding(
             code=Code.C101,

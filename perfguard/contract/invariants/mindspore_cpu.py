@@ -480,8 +480,13 @@ def memory_record_is_in_order(cycle: Cycle) -> Iterator[Finding]:
 
 @invariant(needs=("cpu_ms_memory_record",))
 def memory_in_use_was_reserved(cycle: Cycle) -> Iterator[Finding]:
-    """Total Allocated <= Total Reserved. Exact. Source: MindSpore 2.10, real output."""
+    """Total Allocated <= Total Reserved. Exact. Source: MindSpore 2.10, real output.
+
+    Not asked where nothing was ever reserved: MindSpore 2.10 beside MindFormers, whose allocator reserves nothing ahead.
+    """
     rows = _memory(cycle)
+    if rows["Reserved"].max() == 0:
+        return
     yield from disagreeing_rows(
         cycle.artifacts["cpu_ms_memory_record"],
         rows["Allocated"] > rows["Reserved"],

@@ -30,7 +30,8 @@ _SUM = struct.Struct("<I")
 def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a summary file (`..._MS`) or a lineage file (`..._lineage`): one row a record.
 
-    Columns: kind, step (blank where the record has none), wall_time [s], version, tags (joined by `|`), offset [bytes].
+    Columns: kind, step (blank where the record has none), wall_time [s], version, tags, kinds and scalars (one entry a value,
+    with `|` between them; a `|` or `%` in a tag is written as URLs do, and only scalars have a number), offset [bytes].
     The place of a row is the number of its record, from 1. Raises `Unreadable` with the record and its byte for an empty file,
     a cut off record, a wrong checksum, and an event that is no valid protobuf.
     """
@@ -48,7 +49,7 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
         except DecodeError as error:
             raise Unreadable(f"record {number} at byte {offset} is no event: {error}", f":{number}") from error
         rows.append((*_row(event, number, offset), str(offset)))
-    names = ("kind", "step", "wall_time", "version", "tags", "offset")
+    names = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, len(rows) + 1))))
 
@@ -86,14 +87,27 @@ def _records(raw: bytes) -> Iterator[tuple[int, bytes]]:
         offset = end + _SUM.size
 
 
-def _row(event: Any, number: int, offset: int) -> tuple[str, str, str, str, str]:
+def _row(event: Any, number: int, offset: int) -> tuple[str, ...]:
     kind = event.WhichOneof("what")
     if kind is None or not event.HasField("wall_time"):
         missing = "what it holds" if kind is None else "its wall_time"
         raise Unreadable(f"record {number} at byte {offset} does not say {missing}", f":{number}")
-    tags = "|".join(value.tag for value in event.summary.value) if kind == "summary" else ""
+    values = event.summary.value if kind == "summary" else ()
+    tags = "|".join(_escaped(value.tag) for value in values)
+    kinds = "|".join(_kind(value) for value in values)
+    scalars = "|".join(repr(value.scalar_value) if value.HasField("scalar_value") else "" for value in values)
     step = str(event.step) if event.HasField("step") else ""
-    return kind, step, repr(event.wall_time), event.version if kind == "version" else "", tags
+    return kind, step, repr(event.wall_time), event.version if kind == "version" else "", tags, kinds, scalars
+
+
+def _kind(value: Any) -> str:
+    if value.HasField("scalar_value"):
+        return "scalar"
+    return next((name for name in _VALUE if value.HasField(name)), "")
+
+
+def _escaped(tag: str) -> str:
+    return tag.replace("%", "%25").replace("|", "%7C")
 
 
 @cache

@@ -1,0 +1,884 @@
+"""MindFormers' YAML: what each version makes of it, what is refused, and its real callbacks on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perfguard
+from perfguard.contract import expectation
+from perfguard.contract.invariants.summary_events import collected_values
+from perfguard.errors import UsageError
+from perfguard.window import StepWindow
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
+
+from perfguard.capture import mindformers  # noqa: E402
+from perfguard.capture.mindformers import read_mindformers  # noqa: E402
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+#: The YAML of MindFormers 1.0's documents.
+DOCUMENTED = """
+# profile
+profile: False
+profile_start_step: 1
+profile_stop_step: 10
+init_start_profile: True
+profile_communication: True
+profile_memory: True
+"""
+#: Its SummaryMonitor, as they write it but for the sign of the list.
+DOCUMENTED_SUMMARY = """
+callbacks:
+  - type: SummaryMonitor
+    summary_dir: None
+    collect_freq: 10
+    collect_specified_data: None
+    keep_default_action: True
+    custom_lineage_data: None
+    collect_tensor_freq: None
+    max_file_size: None
+    export_options: None
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read a YAML text."""
+
+    def reader(text: str, **more: Any):
+        path = tmp_path / "task.yaml"
+        path.write_text(text, encoding="utf-8")
+        return read_mindformers(path, **more)
+
+    return reader
+
+
+def refused(read, text: str, **more: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        read(text, **more)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith((".", "?", "'perfguard[mindformers]'"))
+    return message
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+
+
+def test_the_documented_yaml_is_accepted_as_it_stands(read):
+    profile = read(DOCUMENTED + DOCUMENTED_SUMMARY, version="1.0")
+    assert not profile.is_on
+    assert profile.window == StepWindow(skip_first=0, wait=0, warmup=0, active=10)
+    assert profile.training_steps == (1, 10)
+    assert profile.options == {"profile_memory": True, "profile_communication": True, "start_profile": True}
+    assert profile.ranks is None
+    assert profile.profile_directory(3) == Path("output/profile/rank_3")
+    assert profile.summary.summary_directory(3) == Path("output/summary/rank_3")
+    assert profile.notes == ()
+    with pytest.raises(FrozenInstanceError):
+        profile.is_on = True
+
+
+def test_nothing_said_is_the_defaults_of_its_version(read):
+    now, old = read("profile: True"), read("profile: True", version="1.0")
+    assert now.window == old.window == StepWindow(skip_first=0, wait=0, warmup=0, active=10)
+    assert now.is_on
+    assert now.options == {
+        "profile_memory": True,
+        "profiler_level": "Level0",
+        "with_stack": False,
+        "data_simplification": True,
+        "mstx": False,
+    }
+    assert old.options == {"profile_memory": True, "profile_communication": False, "start_profile": True}
+    assert now.summary is None
+
+
+@pytest.mark.parametrize("said", ["yes", "on", "True", "true", "TRUE"])
+def test_a_boolean_is_what_yaml_1_1_takes_for_one(read, said):
+    assert read(f"profile: {said}").is_on
+
+
+@pytest.mark.parametrize(
+    ("version", "start", "stop", "init_start", "window"),
+    [
+        ("1.0", 3, 5, False, (3, 5)),
+        ("1.3.2", 3, 5, False, (3, 5)),
+        ("1.3.2", 3, 5, True, (1, 5)),
+        ("1.6.0", 3, 5, False, (4, 6)),
+        ("1.7", 3, 5, True, (4, 6)),
+        ("1.7", 1, 5, True, (2, 6)),
+        ("1.8", 3, 5, False, (3, 5)),
+        ("1.8", 1, 5, True, (1, 5)),
+        ("2.1.0", 3, 5, True, (3, 5)),
+        ("2.1", 1, 1, False, (1, 1)),
+        ("2.2", 1, 1, False, (1, 1)),
+    ],
+)
+def test_the_same_yaml_means_other_steps_in_another_version(read, version, start, stop, init_start, window):
+    text = f"profile: True\nprofile_start_step: {start}\nprofile_stop_step: {stop}\ninit_start_profile: {init_start}"
+    profile = read(text, version=version)
+    assert profile.window == StepWindow.from_start_stop(*window)
+    assert profile.training_steps == window
+    changed = window != (start, stop) or (init_start and start != 1)
+    assert bool(profile.notes) == changed
+
+
+@pytest.mark.parametrize(
+    ("version", "sink", "start", "stop", "window", "steps"),
+    [
+        ("1.1", 4, 3, 10, (3, 10), (3, 10)),  # turned off
+        ("1.3", 1, 3, 10, (3, 10), (3, 10)),
+        ("1.3", 4, 5, 10, (1, 12), (1, 12)),  # 4 to 12: the sink that ends at 4 begins at 1
+        ("1.3", 2, 1, 10, (1, 10), (1, 10)),  # 2 to 10
+        ("2.1", 1, 3, 10, (3, 10), (3, 10)),
+        ("2.1", 4, 5, 10, (4, 12), (13, 48)),
+        ("2.1", 3, 5, 10, (3, 11), (7, 33)),  # 10 + 10 % 3, which no 3 divides
+        ("2.1", 50, 10, 20, (50, 100), (2451, 5000)),
+        ("2.1", -1, 3, 10, (3, 10), None),
+        ("1.7", 2, 2, 4, (3, 5), (5, 10)),
+    ],
+)
+def test_a_sink_rounds_the_window_as_mindformers_does(read, version, sink, start, stop, window, steps):
+    text = f"profile: True\nprofile_start_step: {start}\nprofile_stop_step: {stop}\ninit_start_profile: False\n"
+    profile = read(text + f"runner_config: {{sink_mode: True, sink_size: {sink}}}", version=version)
+    assert (profile.window, profile.training_steps) == (StepWindow.from_start_stop(*window), steps)
+    without = read(text + f"runner_config: {{sink_mode: False, sink_size: {sink}}}", version=version)
+    late = version == "1.7"
+    assert without.window == StepWindow.from_start_stop(start + late, stop + late)
+
+
+@settings(deadline=None)
+@given(
+    sink=st.integers(1, 60),
+    start=st.integers(1, 200),
+    more=st.integers(0, 200),
+    release=st.sampled_from(["1.8", "2.1"]),
+)
+def test_rounding_is_that_of_the_trainer(tmp_path_factory, sink, start, more, release):
+    stop = start + more
+    path = tmp_path_factory.getbasetemp() / "rounding.yaml"
+    path.write_text(
+        f"profile: True\nprofile_start_step: {start}\nprofile_stop_step: {stop}\n"
+        f"runner_config: {{sink_mode: True, sink_size: {sink}}}"
+    )
+    profile = read_mindformers(path, version=release)
+    # mindformers 2.1.0, trainer.py, _build_profile_cb, line by line.
+    if start % sink != 0:
+        start -= start % sink
+        start = max(start, sink)
+    if stop % sink != 0:
+        stop += stop % sink
+        stop = max(stop, start + sink)
+    assert profile.window == StepWindow.from_start_stop(start, stop)
+
+
+@pytest.mark.parametrize(
+    ("text", "world", "ranks"),
+    [
+        ("", None, None),
+        ("profile_rank_ids: null", None, None),
+        ("profile_rank_ids: [3, 0]", None, (0, 3)),
+        ("profile_rank_ids: [3, 0]", 4, (0, 3)),
+        ("profile_pipeline: True", 8, (0,)),
+        ("profile_pipeline: True\nparallel_config: {pipeline_stage: 4}", 8, (0, 2, 4, 6)),
+        ("profile_pipeline: True\nprofile_rank_ids: [1]\nparallel_config: {pipeline_stage: 2}", 8, (0, 1, 4)),
+    ],
+)
+def test_ranks(read, text, world, ranks):
+    assert read("profile: True\n" + text, world_size=world).ranks == ranks
+
+
+def test_directories_follow_the_output(read):
+    profile = read("output_dir: ./other")
+    assert (profile.directory, profile.profile_directory()) == (Path("other/profile"), Path("other/profile/rank_0"))
+    assert read("profile_output: /data").profile_directory(1) == Path("/data/profile/rank_1")
+
+
+@pytest.mark.parametrize(
+    ("text", "world", "words"),
+    [
+        ("", None, "steps=10,memory,level0"),
+        ("profile_memory: False\nprofiler_level: 2", None, "steps=10,no-memory,level2"),
+        ("profile_rank_ids: [1, 0]", None, "steps=10,memory,level0,ranks=2"),
+        ("profile_rank_ids: [1]", None, "steps=10,memory,level0"),
+        ("", 8, "steps=10,memory,level0,ranks=8"),
+    ],
+)
+def test_what_is_expected_is_what_check_takes(read, text, world, words):
+    profile = read("profile: True\n" + text, world_size=world)
+    assert profile.expectation == words
+    assert expectation([profile.expectation]).steps == 10
+
+
+def test_the_nearer_file_goes_before_its_base(tmp_path):
+    (tmp_path / "base.yaml").write_text(
+        "profile: True\nprofile_stop_step: 4\nrunner_config: {sink_mode: True, sink_size: 2}\n"
+    )
+    task = tmp_path / "task.yaml"
+    task.write_text("base_config: base.yaml\nprofile_start_step: 2\nrunner_config: {sink_size: 4}\n")
+    profile = read_mindformers(task)
+    assert (profile.is_on, profile.sink_size, profile.window) == (True, 4, StepWindow.from_start_stop(4, 4))
+    task.write_text("base_config: task.yaml")
+    with pytest.raises(UsageError, match="base_config leads back to this file"):
+        read_mindformers(task)
+    task.write_text("base_config: [gone.yaml]")
+    with pytest.raises(UsageError, match=r"gone\.yaml is missing; name the YAML"):
+        read_mindformers(task)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("profile: 1", "profile: 1 is not a boolean: write True or False."),
+        ("profile: 'True'", "profile: 'True' is not a boolean"),
+        ("profile_memory: 0", "profile_memory: 0 is not a boolean"),
+        ("with_stack: none", "with_stack: 'none' is not a boolean"),
+        ("mstx: []", "mstx: [] is not a boolean"),
+        ("profile_start_step: True", "profile_start_step: True is not a step: write an integer."),
+        ("profile_start_step: 1.0", "profile_start_step: 1.0 is not a step"),
+        ("profile_stop_step: ten", "profile_stop_step: 'ten' is not a step"),
+        ("profile_stop_step: .inf", "profile_stop_step: inf is not a step"),
+        (f"profile_stop_step: {10**12}", "is not a step"),
+        ("profiler_level: 3", "profiler_level: 3 is not 0, 1 or 2."),
+        ("profiler_level: -1", "profiler_level: -1 is not 0, 1 or 2."),
+        ("profiler_level: Level1", "profiler_level: 'Level1' is not 0, 1 or 2."),
+        ("profile_start_stpe: 3", "profile_start_stpe: is no key of MindFormers, which ignores it; did you mean "),
+        ("Profile: True", "Profile: is no key of MindFormers, which ignores it; did you mean 'profile'?"),
+        ("profiler_levle: 1", "did you mean 'profiler_level'?"),
+        ("init_start_profle: True", "did you mean 'init_start_profile'?"),
+        ("profile_everything: True", "profile_everything: is no key of MindFormers"),
+        ("runer_config: {}", "did you mean 'runner_config'?"),
+        (
+            "profile_end_step: 4",
+            "is what TrainingArguments calls it, and MindFormers ignores it; write profile_stop_step.",
+        ),
+        ("profile_level: 1", "never read by its training, which takes profiler_level: 0; write profiler_level: 1."),
+        ("profile_level: 2\nprofiler_level: 1", "profile_level: is accepted by MindFormers and never read"),
+        ("profile_communication: True", "collects nothing without profiler_level: MindFormers 2.1 takes Level0; write"),
+        ("profile_communication: True\nprofiler_level: 0", "profiler_level: 0 would be reset to 1 by MindFormers 2.1"),
+        ("profile_rank_ids: 0", "profile_rank_ids: 0 is no list of ranks, such as [0, 1]."),
+        ("profile_rank_ids: [0, -1]", "is no list of ranks"),
+        ("profile_rank_ids: [0, True]", "is no list of ranks"),
+        ("profile_rank_ids: [0, 0]", "profile_rank_ids: [0, 0] names a rank twice."),
+        ("profile_rank_ids: []", "[] is all ranks to MindFormers; write null, or name some."),
+        (
+            "profile_rank_ids: None",
+            "None is a text in YAML, with which MindFormers profiles no rank; write null for all.",
+        ),
+        ("profile_output: None", "None is a text in YAML, so that MindFormers writes to a directory of that name"),
+        ("profile_output: 3", "profile_output: 3 is not a directory."),
+        ("profile_pipeline: True", "True needs the number of ranks; say read_mindformers(path, world_size=N)."),
+        ("runner_config: []", "runner_config: is no mapping."),
+        ("runner_config: {sink_size: 0}", "runner_config.sink_size: 0 is not an integer of at least 1, or -1"),
+        ("runner_config: {sink_mode: 1}", "runner_config.sink_mode: 1 is not a boolean"),
+        (
+            "runner_config: {sink_mode: True, sink_size: -1, epochs: 2}",
+            "profile_stop_step: 10 is never reached: with sink_size -1 a step is one of 2 epochs.",
+        ),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(read, text, words):
+    profile = "" if "rofile:" in text.splitlines()[0].partition(" ")[0] else "profile: True\n"
+    assert words in refused(read, profile + text)
+
+
+@pytest.mark.parametrize(
+    ("version", "start", "stop", "init_start", "words"),
+    [
+        (
+            "2.1",
+            20,
+            5,
+            False,
+            "20 comes after profile_stop_step=5, and MindFormers 2.1 would reset it and profile step 20.",
+        ),
+        ("2.1", 6, 5, False, "would reset it and profile steps 6 to 10."),
+        ("1.7", 6, 5, False, "MindFormers 1.7 would reset it and profile steps 7 to 11."),
+        (
+            "2.1",
+            -5,
+            4,
+            False,
+            "profile_start_step=-5 is no step: steps count from 1, and MindFormers 2.1 would reset it",
+        ),
+        ("2.1", -5, 4, False, "and profile steps 1 to 9."),
+        ("1.7", -5, 4, False, "and profile steps 1 to 10."),
+        ("2.1", 0, 3, True, "and profile steps 1 to 3."),
+        ("1.7", 0, 3, True, "and profile steps 1 to 4."),
+        (
+            "2.1",
+            1,
+            -3,
+            True,
+            "profile_stop_step=-3 is no step: steps count from 1, and MindFormers 2.1 would reset it",
+        ),
+        ("2.1", 1, 0, False, "and profile steps 1 to 10."),
+        ("1.0", 6, 5, False, "MindFormers 1.0 would stop the profiler at step 5, before it is started."),
+        ("1.0", 6, 5, True, "MindFormers 1.0 would profile steps 1 to 5."),
+        ("1.0", 0, 5, False, "MindFormers 1.0 would never start the profiler."),
+        ("1.0", 1, 0, True, "MindFormers 1.0 would never stop the profiler."),
+    ],
+)
+def test_a_window_that_is_none_is_refused_with_what_it_would_become(read, version, start, stop, init_start, words):
+    text = f"profile_start_step: {start}\nprofile_stop_step: {stop}\ninit_start_profile: {init_start}"
+    assert words in refused(read, text, version=version)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "words"),
+    [
+        ("1.0", "profile_communication: True\ninit_start_profile: False", "True needs init_start_profile: True."),
+        (
+            "1.0",
+            "use_parallel: True",
+            "profile_communication: would be set to True by MindFormers 1.0 on several devices",
+        ),
+        ("1.0", "use_parallel: True\ninit_start_profile: False", "init_start_profile: would be set to True"),
+        ("1.0", "profile_output: x", "profile_output: is ignored by MindFormers 1.0: it came with 1.2; leave it out."),
+        ("1.2", "profiler_level: 1", "profiler_level: is ignored by MindFormers 1.2: it came with 1.3; leave it out."),
+        ("1.3", "mstx: True", "mstx: is ignored by MindFormers 1.3: it came with 1.6; leave it out."),
+        (
+            "1.3",
+            "profile_stop_step: 7\nrunner_config: {sink_mode: True, sink_size: 4}",
+            "profile_stop_step: 7 becomes 10 with sink_size=4, which no callback ever sees, so that MindFormers 1.3 never "
+            "stops the profiler; write 12.",
+        ),
+        ("1.3", "runner_config: {sink_mode: True, sink_size: -1}", "runner_config.sink_size: -1 leaves open when"),
+    ],
+)
+def test_what_a_version_ignores_or_resets_is_refused(read, version, text, words):
+    assert words in refused(read, "profile: True\n" + text, version=version)
+
+
+def test_what_would_be_reset_is_a_note_where_nothing_is_profiled(read):
+    (note,) = read("profile: False\nprofile_communication: True").notes
+    assert note.startswith("profile_communication: True collects nothing without profiler_level")
+
+
+@pytest.mark.parametrize("version", ["0.8", "1.4", "1.5.0"])
+def test_a_version_nobody_read_is_refused(read, version):
+    assert f"MindFormers {version} is not known to perfguard; known are 1.0, 1.1" in refused(read, "", version=version)
+
+
+@pytest.mark.parametrize("version", ["latest", "", "2", 2.1, None, "2.1.0.", "-1.0"])
+def test_a_version_that_is_none_is_refused(read, version):
+    assert "is no version of MindFormers" in refused(read, "profile: True", version=version)
+
+
+@pytest.mark.parametrize("world", [0, -1, True, "8", 2.0])
+def test_a_world_that_is_none_is_refused(read, world):
+    assert f"world_size={world!r} is no number of ranks" in refused(read, "profile: True", world_size=world)
+
+
+@pytest.mark.parametrize(
+    ("text", "world", "words"),
+    [
+        ("profile_rank_ids: [0, 8]", 8, "[0, 8] names a rank beyond the 8 there are."),
+        ("profile_pipeline: True\nparallel_config: {pipeline_stage: 3}", 8, "needs ranks that 3 stages divide, not 8."),
+        (
+            "profile_pipeline: True\nparallel_config: {pipeline_stage: x}",
+            8,
+            "parallel_config.pipeline_stage: 'x' is not",
+        ),
+    ],
+)
+def test_ranks_that_are_not_there_are_refused(read, text, world, words):
+    assert words in refused(read, "profile: True\n" + text, world_size=world)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("profile: True\nprofile: False", "is no YAML: line 2, column 1: the key 'profile' stands twice."),
+        ("runner_config:\n  a: 1\n  a: 2", "is no YAML: line 3, column 3: the key 'a' stands twice."),
+        ("profile: [1", "is no YAML: line 1, column 12: "),
+        ("profile: True\n  x: 1", "is no YAML: line 2, column 4: mapping values are not allowed here."),
+        ("\tprofile: True", "is no YAML: line 1, column 1: found character '\\t' that cannot start any token."),
+        ("callbacks:\n  * type: SummaryMonitor\n", "is no YAML: line 2: a list item begins with '- ', not with '* '."),
+        (
+            "callbacks:\n  * type: SummaryMonitor\n    collect_freq: 10\n",
+            "is no YAML: line 2: a list item begins with '- ', not with '* '.",
+        ),
+        ("", "is no MindFormers configuration: it holds nothing, not keys with values."),
+        ("# only words\n", "it holds nothing"),
+        ("- 1", "it holds a list"),
+        ("profile", "it holds a text"),
+        ("7", "it holds a value"),
+        ("a: 1\n---\nb: 2", "is no YAML: "),
+        ("d: 2024-13-45", "is no YAML: month must be in 1..12."),
+        ("profile: \x00", "is no YAML: "),
+        ("a: " + "[" * 5000, "is nested too deeply"),
+        ("a: " + "9" * 5000, "is no YAML: Exceeds the limit"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_refused_with_its_line(read, text, words):
+    assert words in refused(read, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: !!python/object/apply:os.system ['touch {}']",
+        "a: !!python/object/new:os.system ['touch {}']",
+        "a: !!python/name:os.system ''",
+        "a: !!python/module:os ''",
+        "!!python/object/apply:os.system ['touch {}']: 1",
+        "a: !x {}",
+    ],
+)
+def test_nothing_is_ever_executed(read, tmp_path, text):
+    there = tmp_path / "executed"
+    assert "could not determine a constructor for the tag" in refused(read, text.replace("{}", str(there)))
+    assert not there.exists()
+
+
+def test_a_place_that_is_no_file_is_refused(tmp_path):
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
+    (tmp_path / "large.yaml").write_bytes(b"#" * (mindformers.LARGEST_BYTES + 1))
+    for name, words in (
+        ("gone.yaml", "is missing; name the YAML of your MindFormers task."),
+        (".", "is a directory; name the file in it."),
+        ("latin.yaml", "is not UTF-8: byte 3 is 0xe9."),
+        ("large.yaml", "is larger than 4 MiB, so it is no configuration file."),
+        ("a\0b", "cannot be read: embedded null byte."),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read_mindformers(tmp_path / name)
+        assert words in str(caught.value)
+
+
+def test_a_billion_laughs_are_a_few_names(read):
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60)), "profile: True"]
+    assert read("\n".join(lines)).is_on
+    bomb = "\n".join([*lines, "profile_rank_ids: *a59"])
+    assert "profile_rank_ids: " in refused(read, bomb)
+
+
+def test_pyyaml_is_asked_for_by_its_extra(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(UsageError, match=r"Run: pip install 'perfguard\[mindformers\]'"):
+        read("profile: True")
+
+
+def test_a_merge_key_is_no_key_twice(read):
+    profile = read("base: &base {sink_mode: True, sink_size: 4}\nrunner_config:\n  <<: *base\n  sink_size: 2\n")
+    assert profile.sink_size == 2
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**12), 10**12), st.floats(), st.text(max_size=8), st.just("None")
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)),
+    max_leaves=8,
+)
+LANDSCAPE = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(("landscape_size", "unit", "create_landscape", "num_samples", "intervals"), VALUES),
+)
+SPECIFIED = st.fixed_dictionaries(
+    {}, optional={"collect_metric": VALUES, "histogram_regular": VALUES, "collect_landscape": LANDSCAPE | VALUES}
+)
+MONITOR = st.fixed_dictionaries(
+    {"type": st.just("SummaryMonitor") | VALUES},
+    optional={
+        **{name: VALUES for name in mindformers._MONITOR if name != "collect_specified_data"},
+        "collect_specified_data": SPECIFIED | VALUES,
+    },
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(mindformers._KEYS, VALUES),
+        "profile_start_step": st.integers(-3, 30) | VALUES,
+        "profile_stop_step": st.integers(-3, 30) | VALUES,
+        "profile_rank_ids": st.lists(st.integers(-1, 9), max_size=3) | VALUES,
+        "runner_config": st.fixed_dictionaries({}, optional={"sink_mode": VALUES, "sink_size": st.integers(-2, 9)}),
+        "callbacks": st.lists(MONITOR | VALUES, max_size=2) | VALUES,
+        "output_dir": VALUES,
+    },
+)
+
+
+def read_or_refused(path: Path, **more: Any):
+    """Return what was read, or the sentence with which it was refused."""
+    try:
+        return read_mindformers(path, **more), ""
+    except UsageError as error:
+        message = str(error)
+    assert "\n" not in message
+    return None, message
+
+
+@settings(deadline=None)
+@given(document=DOCUMENTS, version=st.sampled_from(mindformers._READ), world=st.none() | st.integers(1, 16))
+def test_any_document_is_read_or_refused_in_one_sentence(tmp_path_factory, document, version, world):
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    profile, message = read_or_refused(path, version=version, world_size=world)
+    if profile is None:
+        assert str(path) in message
+        return
+    assert profile.window.active >= 1
+    assert expectation([profile.expectation]).steps == profile.window.active
+    if profile.summary is not None:
+        json.dumps(profile.summary.collector_arguments())
+        assert expectation([profile.summary.expectation(7)]).numbers.get("collect_freq") in (
+            None,
+            profile.summary.collect_freq,
+        )
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=60))
+def test_any_text_is_read_or_refused_in_one_sentence(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "text.yaml"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    read_or_refused(path)
+
+
+# -- SummaryMonitor ----------------------------------------------------------------------------------------------------
+
+
+def monitor(text: str) -> str:
+    return "callbacks:\n  - type: MFLossMonitor\n  - type: SummaryMonitor\n" + "".join(
+        f"    {line}\n" for line in text.splitlines()
+    )
+
+
+def test_the_documented_monitor_is_the_defaults(read):
+    said, unsaid = read(DOCUMENTED_SUMMARY).summary, read(monitor("")).summary
+    assert said == unsaid
+    assert said.collector_arguments(rank=2) == {
+        "summary_dir": "output/summary/rank_2",
+        "collect_freq": 10,
+        "collect_specified_data": None,
+        "keep_default_action": True,
+        "custom_lineage_data": None,
+        "collect_tensor_freq": None,
+        "max_file_size": None,
+        "export_options": None,
+    }
+    assert said.collects == {*mindformers._COLLECTED, "histogram_regular", "collect_landscape"}
+    assert said.expectation(600) == "collect_freq=10,summary_steps=600,lineage,landscape"
+
+
+FULL = """summary_dir: ./here
+collect_freq: 2
+collect_tensor_freq: 3
+max_file_size: 4294967296
+keep_default_action: False
+custom_lineage_data: {author: me, size: 3, rate: 0.5}
+export_options: {tensor_format: npy}
+collect_specified_data:
+  collect_metric: True
+  collect_graph: False
+  collect_train_lineage: True
+  collect_eval_lineage: False
+  collect_input_data: False
+  collect_dataset_graph: False
+  histogram_regular: '^fc.*'
+  collect_landscape:
+    landscape_size: 256
+    unit: epoch
+    create_landscape: {train: True, result: False}
+    num_samples: 128
+    intervals: [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+"""
+
+
+def test_every_parameter_of_the_monitor_is_read(read):
+    summary = read(monitor(FULL)).summary
+    arguments = summary.collector_arguments()
+    assert arguments["collect_specified_data"]["collect_landscape"]["intervals"] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+    assert arguments["custom_lineage_data"] == {"author": "me", "size": 3, "rate": 0.5}
+    assert arguments["export_options"] == {"tensor_format": "npy"}
+    assert summary.summary_directory(5) == Path("here")
+    assert summary.collects == {"collect_metric", "collect_train_lineage", "histogram_regular", "collect_landscape"}
+    words = "collect_freq=2,collect_tensor_freq=3,max_file_size=4294967296,lineage,landscape"
+    assert summary.expectation() == words
+    assert expectation([words]).numbers["max_file_size"] == 4 * 1024**3
+
+
+@pytest.mark.parametrize(
+    ("total", "steps", "tensors"),
+    [(0, 0, 0), (1, 1, 1), (20, 3, 3), (600, 61, 20), (190, 20, 20), (200, 21, 20)],
+)
+def test_the_examples_of_the_documents_hold(read, total, steps, tensors):
+    """600 steps, frequency 10: values of 61 steps, tensors of 20; 20 steps: 3 of both."""
+    summary = read(monitor("collect_freq: 10")).summary
+    assert (len(summary.steps(total)), len(summary.tensor_steps(total))) == (steps, tensors)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("collect_freq: 0", "callbacks[1].collect_freq: 0 is not an integer of at least 1."),
+        ("collect_freq: True", "callbacks[1].collect_freq: True is not an integer"),
+        ("collect_freq: 2.5", "2.5 is not an integer"),
+        (
+            "collect_frequency: 2",
+            "callbacks[1].collect_frequency: is no parameter of SummaryMonitor; did you mean 'collect_freq'?",
+        ),
+        ("num_process: 2", "callbacks[1].num_process: is no parameter of SummaryMonitor; known are summary_dir, "),
+        ("collect_tensor_freq: -1", "collect_tensor_freq: -1 is not an integer of at least 1."),
+        ("max_file_size: 0", "max_file_size: 0 is not an integer of at least 44, the bytes of a file's first record."),
+        ("max_file_size: 4 GB", "max_file_size: '4 GB' is not an integer"),
+        ("summary_dir: 3", "summary_dir: 3 is not a directory."),
+        ("keep_default_action: 1", "keep_default_action: 1 is not a boolean"),
+        ("export_options: npy", "export_options: 'npy' is no mapping."),
+        ("export_options: {tensor_format: npz}", "export_options.tensor_format: 'npz' is not npy or null."),
+        ("export_options: {format: npy}", "export_options.format: is not known; "),
+        ("custom_lineage_data: [1]", "custom_lineage_data: [1] is no mapping."),
+        (
+            "custom_lineage_data: {a: [1]}",
+            "custom_lineage_data.a: [1] is not a text, a number or an integer of 32 bits.",
+        ),
+        ("custom_lineage_data: {a: True}", "custom_lineage_data.a: True is not a text"),
+        ("custom_lineage_data: {a: 2147483648}", "custom_lineage_data.a: 2147483648 is not a text"),
+        ("custom_lineage_data: {1: a}", "custom_lineage_data: has the key 1, which is no text."),
+        ("collect_specified_data: True", "collect_specified_data: True is no mapping."),
+        ("collect_specified_data: {collect_metrics: True}", "did you mean 'collect_metric'?"),
+        ("collect_specified_data: {collect_metric: 1}", "collect_specified_data.collect_metric: 1 is not a boolean"),
+        ("collect_specified_data: {collect_graph: null}", "collect_graph: is null; write True or False."),
+        ("collect_specified_data: {histogram_regular: '['}", "histogram_regular: '[' is no regular expression: "),
+        ("collect_specified_data: {histogram_regular: 3}", "histogram_regular: 3 is not a regular expression."),
+        ("collect_specified_data: {collect_landscape: True}", "collect_landscape: True is no mapping."),
+        (
+            "collect_specified_data: {collect_landscape: {}}",
+            "has no intervals, without which SummaryCollector fails; write",
+        ),
+    ],
+)
+def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
+    assert words in refused(read, monitor(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("landscape_size: 2", "collect_landscape.landscape_size: 2 is not an integer from 3 to 256."),
+        ("landscape_size: 257", "landscape_size: 257 is not an integer from 3 to 256."),
+        ("unit: batch", "unit: 'batch' is not step or epoch."),
+        ("num_samples: 0", "num_samples: 0 is not an integer of at least 1."),
+        ("create_landscape: {train: 1}", "create_landscape: {'train': 1} is not {train: True, result: True}."),
+        ("create_landscape: {both: True}", "is not {train: True, result: True}."),
+        ("size: 40", "collect_landscape.size: is not known; known are landscape_size, "),
+        (
+            "intervals: [[1, 2]]",
+            "intervals: [[1, 2]] is not a list of lists of at least three integers, as [[1, 2, 3]].",
+        ),
+        ("intervals: [1, 2, 3]", "intervals: [1, 2, 3] is not a list of lists"),
+        ("intervals: [[1, 2, x]]", "is not a list of lists"),
+    ],
+)
+def test_the_bounds_of_a_landscape_hold(read, text, words):
+    intervals = "" if "intervals" in text else ", intervals: [[1, 2, 3]]"
+    found = refused(read, monitor(f"collect_specified_data: {{collect_landscape: {{{text}{intervals}}}}}"))
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("callbacks: SummaryMonitor", "callbacks: is no list; each callback begins with '- type: '."),
+        (
+            "callbacks: [SummaryMonitor]",
+            "callbacks[0]: has no type; a callback is written as '- type: SummaryMonitor'.",
+        ),
+        ("callbacks: [{type: SumaryMonitor}]", "callbacks[0].type: 'SumaryMonitor' is no callback; did you mean"),
+        (
+            "callbacks: [{type: SummaryMonitor}, {type: SummaryMonitor}]",
+            "callbacks[1]: is a second SummaryMonitor, and MindSpore takes one.",
+        ),
+    ],
+)
+def test_callbacks_that_are_none_are_refused(read, text, words):
+    assert words in refused(read, text)
+
+
+# -- the real thing ----------------------------------------------------------------------------------------------------
+
+
+def child(script: str, *arguments: object, cwd: Path, **environment: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS / script), *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """Install the real mindformers of a version beside MindSpore: the wheel and what its callback module imports."""
+    pytest.importorskip("mindspore", reason="mindspore is not installed")
+    needs = ("pyyaml", "deprecated", "wrapt", "regex", "requests", "urllib3", "idna", "certifi", "tensorboardX")
+    places: dict[str, Path] = {}
+
+    def install(version: str) -> Path:
+        if version not in places:
+            place = tmp_path_factory.mktemp("mindformers")
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+            command = [*pip, f"mindformers=={version}", *needs]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+            if done.returncode:
+                pytest.skip(f"mindformers {version} cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
+            places[version] = place
+        return places[version]
+
+    return install
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["1.7.0", "2.1.0"])
+@pytest.mark.parametrize(
+    ("start", "stop", "init_start"),
+    [(3, 5, False), (1, 2, True)],
+    ids=["window", "from-the-start"],
+)
+def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, version, start, stop, init_start):
+    """mindformers wants MindSpore 2.11, which no index has; its ProfileMonitor and MindFormerConfig run with 2.10."""
+    from perfguard.contract import inspect
+    from perfguard.recording import read_recording
+
+    task = tmp_path / "task.yaml"
+    task.write_text(
+        f"run_mode: train\nprofile: True\nprofile_start_step: {start}\nprofile_stop_step: {stop}\n"
+        f"init_start_profile: {init_start}\nprofile_memory: False\nprofile_output: ./out\n"
+        "runner_config: {epochs: 1, batch_size: 1, sink_mode: True, sink_size: 1}\n"
+        "model: {model_config: {type: A}, arch: {type: B}}\n"
+    )
+    child("mf_real.py", "task.yaml", 8, "times.json", cwd=tmp_path, PYTHONPATH=str(wheels(version)))
+    profile = read_mindformers(task, version=version)
+    place = tmp_path / profile.directory
+    assert (tmp_path / profile.profile_directory(0)).is_dir()
+    verdict = perfguard.check(place, expect=profile.expectation + ",ranks=1,graph")
+    assert set(verdict.layouts) == {"mf-profile", "ms-2.5+cpu"}
+
+    (cycle,) = inspect(read_recording(place)).cycles
+    starts = cycle.executions.frame["start_ns"].to_list()
+    times = json.loads((tmp_path / "times.json").read_text())
+    ran = [number for number, (begin, end) in enumerate(times, 1) if any(begin <= at <= end for at in starts)]
+    assert (ran[0], ran[-1]) == profile.training_steps
+    with pytest.raises(AssertionError, match="C101"):
+        perfguard.check(place, expect=f"graph,steps={profile.window.active + 1}")
+
+
+@pytest.mark.slow
+def test_the_real_summary_monitor_is_the_collector_with_these_arguments(tmp_path, wheels):
+    (tmp_path / "task.yaml").write_text(
+        "run_mode: train\nmodel: {model_config: {type: A}, arch: {type: B}}\n"
+        "callbacks:\n  - type: SummaryMonitor\n    collect_freq: 3\n"
+    )
+    site = str(wheels("2.1.0"))
+    child("mf_real.py", "task.yaml", 7, "times.json", cwd=tmp_path, PYTHONPATH=site, LOCAL_DEFAULT_PATH="./output")
+    summary = read_mindformers(tmp_path / "task.yaml").summary
+    place = tmp_path / summary.summary_directory(0)
+    verdict = perfguard.check(place, expect=summary.expectation(7))
+    values = {(one.metric, one.subject): one.value for one in verdict.measurements}
+    assert values["summary_steps", "loss/auto"] == len(summary.steps(7)) == 3
+
+
+def trained(tmp_path: Path, text: str, steps: int, *, epochs: int = 1, rate: float = 0.05, name: str = "run"):
+    """Train under the collector that a YAML asks for; return its configuration and where it wrote."""
+    cwd = tmp_path / name
+    cwd.mkdir()
+    (cwd / "task.yaml").write_text(monitor(text))
+    summary = read_mindformers(cwd / "task.yaml").summary
+    child("mf_summary.py", steps, epochs, json.dumps(summary.collector_arguments()), rate, cwd=cwd)
+    return summary, cwd / summary.summary_directory()
+
+
+SMALL = "collect_specified_data: {collect_landscape: null}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "steps", "epochs"),
+    [
+        ("collect_freq: 1", 6, 1),
+        (f"collect_freq: 2\n{SMALL}", 7, 2),
+        ("collect_freq: 10", 25, 1),
+        (f"collect_freq: 5\ncollect_tensor_freq: 3\n{SMALL}\nexport_options: {{tensor_format: npy}}", 12, 1),
+        (f"collect_freq: 1\n{SMALL}", 30, 2),  # tensors of 20 steps and the first, of 60
+        ("collect_freq: 2\nkeep_default_action: False\ncollect_specified_data: {collect_metric: True}", 6, 1),
+        (f"collect_freq: 3\n{SMALL}\ncustom_lineage_data: {{author: me, size: 3, rate: 0.5}}", 6, 1),
+    ],
+)
+def test_the_real_collector_leaves_what_is_expected(tmp_path, text, steps, epochs):
+    pytest.importorskip("mindspore", reason="mindspore is not installed")
+    from perfguard.contract import inspect
+    from perfguard.recording import read_recording
+
+    summary, place = trained(tmp_path, text, steps, epochs=epochs)
+    total = steps * epochs
+    perfguard.check(place, expect=summary.expectation(total))
+    (cycle,) = inspect(read_recording(place)).cycles
+    values = list(collected_values(cycle.artifacts["summary_events"]))
+    assert sorted({value.step for value in values if value.tag == "loss/auto"}) == list(summary.steps(total))
+    tensors = list(summary.tensor_steps(total))
+    assert sorted({value.step for value in values if value.kind == "tensor"}) == tensors
+    exported = sorted(int(path.stem.rpartition("_")[2]) for path in place.rglob("*.npy"))
+    assert exported == (tensors if summary.export_options else [])
+    assert any(value.tag == "fc.weight/auto" for value in values) == ("histogram_regular" in summary.collects)
+    # Another frequency, or another length, is not taken for it.
+    for wrong in (
+        f"collect_freq={summary.collect_freq + 1}",
+        f"{summary.expectation(total)},summary_steps={total * 3}",
+    ):
+        with pytest.raises(AssertionError, match="C101"):
+            perfguard.check(place, expect=wrong)
+
+
+@pytest.mark.slow
+def test_the_real_collector_keeps_its_size_and_says_so(tmp_path):
+    pytest.importorskip("mindspore", reason="mindspore is not installed")
+    summary, place = trained(tmp_path, f"collect_freq: 1\nmax_file_size: 16000\n{SMALL}", 60)
+    verdict = perfguard.check(place, expect=summary.expectation(60))
+    warnings = [finding for finding in verdict.findings if finding.code.name == "C101"]
+    assert warnings
+    assert all("the file has reached max_file_size" in warning.message for warning in warnings)
+    with pytest.raises(AssertionError, match="max_file_size=1000 is expected, and it has"):
+        perfguard.check(place, expect="max_file_size=1000")
+
+
+@pytest.mark.slow
+def test_the_loss_is_the_same_in_a_fresh_process_and_another_with_another_rate(tmp_path):
+    pytest.importorskip("mindspore", reason="mindspore is not installed")
+    text = f"collect_freq: 2\n{SMALL}"
+
+    def losses(name: str, rate: float) -> dict[str, float]:
+        _, place = trained(tmp_path, text, 8, rate=rate, name=name)
+        found = perfguard.check(place).measurements
+        return {one.subject: one.value for one in found if one.metric == "summary_scalar"}
+
+    first = losses("first", 0.05)
+    assert {"loss/auto@1", "loss/auto@8", "first@8"} <= first.keys()
+    assert losses("second", 0.05) == first
+    other = losses("third", 0.06)
+    assert other["loss/auto@1"] == first["loss/auto@1"]
+    assert abs(other["loss/auto@8"] / first["loss/auto@8"] - 1) > 1e-4
