@@ -94,7 +94,8 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert metadata["Version"] == perfguard.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
-    assert set(metadata.get_all("Provides-Extra")) == {"mindspore", "torch", "models", "mindformers", "test", "testing", "dev"}
+    extras = {"mindspore", "torch", "models", "mindformers", "viewers", "test", "testing", "dev"}
+    assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 

@@ -72,7 +72,8 @@ class Driver:
             (directory / PROFILER_DIRECTORY).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CaptureError(
-                f"{directory} cannot hold a recording: {error.strerror}. Name another place (pytest: --perfguard-recordings DIR)."
+                f"{directory} cannot hold a recording: {error.strerror}. Name another place, to pytest with "
+                "--perfguard-recordings DIR."
             ) from error
 
     # -- the two forms ---------------------------------------------------------------------------------------------

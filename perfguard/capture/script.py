@@ -24,6 +24,7 @@ import perfguard
 from perfguard.capture import BACKENDS
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import cpu_model
+from perfguard.capture.graphs import graph_environment
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerprint, Recording, Step, write_recording
@@ -63,6 +64,8 @@ class Script:
     ranks: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    #: The level at which MindSpore saves the graphs it compiles, 1 to 3; None saves none.
+    graphs: int | None = None
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -252,9 +255,17 @@ def _environment(
     if script.python is not None or script.launcher is not None:
         # For what is started by name: msrun's workers, the script's own pip, another python.
         environment["PATH"] = os.pathsep.join([str(Path(interpreter.path).parent), environment.get("PATH", os.defpath)])
+    if script.graphs is not None:
+        if options is None:
+            raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} runs without it.")
+        environment |= graph_environment(_graphs_of(directory), script.graphs)
     if options is not None:
         environment["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
     return environment
+
+
+def _graphs_of(directory: Path) -> Path:
+    return directory / PROFILER_DIRECTORY / "graphs"
 
 
 # -- after it ran ------------------------------------------------------------------------------------------------------
@@ -277,6 +288,8 @@ def _gather(
     """Make one recording of what the processes told."""
     notes = [f"{ended.left_behind} processes were left behind, and were ended"] if ended.left_behind else []
     trained = [one for one in told if one["steps"] or one["own"]] or told
+    if script.graphs is not None and not _graphs_of(directory).is_dir():
+        notes.append("no graph was saved: the script compiled nothing")
     own = [(one, profiler) for one in trained for profiler in one["own"]]
     if own and script.window is None:
         notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)

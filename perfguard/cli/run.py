@@ -33,6 +33,7 @@ _SHOWN_OPERATORS = 10
 @click.option("--launcher", metavar="NAME", help="Start ranks with msrun or torchrun.")
 @click.option("--ranks", type=int, default=1, show_default=True, help="How many, on this machine.")
 @click.option("--option", "options", multiple=True, metavar="KEY=JSON", help="An option of MindSpore's profiler.")
+@click.option("--graphs", type=int, metavar="LEVEL", help="Save and judge the graphs MindSpore compiles: 1, 2 or 3.")
 @click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="End the script after so long.")
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep the recording here: a fresh place."
@@ -52,6 +53,7 @@ def command(
     launcher: str | None,
     ranks: int,
     options: tuple[str, ...],
+    graphs: int | None,
     timeout_s: float | None,
     output: Path | None,
     name: str | None,
@@ -89,6 +91,7 @@ def command(
         ranks=ranks,
         options=dict(_options(options)),
         timeout_s=timeout_s,
+        graphs=graphs,
     )
     workload = name or _workload(command, settings.root)
     store = open_store(baselines if baselines is not None else settings.baselines_directory)

@@ -177,7 +177,7 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
         ]
         findings += [dataclasses.replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
         index = count_by_rank[rank]
-        count_by_rank[rank] += 1
+        count_by_rank[rank] += not one.layout.nests
         cycle = Cycle(
             layout=one.layout,
             place=one.place,

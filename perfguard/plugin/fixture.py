@@ -48,7 +48,7 @@ class Guard(Protocol):
     def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
         """Run an unmodified command under the profiler and judge what came out, as `perfguard run` does.
 
-        `how` is any of window ("10:20"), python, launcher, ranks, options, timeout.
+        `how` is any of window ("10:20"), python, launcher, ranks, options, graphs, timeout.
         """
 
     def callback(self, *, name: str | None = None, **how: Any) -> Any:
@@ -105,7 +105,9 @@ def script_of(command: Sequence[str], how: Mapping[str, Any], *, backend: str | 
 
     if isinstance(command, (str, bytes)):
         raise UsageError(f"perfguard.script({command!r}) takes a list of words, such as ['python', 'train.py'].")
-    refuse_unknown(how, ("window", "python", "launcher", "ranks", "options", "timeout"), where="perfguard.script(...)")
+    refuse_unknown(
+        how, ("window", "python", "launcher", "ranks", "options", "graphs", "timeout"), where="perfguard.script(...)"
+    )
     window, python = how.get("window"), how.get("python")
     return Script(
         command=tuple(os.fspath(word) for word in command),
@@ -116,6 +118,7 @@ def script_of(command: Sequence[str], how: Mapping[str, Any], *, backend: str | 
         ranks=how.get("ranks", 1),
         options=how.get("options") or {},
         timeout_s=how.get("timeout"),
+        graphs=how.get("graphs"),
     )
 
 

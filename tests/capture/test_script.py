@@ -15,6 +15,7 @@ from perfguard.capture.script import LIMIT, Script, ScriptRun, run_script
 from perfguard.contract import inspect
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
+from perfguard.measure import measure
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
 
@@ -117,6 +118,17 @@ def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, w
         (own,) = (tmp_path / "profiler_data").iterdir()
         (copy,) = (tmp_path / "out" / "profiler").iterdir()
         assert own.name == copy.name
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLAIN", "1")
+    recording = run(tmp_path, SEED, window="2:2", graphs=1).recording
+    assert errors(recording) == []
+    contract = inspect(recording)
+    assert contract.layouts == ("ir", "ms-2.5+cpu")
+    measured = {m.label: m.value for m in measure(contract)}
+    assert measured["graph_operators[MatMul]"] == measured["operator_calls[MatMul]"] == 2
 
 
 def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):

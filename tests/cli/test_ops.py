@@ -11,6 +11,7 @@ from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.reports.terminal import printable
 from tests.cli import RECORDINGS, TORCH, copied, run
+from tests.contract.test_graph_files import IR
 
 NAMES = ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"]
 
@@ -171,3 +172,145 @@ def test_ranks_are_told_apart(tmp_path):
         (tmp_path / f"rank_{rank}" / "x.pt.trace.json").write_text(text)
     found = operators(tmp_path, "--op", "aten::addmm")
     assert [(one["rank"], one["occurrences"]) for one in found] == [(0, 6), (3, 6)]
+
+
+# -- saved graphs ----------------------------------------------------------------------------------------------------
+
+
+def graphs(place, *, final="", rank=None):
+    """Write the graphs of one compilation; `final` is added to the final one, a line an operator."""
+    folder = place if rank is None else place / f"rank_{rank}"
+    folder.mkdir(parents=True, exist_ok=True)
+    nodes = "".join(f"  %{number}(y) = {name}(%para1_x)\n" for number, name in enumerate(final.split()))
+    text = IR.replace(IR[IR.index("  %0(y)") : IR.index("  Return")], nodes, 1)
+    for number, name in enumerate(("00_bootstrap", "21_validate", "graph_build_0")):
+        (folder / f"{name}_{number:04d}.ir").write_text(text if name == "graph_build_0" else IR)
+    return place
+
+
+def rows(found):
+    return [line.split() for line in found.stdout.splitlines()[2:] if line.startswith("  ")]
+
+
+def test_saved_graphs_are_counted_the_most_frequent_operator_first(tmp_path):
+    found = run("ops", graphs(tmp_path, final="Cast PrimFunc_MatMul Cast"))
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert rows(found) == [["0", "Cast", "2"], ["0", "Return", "2"], ["0", "MatMul", "1"]]
+    assert operators(tmp_path, "--op", "Cast") == [{"rank": 0, "operator": "Cast", "in_graphs": 2}]
+    assert rows(run("ops", tmp_path, "--op", "Mat*")) == [["0", "MatMul", "1"]]
+
+
+def test_an_unknown_operator_of_a_graph_is_refused_with_the_nearest(tmp_path):
+    found = run("ops", graphs(tmp_path, final="Cast"), "--op", "cast")
+    assert found.exit_code == 2
+    assert "did you mean 'Cast'?" in found.stderr
+
+
+def test_what_a_graph_and_its_base_do_not_share_is_shown_with_its_difference(tmp_path):
+    base = graphs(tmp_path / "base", final="MatMul Cast Cast ReLU")
+    now = graphs(tmp_path / "now", final="MatMul Cast Cast Cast Cast Cast BiasAdd")
+    found = run("ops", now, "--against", base)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert rows(found) == [
+        ["0", "BiasAdd", "0", "1", "+1", "in", "final", "graphs"],
+        ["0", "Cast", "2", "5", "+3", "in", "final", "graphs"],
+        ["0", "ReLU", "1", "0", "-1", "in", "final", "graphs"],
+    ]
+    assert found.stdout.splitlines()[-1] == "3 of 5 operators differ"
+    assert {row[1] for row in rows(run("ops", now, "--against", base, "--all"))} == {
+        *("BiasAdd", "Cast", "MatMul", "ReLU", "Return")
+    }
+    assert operators(now, "--against", base, "--op", "Cast") == [
+        {"counted": "graph", "rank": 0, "operator": "Cast", "base": 2, "now": 5, "difference": 3}
+    ]
+
+
+def test_ranks_of_graphs_are_told_apart_and_one_that_is_gone_is_all_difference(tmp_path):
+    for rank in (0, 1):
+        graphs(tmp_path / "base", final="MatMul", rank=rank)
+    now = graphs(tmp_path / "now", final="MatMul", rank=0)
+    assert [row[:5] for row in rows(run("ops", now, "--against", tmp_path / "base"))] == [
+        ["1", "MatMul", "1", "0", "-1"],
+        ["1", "Return", "2", "0", "-2"],
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_does_not_differ_from_itself(name):
+    found = run("ops", RECORDINGS / name, "--against", RECORDINGS / name)
+    assert found.exit_code == 0
+    count = len(operators(RECORDINGS / name))
+    assert found.stdout == f"none of {count} operators differs\n"
+    assert operators(RECORDINGS / name, "--against", RECORDINGS / name) == []
+    every = operators(RECORDINGS / name, "--against", RECORDINGS / name, "--all")
+    assert len(every) == count
+
+
+def test_recordings_of_windows_of_other_lengths_are_compared_by_step():
+    found = run("ops", RECORDINGS / "torch-repeat2", "--against", TORCH, "--op", "aten::t", "--all")
+    (row,) = rows(found)
+    repeated, plain = (
+        {one["operator"]: one["occurrences"] for one in operators(RECORDINGS / name)}["aten::t"]
+        for name in ("torch-repeat2", "torch-mlp")
+    )
+    assert (float(row[2]), float(row[3]), row[-1]) == (plain / 3, repeated / 4, "calls/step")
+
+
+def test_an_added_operator_of_a_recording_is_told(tmp_path):
+    renamed = copied(TORCH, tmp_path / "r", replace=('"aten::addmm"', '"aten::baddbmm"'))
+    found = run("ops", renamed, "--against", TORCH)
+    assert [row[1:5] for row in rows(found)] == [["aten::addmm", "2", "0", "-2"], ["aten::baddbmm", "0", "2", "+2"]]
+    assert rows(found)[0][5] == "calls/step"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--all",), 2, "--all says which operators --against shows"),
+        (("--against", "missing"), 2, "is not a directory"),
+        (("--against", "empty"), 4, "no operators could be read in empty"),
+        (
+            ("--against", "recording"),
+            2,
+            "recording holds operators that ran, and graphs graphs: nothing was counted in both",
+        ),
+        (("--against", "graphs", "--op", "Nope"), 2, "There is no operator 'Nope' in graphs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path, monkeypatch, arguments, code, words):
+    monkeypatch.chdir(tmp_path)
+    graphs(tmp_path / "graphs", final="Cast")
+    (tmp_path / "empty").mkdir()
+    copied(TORCH, tmp_path / "recording")
+    found = run("ops", "graphs", *arguments)
+    assert (found.exit_code, found.stdout) == (code, "")
+    assert words in found.stderr
+
+
+def test_what_is_not_whole_is_shown_and_said(tmp_path):
+    base = graphs(tmp_path / "base", final="Cast")
+    now = graphs(tmp_path / "now", final="Cast")
+    (now / "analyze_fail.ir").write_text("the node\n")
+    for found in (run("ops", now), run("ops", now, "--against", base), run("ops", base, "--against", now)):
+        assert found.exit_code == 0
+        assert found.stderr == f"perfguard: {now} is not whole, so operators may be missing; look at: perfguard check\n"
+
+
+def test_a_recording_that_holds_graphs_as_well_shows_both(tmp_path):
+    place = copied(RECORDINGS / "mindspore-graph", tmp_path / "r")
+    (place / "recording.json").unlink()
+    graphs(place / "graphs", final="Cast")
+    first, second = run("ops", place).stdout.split("\n\n")
+    assert "self us" in first
+    assert second.split()[:4] == ["rank", "operator", "in", "final"]
+    both = run("ops", place, "--against", place, "--all", "--json")
+    assert {one["counted"] for one in json.loads(both.stdout)} == {"run", "graph"}
+
+
+def test_a_hostile_operator_of_a_difference_is_escaped(tmp_path):
+    name = "a\\u001b[31m\\nPASSED\\u202e"
+    recording = copied(TORCH, tmp_path / "r", replace=('"aten::addmm"', f'"{name}"'))
+    found = run("ops", recording, "--against", TORCH)
+    assert found.exit_code == 0
+    assert not [c for c in found.stdout if not c.isprintable() and c != "\n"]
+    assert printable(json.loads(f'"{name}"')) in found.stdout

@@ -341,6 +341,11 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("pipeline_queue_usage", "fraction", "timed", "higher", False),
         ("rank_spread", "ratio", "timed", "lower", False),
         ("slowest_rank", "ratio", "timed", "lower", False),
+        ("graph_passes", "names", "exact", "equal", True),
+        ("graph_pass_details", "names", "exact", "equal", True),
+        ("graph_compilations", "compilations", "exact", "lower", True),
+        ("graphs_built", "graphs", "exact", "equal", True),
+        ("graph_operators", "operators", "exact", "equal", True),
         ("collective_wait", "us/step", "timed", "lower", False),
         ("collective_transfer", "us/step", "timed", "lower", False),
         ("step_part_time", "us", "timed", "lower", False),
@@ -358,7 +363,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 28
+    assert len(METRICS) == 37
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

@@ -34,12 +34,20 @@ def the_capture_ended_well(recording: Recording, cycles: tuple[Cycle, ...]) -> I
         yield Finding(code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=message, weight=1.0)
 
 
+def _windows(cycles: tuple[Cycle, ...]) -> Counter[int]:
+    """Count the profiler's cycles by rank. Graphs and summaries lie where they like, and are no window."""
+    counts: Counter[int] = Counter()
+    for cycle in cycles:
+        counts[cycle.rank] += not cycle.layout.nests
+    return counts
+
+
 @recording_invariant
 def every_cycle_is_there(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
-    """A window that repeats R times leaves R cycles for every rank."""
+    """A window that repeats R times leaves R cycles for every rank; what was saved beside them (graphs, summaries) is none."""
     if recording.window is None or not cycles:
         return
-    for rank, count in sorted(Counter(cycle.rank for cycle in cycles).items()):
+    for rank, count in sorted(_windows(cycles).items()):
         if count != recording.window.repeat:
             yield Finding(
                 code=Code.C101,
@@ -54,7 +62,7 @@ def every_rank_has_as_many_cycles(recording: Recording, cycles: tuple[Cycle, ...
 
     Seen with torch 1.12 and 2.4 on CPU, where a rank crashed while it stopped its profiler, and the others had written.
     """
-    counts = Counter(cycle.rank for cycle in cycles)
+    counts = _windows(cycles)
     if recording.window is not None or len(set(counts.values())) < 2:
         return
     usual = max(sorted(set(counts.values()), reverse=True), key=list(counts.values()).count)

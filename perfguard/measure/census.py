@@ -1,0 +1,104 @@
+"""A census: how often each operator of one rank ran in a step, or stands in the final graphs; and how two of them differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from perfguard.measure.graphs import final_operators
+
+if TYPE_CHECKING:
+    from perfguard.contract import Contract
+
+
+class Counted(Enum):
+    """What the numbers of a census are."""
+
+    #: Calls in the whole window, divided by its steps where they are known.
+    RUN = "run"
+    #: Nodes of the final graphs.
+    GRAPH = "graph"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """Operators of one rank. `steps` is None where nobody knows how many the window had, and for graphs."""
+
+    counted: Counted
+    rank: int
+    counts: dict[str, int]
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One operator in two censuses: `base` and `now` are per step where both know their steps, else of the window."""
+
+    counted: Counted
+    rank: int
+    operator: str
+    base: float
+    now: float
+
+    @property
+    def difference(self) -> float:
+        """What was added; below 0 what was taken away."""
+        return round(self.now - self.base, 6)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as `perfguard ops --against --json` prints it."""
+        return {**asdict(self), "counted": self.counted.value, "difference": self.difference}
+
+
+def censuses(contract: Contract) -> list[Census]:
+    """Return what ran and what was compiled, by rank; what could not be read is left out."""
+    from perfguard.measure.profile import profiles
+
+    found = []
+    for profile in profiles(contract):
+        counts = dict(profile.executions.group_by("operator").len().sort("operator").iter_rows())
+        found.append(Census(counted=Counted.RUN, rank=profile.rank, counts=counts, steps=profile.steps or None))
+    by_rank: dict[int, Counter[str]] = {}
+    for cycle in contract.cycles:
+        if operators := final_operators(cycle):
+            by_rank.setdefault(cycle.rank, Counter()).update(operators)
+    found += [
+        Census(counted=Counted.GRAPH, rank=rank, counts=dict(sorted(counts.items())))
+        for rank, counts in sorted(by_rank.items())
+    ]
+    return found
+
+
+def differences(base: Iterable[Census], now: Iterable[Census]) -> list[Difference]:
+    """Return every operator of what both counted, those that are equal as well, by rank and name."""
+    before, after = list(base), list(now)
+    found: list[Difference] = []
+    for counted in Counted:
+        mine = {one.rank: one for one in after if one.counted is counted}
+        theirs = {one.rank: one for one in before if one.counted is counted}
+        if mine and theirs:
+            for rank in sorted(mine.keys() | theirs.keys()):
+                found += _of_rank(counted, rank, theirs.get(rank), mine.get(rank))
+    return found
+
+
+def _of_rank(counted: Counted, rank: int, base: Census | None, now: Census | None) -> Iterator[Difference]:
+    steps = [one.steps for one in (base, now) if one is not None]
+    is_by_step = None not in steps
+    sides = [({}, 1) if one is None else (one.counts, (one.steps or 1) if is_by_step else 1) for one in (base, now)]
+    (before, steps_before), (after, steps_now) = sides
+    for operator in sorted(before.keys() | after.keys()):
+        yield Difference(
+            counted=counted,
+            rank=rank,
+            operator=operator,
+            base=_divided(before.get(operator, 0), steps_before),
+            now=_divided(after.get(operator, 0), steps_now),
+        )
+
+
+def _divided(count: int, steps: int) -> float:
+    return count // steps if count % steps == 0 else round(count / steps, 6)

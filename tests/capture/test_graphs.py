@@ -1,0 +1,390 @@
+"""Graphs saved by the real compiler on the CPU, each in a process of its own: levels, final graphs, failures, exactness."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfguard import UsageError
+from perfguard.capture.graphs import graph_environment
+from perfguard.capture.replay import replay
+from perfguard.contract import inspect
+from perfguard.findings import Severity
+from perfguard.measure import measure
+from tests.cli import run
+
+SCRIPT = Path(__file__).parent / "scripts" / "ir_nets.py"
+OLD_PYTHON = os.environ.get("PERFGUARD_PYTHON_MS20")
+
+#: What a CPU of MindSpore 2.10 is given of the script's nets.
+TRAINED = {
+    "ApplyMomentum": 4,
+    "AssignAdd": 1,
+    "BiasAdd": 2,
+    "BiasAddGrad": 2,
+    "Depend": 7,
+    "Load": 4,
+    "MakeTuple": 3,
+    "MatMul": 5,
+    "ReLU": 1,
+    "ReluGrad": 1,
+    "Return": 1,
+    "SparseSoftmaxCrossEntropyWithLogits": 2,
+    "UpdateState": 6,
+}
+INFERRED = {"BiasAdd": 2, "Depend": 1, "Load": 4, "MakeTuple": 2, "MatMul": 2, "ReLU": 1, "Return": 1, "UpdateState": 1}
+
+
+def needs_mindspore():
+    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+
+
+def compiled(
+    name: str,
+    place: Path,
+    *own: object,
+    level: int | None = 1,
+    python: str = sys.executable,
+    cores: int | None = None,
+    fails: bool = False,
+    **environment: str,
+) -> Path:
+    """Compile one net of the script in a fresh process, in a directory of its own; return where its graphs are."""
+    graphs = place / "graphs"
+    place.mkdir(parents=True, exist_ok=True)
+    # What the script does itself goes without the environment variables.
+    told = {} if level is None else graph_environment(graphs, level)
+    limit = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))] if cores else []
+    done = subprocess.run(
+        [*limit, python, str(SCRIPT), name, *map(str, own)],
+        cwd=place,
+        env={**os.environ, **told, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode != 0) is fails, done.stderr[-3000:]
+    return graphs
+
+
+def errors(place: Path) -> list[tuple[str, str]]:
+    return [(f.code.name, f.place) for f in inspect(replay(place)).findings if f.severity is Severity.ERROR]
+
+
+def measured(place: Path) -> dict[str, object]:
+    contract = inspect(replay(place))
+    assert contract.findings == ()
+    return {one.label: one.value for one in measure(contract)}
+
+
+def census(values: dict[str, object]) -> dict[str, object]:
+    return {
+        label[len("graph_operators[") : -1]: count
+        for label, count in values.items()
+        if label.startswith("graph_operators")
+    }
+
+
+# -- how it is switched on -------------------------------------------------------------------------------------------
+
+
+def test_the_environment_says_level_and_place_and_takes_no_filter_over(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "new", tmp_path / "empty", str(tmp_path / "a" / "b")):
+        assert graph_environment(place, 3) == {
+            "MS_DEV_SAVE_GRAPHS": "3",
+            "MS_DEV_SAVE_GRAPHS_PATH": str(place),
+            "MS_DEV_DUMP_IR_PASSES": "",
+        }
+    assert graph_environment(tmp_path / "new")["MS_DEV_SAVE_GRAPHS"] == "1"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("level", [0, 4, -1, True, "1", 1.5, None])
+def test_another_level_is_refused(tmp_path, level):
+    with pytest.raises(UsageError, match=r"level 1, 2 or 3 .* and level=.* is none of them"):
+        graph_environment(tmp_path / "new", level)
+
+
+def test_a_place_where_two_runs_would_mix_is_refused(tmp_path):
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "00_bootstrap_0000.ir").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("held", "file", "link"):
+        with pytest.raises(UsageError, match="no empty directory; graphs of two runs would mix: name a new one"):
+            graph_environment(tmp_path / name)
+
+
+def test_a_relative_place_is_refused_with_the_absolute_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=f"'graphs' is relative.*use '{tmp_path}/graphs'"):
+        graph_environment("graphs")
+    with pytest.raises(UsageError, match="Graphs cannot be saved in"):
+        graph_environment("/" + "x" * 5000 + "\0")
+
+
+# -- real output -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["environment", "set_context"])
+def test_every_level_is_clean_and_has_the_same_passes_graphs_and_operators(tmp_path, way):
+    needs_mindspore()
+    levels = {}
+    for level in (1, 2, 3):
+        place = tmp_path / str(level)
+        if way == "environment":
+            graphs = compiled("train", place, level=level)
+        else:
+            graphs = compiled("train", place, level, place / "graphs", level=None)
+        levels[level] = measured(graphs)
+        drawings, verbose = list(graphs.glob("*.dot")), list(graphs.glob("verbose_ir_files/*.ir"))
+        assert (bool(verbose), bool(drawings)) == (level > 1, level > 2)
+        details = levels[level].pop("graph_pass_details", [])
+        assert len(details) > (0, 20, 100)[level - 1] or level == 1
+    assert levels[1] == levels[2] == levels[3]
+    assert census(levels[1]) == TRAINED
+    assert {"validate", "execute", "graph_build", "opt_pass_merge_cast_opt"} <= set(levels[1]["graph_passes"])
+    assert levels[1]["graph_compilations[mindspore_nn_wrap_cell_wrapper_TrainOneStepCell_construct]"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 3])
+def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, level):
+    needs_mindspore()
+    runs = [compiled("train", tmp_path / str(number), level=level) for number in range(3)]
+    runs.append(compiled("train", tmp_path / "one core", level=level, cores=1, OMP_NUM_THREADS="1"))
+    names = [sorted(path.relative_to(run).as_posix() for path in run.rglob("*")) for run in runs]
+    values = [measured(run) for run in runs]
+    assert len(names[0]) > 100
+    for other in range(1, 4):
+        assert names[other] == names[0]
+        assert values[other] == values[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, built, compilations, operators",
+    [
+        ("infer", 1, {"__main___Net_construct": 1}, INFERRED),
+        ("infer-casts", 1, {"__main___Net_construct": 1}, INFERRED | {"Cast": 2}),
+        ("shapes", 2, {"__main___Net_construct": 2}, {name: 2 * count for name, count in INFERRED.items()}),
+        ("nets", 2, {"__main___Net_construct": 1, "__main___Other_construct": 1}, None),
+        ("loop", 5, {"__main___Loop_construct": 1}, None),
+    ],
+)
+def test_what_was_compiled_is_counted(tmp_path, name, built, compilations, operators):
+    needs_mindspore()
+    values = measured(compiled(name, tmp_path))
+    assert values["graphs_built"] == built
+    assert {label: count for label, count in values.items() if label.startswith("graph_compilations")} == {
+        f"graph_compilations[{name}]": count for name, count in compilations.items()
+    }
+    assert operators is None or census(values) == operators
+
+
+@pytest.mark.slow
+def test_an_export_builds_nothing_and_is_counted_as_the_front_end_leaves_it(tmp_path):
+    needs_mindspore()
+    values = measured(compiled("export", tmp_path))
+    assert "graphs_built" not in values
+    assert census(values)["MatMul"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("mismatched", [("C110", "00_bootstrap_0000.ir")]),
+        ("mismatched-later", [("C110", "00_bootstrap_0098.ir")]),
+        ("missing", [("A102", "graph_build_0_*.ir")]),
+    ],
+)
+def test_a_compilation_that_failed_is_found(tmp_path, name, found):
+    needs_mindspore()
+    graphs = compiled(name, tmp_path, fails=True)
+    assert errors(graphs) == found
+    assert run("check", graphs).exit_code == 3
+    if name != "missing":
+        # What MindSpore leaves beside the script, saved graphs or not.
+        assert errors(tmp_path / "rank_0" / "om") == [("C110", "analyze_fail.ir")]
+
+
+@pytest.mark.slow
+def test_the_other_order_of_a_dump_is_read_as_well(tmp_path):
+    needs_mindspore()
+    plain = measured(compiled("loop", tmp_path / "plain"))
+    assert measured(compiled("loop", tmp_path / "sorted", MS_DEV_SAVE_GRAPHS_SORT_MODE="1")) == plain
+
+
+@pytest.mark.slow
+def test_a_script_that_saves_graphs_itself_does_so_where_it_was_told(tmp_path):
+    needs_mindspore()
+    graphs = compiled("infer", tmp_path, 3, tmp_path / "own", level=1)
+    assert list((tmp_path / "own").rglob("*.*")) == []
+    assert errors(graphs) == []
+
+
+@pytest.mark.slow
+def test_one_more_net_in_the_same_place_is_seen_as_two_runs(tmp_path):
+    needs_mindspore()
+    first, second = compiled("infer", tmp_path / "1"), compiled("loop", tmp_path / "2")
+    shutil.copytree(second, first, dirs_exist_ok=True)
+    assert {code for code, _ in errors(first)} == {"I113"}
+
+
+@pytest.mark.slow
+def test_damage_to_real_files_is_found(tmp_path):
+    needs_mindspore()
+    graphs = compiled("train", tmp_path, level=3)
+    # Of 620 files the few that are damaged, and what belongs to them: the rest only takes time.
+    for path in graphs.rglob("*"):
+        if path.is_file() and not re.search(r"bootstrap|validate|graph_build|hwopt_common_final", path.name):
+            path.unlink()
+    drawing = next(graphs.glob("*validate*.dot"))
+    final = next(graphs.glob("graph_build_0_*.ir"))
+    whole = {path: path.read_bytes() for path in (drawing, final)}
+    text, drawn = whole[final].decode(), whole[drawing].decode()
+    lines = text.splitlines(keepends=True)
+    node = next(number for number, line in enumerate(lines) if line.startswith("  %3("))
+    edge = next(line for line in drawn.splitlines() if "->" in line)
+    damages = [
+        (final, text[: len(text) // 2]),
+        (final, "".join(lines[: node + 1])),
+        (final, "".join(lines[:node] + lines[node + 1 :])),
+        (final, ""),
+        (drawing, drawn.replace(edge, edge.replace("->", "->gone"))),
+        (drawing, drawn[:-2]),
+        (drawing, ""),
+    ]
+    for path, damaged in damages:
+        path.write_text(damaged)
+        assert [code for code, _ in errors(graphs)] == ["S101"], damaged[-200:]
+        path.write_bytes(whole[path])
+    assert errors(graphs) == []
+    final.unlink()
+    assert errors(graphs) == [("A102", "graph_build_0_*.ir")]
+
+
+# -- comparing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_release_that_adds_casts_is_told_so(tmp_path):
+    needs_mindspore()
+    base, more, most = (compiled(name, tmp_path / name) for name in ("infer", "infer-casts", "infer-more-casts"))
+    found = run("compare", base, more)
+    assert found.exit_code == 1
+    assert "R104 graph_operators[Cast] is 2 operators, and the baseline has none" in found.stdout
+    found = run("compare", more, most)
+    assert found.exit_code == 1
+    assert "R102 graph_operators[Cast] 2 → 4 operators, +2 (exact: no change is allowed)" in found.stdout
+    assert [line.split()[0] for line in found.stdout.splitlines() if line.startswith("  R")] == ["R102"]
+    found = run("ops", most, "--against", more)
+    assert found.exit_code == 0
+    assert found.stdout.splitlines()[2].split() == ["0", "Cast", "2", "4", "+2", "in", "final", "graphs"]
+    assert found.stdout.splitlines()[-1] == "1 of 9 operators differ"
+
+
+@pytest.mark.slow
+def test_a_pass_that_was_added_is_told_by_name(tmp_path):
+    needs_mindspore()
+    base = compiled("infer", tmp_path)
+    more = Path(shutil.copytree(base, tmp_path / "more"))
+    last = max(int(path.stem.rsplit("_", 1)[1]) for path in more.glob("[0-9]*.ir"))
+    shutil.copy(next(more.glob("24_execute_*.ir")), more / f"25_prune_{last + 1:04d}.ir")
+    found = run("compare", base, more)
+    assert found.exit_code == 1
+    assert "R102 graph_passes changed: + prune\n" in found.stdout
+
+
+@pytest.mark.slow
+def test_of_two_levels_what_both_saved_is_compared(tmp_path):
+    needs_mindspore()
+    low, high = (compiled("infer", tmp_path / str(level), level=level) for level in (1, 3))
+    up, down = run("compare", low, high), run("compare", high, low)
+    assert (up.exit_code, down.exit_code) == (0, 1)
+    assert "R104 (warning) graph_pass_details is" in up.stdout
+    assert "R103 graph_pass_details was" in down.stdout
+    assert [line for line in down.stdout.splitlines() if line.startswith("  R")][1:] == []
+
+
+@pytest.mark.slow
+def test_the_operators_that_run_are_those_of_the_final_graph(tmp_path):
+    """The census of the compiler is that of the profiler, but for what holds the graph together and never runs."""
+    needs_mindspore()
+    options = json.dumps({"start": True, "output_path": str(tmp_path / "profile"), "activities": ["CPU"]})
+    graphs = compiled("train", tmp_path, MS_PROFILER_OPTIONS=options)
+    in_graphs = json.loads(run("ops", graphs, "--json").stdout)
+    assert {one["operator"]: one["in_graphs"] for one in in_graphs} == TRAINED
+    ran = json.loads(run("ops", tmp_path / "profile", "--json").stdout)
+    glue = {"Depend", "Load", "MakeTuple", "Return", "UpdateState"}
+    # The script trains two steps.
+    expected = {name: 2 * count for name, count in TRAINED.items() if name not in glue}
+    assert {one["operator"]: one["occurrences"] for one in ran} == expected
+
+
+# -- MindSpore 2.0 ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(OLD_PYTHON is None, reason="PERFGUARD_PYTHON_MS20 names no Python 3.9 with MindSpore 2.0.0")
+@pytest.mark.parametrize("way", ["environment", "set_context"])
+def test_mindspore_2_0_saves_the_same_ways(tmp_path, way):
+    assert OLD_PYTHON is not None
+    found = {}
+    for level in (1, 2, 3):
+        place = tmp_path / str(level)
+        own = () if way == "environment" else (level, place / "graphs")
+        graphs = compiled("infer", place, *own, level=level if way == "environment" else None, python=OLD_PYTHON)
+        found[level] = measured(graphs)
+        found[level].pop("graph_pass_details", None)
+    assert found[1] == found[2] == found[3]
+    assert census(found[1])["MatMulBiasAddReluFusion"] == 1
+    assert found[1]["graph_compilations[construct.Default]"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(OLD_PYTHON is None, reason="PERFGUARD_PYTHON_MS20 names no Python 3.9 with MindSpore 2.0.0")
+def test_mindspore_2_0_that_failed_is_found(tmp_path):
+    assert OLD_PYTHON is not None
+    front = compiled("mismatched", tmp_path / "front", python=OLD_PYTHON, fails=True)
+    assert errors(front) == [("C110", "03_meta_unpack_prepare_0003.ir")]
+    back = compiled("missing", tmp_path / "back", python=OLD_PYTHON, fails=True)
+    assert errors(back) == [("A102", "graph_build_0_*.ir")]
+
+
+# -- nothing is rewritten --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_looking_changes_no_file(tmp_path):
+    needs_mindspore()
+    graphs = compiled("infer", tmp_path, level=3)
+    before = hashes(graphs)
+    for command in (
+        ("check", graphs),
+        ("ops", graphs),
+        ("ops", graphs, "--against", graphs),
+        ("compare", graphs, graphs),
+    ):
+        assert run(*command).exit_code == 0
+    assert hashes(graphs) == before
+
+
+def hashes(place: Path) -> dict[str, str]:
+    return {
+        path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    }
