@@ -293,6 +293,8 @@ def _gather(
     own = [(one, profiler) for one in trained for profiler in one["own"]]
     if own and script.window is None:
         notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
+    if any(one["lost_first"] for one in trained):
+        notes.append("the first step could not be told from what the script ran before it, and is left out")
     first = trained[0] if trained else _nobody(script)
     is_alone = script.launcher is None and len(trained) < 2
     steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
@@ -416,11 +418,18 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
     if not trained:
         seen = "no step was seen" if saw_python else "no Python of the command loaded perfguard's bootstrap"
         why = (
-            "perfguard sees Model.train, optimizers and calls of models, in processes that end by themselves"
+            "perfguard sees Model.train, optimizers and calls of models, in processes that keep PYTHONPATH and end by "
+            "themselves"
             if saw_python
             else "a Python started with -I, -E or -S loads none"
         )
         return Ending.LOADER_ENDED, f"{seen}: {why}"
+    if not any(one["steps"] or one["own"] for one in trained):
+        return (
+            Ending.LOADER_ENDED,
+            "a step began and none ended: perfguard sees Model.train, optimizers and, where nothing is trained "
+            "(model.eval(), torch.no_grad()), calls of models",
+        )
     processes = [one["pid"] for one in trained]
     if script.launcher is None and len({one["rank"] for one in trained}) < len(trained):
         return (

@@ -212,8 +212,11 @@ class Watch:
         if _stamp(found) == self._stamp and not self._is_racy:
             return None
         before, self._stamp, self._is_racy = self._stamp, _stamp(found), False
-        # Taken after reading: what is written in between is the next change, and no change is seen twice.
-        data, found = _read(self.path)
+        data, stamps, found = _read(self.path)
+        if len(stamps) > 1:
+            # Written while it was read: what it holds now is for the next look, whatever it held before.
+            self._stamp, self._is_racy = before, True
+            return None
         self._stamp = _stamp(found)
         self._is_racy = abs(time.time_ns() - found.st_mtime_ns) < _RACY_NS
         digest = hashlib.sha256(data).digest()
@@ -226,10 +229,13 @@ def _stamp(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[bytes, os.stat_result]:
-    """Return what a file holds, and how it was found behind that; a pipe is not waited for."""
+def _read(path: Path) -> tuple[bytes, set[tuple[int, int, int]], os.stat_result]:
+    """Return what a file holds, its stamps around the reading, and how it was found; a pipe is not waited for."""
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-        return file.read(LARGEST_BYTES + 1) or b"", os.fstat(file.fileno())
+        before = os.fstat(file.fileno())
+        data = file.read(LARGEST_BYTES + 1) or b""
+        after = os.fstat(file.fileno())
+    return data, {_stamp(before), _stamp(after)}, after
 
 
 def dynamic_profile(config_path: Path, *, output: Path | None, workload: str, rank: int, world_size: int) -> Part:

@@ -117,7 +117,15 @@ def command(
 
 def _workload(command: tuple[str, ...], root: Path) -> str:
     """Return `train.py::--epochs 2` for `python train.py --epochs 2`: a baseline belongs to a script and its arguments."""
-    words = list(command[1:] if Path(command[0]).name.startswith("python") and len(command) > 1 else command)
+    words = list(command)
+    if Path(words[0]).name.startswith("python"):
+        del words[0]
+        while words and words[0].startswith("-") and words[0] not in ("-m", "-c"):
+            # What the interpreter is told, such as -u or -X dev, is no part of the name.
+            del words[: 2 if words[0] in ("-W", "-X") else 1]
+        if words[:1] == ["-m"]:
+            del words[0]
+    words = words or list(command)
     path = Path(words[0]).absolute()
     first = path.relative_to(root).as_posix() if path.is_file() and path.is_relative_to(root) else words[0]
     return f"{first}::{shlex.join(words[1:])}" if len(words) > 1 else first

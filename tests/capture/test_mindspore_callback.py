@@ -330,7 +330,7 @@ STOPS = {
         "profile_memory=False has no effect: memory was recorded in this process before",
         True,
     ),
-    "a name, MindSpore; refuses": ({}, "the profiler failed while it was started", True),
+    "a name, MindSpore; refuses": ({}, "CaptureError: MindSpore does not take the path", True),
     # The last one, since it is never stopped.
     "a profiler that runs": ({"running": True}, "another MindSpore profiler is running in this process", True),
 }

@@ -189,7 +189,7 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
         out, _ = loop.communicate(timeout=60)
 
     assert loop.returncode == 0
-    assert [one.rpartition("_")[2] for one in out.splitlines()[-1].split()] == ["2:complete", "3:complete"]
+    assert [one.rpartition("_")[2] for one in out.splitlines()[-1].split()] == ["2:complete", "3:complete"], log()
     assert log().count(" is not JSON: line 1, column ") == 2, log()
     assert log().count("Start Dynamic Profiler at ") == 2
     for directory in Path("windows").iterdir():

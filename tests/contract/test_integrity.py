@@ -541,8 +541,15 @@ CASES = [
         "C101 C102 C104 I103 I104 I106",
     ),
     case("a step raised", GRAPH, in_json(FACTS, lambda facts: facts.update(ending="step-raised", reason="x")), "C105"),
-    case("the script failed", TORCH, in_json(FACTS, lambda facts: facts.update(ending="script-failed", reason="x")), "C113"),
-    case("two profilers", TORCH, in_json(FACTS, lambda facts: facts.update(ending="two-profilers", reason="x")), "C115"),
+    case(
+        "the script failed",
+        TORCH,
+        in_json(FACTS, lambda facts: facts.update(ending="script-failed", reason="x")),
+        "C113",
+    ),
+    case(
+        "two profilers", TORCH, in_json(FACTS, lambda facts: facts.update(ending="two-profilers", reason="x")), "C115"
+    ),
     case(
         "the loader ended", TORCH, in_json(FACTS, lambda facts: facts.update(ending="loader-ended", reason="x")), "C106"
     ),

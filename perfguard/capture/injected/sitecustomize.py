@@ -21,11 +21,14 @@ import shutil
 import sys
 import time
 import traceback
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 PLAN = "PERFGUARD_PLAN"
 #: What ends a step, the surest first.
 KINDS = ("model", "optimizer", "call")
+#: So many updates may go by before it is taken for sure which optimizer ends a step.
+SURE = 10
 
 
 class Watch:
@@ -42,6 +45,8 @@ class Watch:
         self.profiling = False
         self.cycle_over = False
         self.problem = ""
+        #: Whether the first step of a whole run was not recorded.
+        self.lost_first = False
         self.raised = ""
         #: Profilers of the script's own: where they write, what lay there before, when they were on.
         self.own: List[Dict[str, Any]] = []
@@ -51,10 +56,17 @@ class Watch:
         hook = sys.excepthook
 
         def note(kind: Any, value: Any, trace: Any) -> None:
-            self.raised = "{}: {}".format(kind.__name__, value).strip().split("\n")[0][:500]
+            self.raised = "{}: {}".format(kind.__name__, value).split("\n")[0].strip(" :")[:500]
             hook(kind, value, trace)
 
         sys.excepthook = note
+        exit_at_once = os._exit
+
+        def leave_at_once(status: int) -> None:
+            self.leave()
+            exit_at_once(status)
+
+        os._exit = leave_at_once  # type: ignore[assignment]
 
     @property
     def window(self) -> Optional[Dict[str, int]]:
@@ -95,13 +107,16 @@ class Watch:
 
     def end(self, kind: str) -> None:
         """A step ends, as far as `kind` can tell."""
-        if not self.is_mine or self.is_over():
+        if not self.is_mine:
             return
         if kind != self.kind:
             if self.kind and KINDS.index(kind) > KINDS.index(self.kind):
                 return
-            self.count_anew(kind)
-        if self.began is None:
+            self.kind = kind
+            if self.steps:
+                # A surer sign of a step was seen for the first time: what was counted by another sign was no step.
+                self.count_from(self.began or self.steps[-1][:3])
+        if self.began is None or self.is_over():
             return
         self.framework.synchronize()
         wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
@@ -119,26 +134,35 @@ class Watch:
         if kind in self.framework.follow_at_once:
             self.begin()
 
-    def count_anew(self, kind: str) -> None:
-        """A surer sign of a step was seen for the first time: what was counted by another sign was no step."""
-        self.kind = kind
-        if not self.steps:
+    def forget(self) -> None:
+        """A training begins: what was counted by now, and may have been recorded, were calls of a model before it."""
+        self.kind = ""
+        self.drop()
+        self.steps, self.began = [], None
+
+    def count_from(self, since: Tuple[int, int, int]) -> None:
+        """Nothing that was counted was a step: the first one goes on since the time given."""
+        window = self.window
+        self.steps, self.began = [], since
+        if not (self.profiling or self.cycle_over) or (window is None and not self.framework.marks_steps):
             return
-        last = self.steps[-1]
-        self.steps = []
-        if self.profiling and (self.window is not None or self.framework.marks_steps):
-            # What is recorded so far has the wrong edges; the next step begins anew.
-            self.give_way()
+        # What is recorded so far has the wrong edges; the next step begins anew.
+        self.drop()
+        if window is None:
+            self.began, self.lost_first = None, True
+        elif window["skip_first"] + window["timed"] == 0:
             self.began = None
-            if self.window is not None and self.window["skip_first"] + self.window["timed"] == 0:
-                self.problem = (
-                    "the first step could not be told from what the script ran before it, and the window begins with it; "
-                    "begin with step 3"
-                )
-            elif self.window is not None:
-                self.began = last[:3]
-        elif self.began is None:
-            self.began = last[:3]
+            self.problem = (
+                "the first step could not be told from what the script ran before it, and the window begins with it; "
+                "begin with step 3"
+            )
+
+    def drop(self) -> None:
+        """Leave nothing of what was recorded."""
+        self.give_way()
+        if self.cycle_over:
+            self.cycle_over = False
+            self.guarded(self.framework.remove)
 
     def start(self) -> None:
         """Switch the profiler on."""
@@ -194,6 +218,7 @@ class Watch:
             "kind": self.kind,
             "steps": [[start, wall, cpu] for start, _, _, wall, cpu in self.steps],
             "in_a_step": self.began is not None,
+            "lost_first": self.lost_first,
             "window_over": self.cycle_over,
             "problem": self.problem,
             "raised": self.raised,
@@ -262,7 +287,17 @@ class Torch:
         self.depth = 0
         self.profiler: Any = None
         self.marked: Any = None
-        self.defining: Any = None
+        self.mark_name = ""
+        #: The step whose mark is 0; None where the profiler marks its steps itself.
+        self.first_mark: Optional[int] = 0
+        self.there_before: Set[str] = set()
+        self.is_training = False
+        #: The optimizer that ends a step, those that were made before it first did, and how often others stepped since.
+        self.telling: Any = None
+        self.siblings: Any = weakref.WeakSet()
+        self.seen: Any = weakref.WeakSet()
+        self.others = 0
+        self.world: Optional[Tuple[int, int]] = None
         self.by_us = False
         watch.framework = self
         # Said for every compiled model as long as anybody watches modules.
@@ -281,7 +316,15 @@ class Torch:
     def before_forward(self, module: Any, arguments: Any) -> None:
         """The outermost model is called: a step begins with it, in training with what is in training."""
         self.depth += 1
-        if self.depth == 1 and (self.watch.kind != "optimizer" or module.training):
+        if self.depth != 1:
+            return
+        # A loss is a module too, and nobody calls its eval(): without gradients it belongs to an evaluation.
+        trains = module.training and self.torch.is_grad_enabled()
+        if trains and not self.is_training and any(one.requires_grad for one in module.parameters()):
+            self.is_training = True
+            if self.watch.kind == "call":
+                self.watch.forget()
+        if trains or self.watch.kind != "optimizer":
             self.watch.begin()
 
     def after_forward(self, module: Any, arguments: Any, result: Any) -> None:
@@ -296,11 +339,29 @@ class Torch:
         self.watch.begin()
 
     def after_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
-        """Weights were updated. With several optimizers the first one tells the steps."""
-        if self.defining is None:
-            self.defining = optimizer
-        if self.defining is optimizer:
+        """Weights were updated."""
+        if self.watch.is_mine and self.tells(optimizer):
             self.watch.end("optimizer")
+
+    def tells(self, optimizer: Any) -> bool:
+        """Whether this optimizer ends a step. Of several that take turns (a GAN) it is the one that is seen last."""
+        telling = self.telling and self.telling()
+        is_new = optimizer not in self.seen
+        self.seen.add(optimizer)
+        if optimizer is telling:
+            self.others = 0
+            return True
+        if telling is None or optimizer not in self.siblings:
+            # The first one, or one of another training.
+            kind = self.torch.optim.Optimizer
+            self.siblings = weakref.WeakSet(one for one in gc.get_objects() if issubclass(type(one), kind))
+        elif is_new and 0 < len(self.watch.steps) <= SURE:
+            self.watch.count_from(self.watch.steps[0][:3])
+        elif self.others < SURE:
+            self.others += 1
+            return False
+        self.telling, self.others = weakref.ref(optimizer), 0
+        return True
 
     def synchronize(self) -> None:
         """Wait for the accelerator."""
@@ -316,6 +377,7 @@ class Torch:
     def start(self) -> None:
         """Begin to profile. With a window the profiler numbers the steps; a whole run is marked step by step."""
         plan, window = self.watch.plan, self.watch.window
+        self.note_world()
         module = self.torch.profiler
         kinds = module.ProfilerActivity
         activities = [kinds.CPU]
@@ -326,15 +388,34 @@ class Torch:
         elif self.torch.cuda.is_available():
             activities.append(kinds.CUDA)
         keywords = dict(plan["torch"])
-        if window is not None:
-            keywords["schedule"] = module.schedule(wait=0, warmup=window["warmup"], active=window["active"], repeat=1)
-        self.by_us = True
-        try:
+        self.there_before = set(os.listdir(self.directory()))
+
+        def make() -> None:
+            if window is not None:
+                warmup, active = window["warmup"], window["active"]
+                keywords["schedule"] = module.schedule(wait=0, warmup=warmup, active=active, repeat=1)
             handler = module.tensorboard_trace_handler(self.directory())
             self.profiler = module.profile(activities=activities, on_trace_ready=handler, **keywords)
+
+        self.by_us = True
+        try:
+            self.quietly(make)
         finally:
             self.by_us = False
+        if hasattr(self.profiler, "record_steps"):
+            # Its own marks go from one step to the next, and so over what a loader or an evaluation does between them.
+            self.profiler.record_steps = False
+            self.first_mark = len(self.watch.steps)
+        else:
+            self.first_mark = None if window is not None else 0
         self.quietly(self.profiler.start)
+        self.between_steps(True)
+
+    def between_steps(self, value: bool) -> None:
+        """Have a window record no operators of this thread, or again: a loader or an evaluation is no part of a step."""
+        record = getattr(self.torch.autograd, "_enable_record_function", None)
+        if record is not None and self.watch.window is not None and self.first_mark is not None:
+            record(not value)
 
     def directory(self) -> str:
         """Where this rank's output goes."""
@@ -342,8 +423,10 @@ class Torch:
 
     def mark(self, index: int) -> None:
         """Mark the step in the trace, as the profiler itself would with a schedule."""
-        if self.profiler is not None and self.watch.window is None:
-            self.marked = self.torch.autograd.profiler.record_function("ProfilerStep#{}".format(index))
+        if self.profiler is not None and self.first_mark is not None:
+            self.between_steps(False)
+            self.mark_name = "ProfilerStep#{}".format(index - self.first_mark)
+            self.marked = self.torch.autograd.profiler.record_function(self.mark_name)
             self.marked.__enter__()
 
     def unmark(self) -> None:
@@ -351,6 +434,7 @@ class Torch:
         marked, self.marked = self.marked, None
         if marked is not None:
             marked.__exit__(None, None, None)
+            self.between_steps(True)
 
     def advance(self) -> None:
         """Tell the profiler that a step has ended."""
@@ -359,16 +443,40 @@ class Torch:
 
     def stop(self) -> None:
         """Write the trace."""
+        is_unfinished = self.marked is not None
         self.unmark()
         profiler, self.profiler = self.profiler, None
+        self.between_steps(False)
         self.quietly(profiler.stop)
+        if is_unfinished:
+            self.rename_last_mark()
+
+    def rename_last_mark(self) -> None:
+        """A mark cannot be taken back: what began after the last step was none."""
+        for path in self.written():
+            if path.endswith(".json"):
+                with open(path, "rb") as stream:
+                    text = stream.read()
+                name = '"{}"'.format(self.mark_name).encode()
+                with open(path, "wb") as stream:
+                    stream.write(text.replace(name, b'"after the last step"'))
+
+    def written(self) -> List[str]:
+        """What this profiler has written."""
+        place = self.directory()
+        return [os.path.join(place, name) for name in set(os.listdir(place)) - self.there_before]
 
     def discard(self) -> None:
         """Stop without a trace."""
         self.unmark()
         profiler, self.profiler = self.profiler, None
         profiler.on_trace_ready = None
+        self.between_steps(False)
         self.quietly(profiler.stop)
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        _remove(self.written())
 
     @staticmethod
     def quietly(action: Callable[[], None]) -> None:
@@ -411,10 +519,16 @@ class Torch:
 
     handled: Optional[str] = None
 
+    def note_world(self) -> None:
+        """Note rank and number of ranks, which nobody knows any more once the process group is destroyed."""
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            self.world = distributed.get_rank(), distributed.get_world_size()
+
     def facts(self) -> Dict[str, Any]:
         """What it ran on."""
         torch = self.torch
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.note_world()
         device, name = "cpu", ""
         if self.on_npu():
             device, name = "npu", str(torch.npu.get_device_name())
@@ -424,8 +538,8 @@ class Torch:
             "device": device,
             "device_name": name,
             "mode": "eager",
-            "rank": torch.distributed.get_rank() if distributed else _rank("RANK"),
-            "world_size": torch.distributed.get_world_size() if distributed else max(_rank("WORLD_SIZE"), 1),
+            "rank": self.world[0] if self.world else _rank("RANK"),
+            "world_size": self.world[1] if self.world else max(_rank("WORLD_SIZE"), 1),
             "threads": torch.get_num_threads(),
             "packages": _packages("torch", "torch_npu"),
         }
@@ -626,14 +740,17 @@ class MindSpore:
         """Stop, and leave nothing: the steps have to be counted anew, or the script has a profiler of its own."""
         if self.profiler is not None:
             self.stop()
-            place = self.directory()
-            for name in set(os.listdir(place)) - self.there_before:
-                shutil.rmtree(os.path.join(place, name), ignore_errors=True)
+            self.remove()
             return
         from mindspore.profiler import EnvProfiler
 
         EnvProfiler().analyse()
         os.environ.pop("MS_PROFILER_OPTIONS", None)
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        place = self.directory()
+        _remove([os.path.join(place, name) for name in set(os.listdir(place)) - self.there_before])
 
     def watch_own(self) -> None:
         """See a profiler the script itself makes. It is asked for memory as well, where the script does not say."""
@@ -695,6 +812,14 @@ def _directory(plan: Dict[str, Any], rank: int) -> str:
         place = os.path.join(place, "rank_{}".format(rank))
     os.makedirs(place, exist_ok=True)
     return place
+
+
+def _remove(paths: List[str]) -> None:
+    for path in paths:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
 
 
 def _note_when_on(kind: Any, start: str, *stops: str) -> None:

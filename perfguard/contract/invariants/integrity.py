@@ -142,7 +142,7 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         return
     named = _names(Counter(odd))
     shown = infer_steps(counts)
-    if cycle.asked.active is not None and max(counts.values()) < steps:
+    if cycle.asked.active is not None and shown is None and max(counts.values()) < steps:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
