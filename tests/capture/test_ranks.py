@@ -146,3 +146,14 @@ def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(tmp_path):
     again = judge(done.recording, baseline, workload="ranks", policy=Policy())
     assert again.outcome is Outcome.PASSED
     assert "B106" in {f.code.name for f in again.findings}
+
+
+def test_ranks_that_the_script_starts_itself_are_told_apart(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="pip install 'perfguard[models]'")
+    monkeypatch.setenv("STORE", str(tmp_path / "store"))
+    command = (sys.executable, str(SCRIPTS / "run_loops.py"), "ranks")
+    script = Script(command=command, window=StepWindow.from_text("3:5"), timeout_s=120)
+    done = run_script(script, workload="ranks", directory=tmp_path / "out")
+    assert done.recording.ending is Ending.COMPLETE, done.recording.reason
+    assert (done.recording.fingerprint.world_size, done.recording.ranks) == (2, (0, 1))
+    assert findings(done.recording, Severity.ERROR) == {}

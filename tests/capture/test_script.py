@@ -23,7 +23,9 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'perfgu
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
-TORCH, SEED, LOOP = (str(SCRIPTS / name) for name in ("torch_train.py", "seed_train.py", "ms_loop.py"))
+TORCH, SEED, LOOP, LOOPS = (
+    str(SCRIPTS / name) for name in ("torch_train.py", "seed_train.py", "ms_loop.py", "run_loops.py")
+)
 
 
 @pytest.fixture
@@ -68,9 +70,9 @@ def calls(recording, operator: str) -> int:
         (["train"], "5:6", {"settle": 2, "timed": 1, "warmup": 1, "active": 2}, "aten::addmm", 2),
         (["train", "evaluate"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
         (["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3),
-        # An evaluation before the training is no step of it; of a whole run the first step is lost with it.
+        # An evaluation before the training is no step of it.
         (["evaluate", "train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
-        (["evaluate", "train"], None, {"active": 5}, "aten::addmm", 5),
+        (["evaluate", "train"], None, {"active": 6}, "aten::addmm", 6),
         (["train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
         (["chdir", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
         (["fork", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
@@ -88,6 +90,47 @@ def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator
     assert recording.fingerprint.backend == "torch"
     assert recording.fingerprint.device == "cpu"
     assert (recording.window is None) is (window is None)
+
+
+@pytest.mark.parametrize(
+    ("words", "window", "active", "calls_a_step"),
+    [
+        (["evaluated"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
+        (["evaluated"], "1:4", 4, {"aten::addmm": 2, "aten::sin": 0}),
+        (["critic"], "3:5", 3, {"aten::addmm": 8}),
+        (["critic"], None, 5, {"aten::addmm": 8}),
+        (["closure"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
+        (["closure"], "2:4", 3, {"aten::addmm": 2, "aten::sin": 0}),
+        (["twice"], None, 6, {"aten::addmm": 2}),
+        (["at_once"], None, 6, {"aten::addmm": 2}),
+    ],
+)
+def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, active, calls_a_step):
+    done = run(tmp_path, LOOPS, *words, window=window)
+    assert done.ended.status == 0
+    assert done.recording.ending is Ending.COMPLETE, done.recording.reason
+    assert phases(done.recording)["active"] == active
+    assert {name: calls(done.recording, name) / active for name in calls_a_step} == calls_a_step
+    assert errors(done.recording) == []
+    (cycle,) = inspect(done.recording).cycles
+    assert cycle.executions is not None
+    assert cycle.executions.steps == active
+    # Its first update looked like a step of its own.
+    assert bool(done.notes) is (words == ["critic"] and window is None)
+
+
+@pytest.mark.parametrize(
+    ("word", "window", "ending", "reason"),
+    [
+        ("forgotten", None, Ending.LOADER_ENDED, "a step began and none ended: perfguard sees Model.train, optimizers"),
+        ("closure", "1:3", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
+        ("critic", "1:2", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
+    ],
+)
+def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending, reason):
+    done = run(tmp_path, LOOPS, word, window=window)
+    assert (done.ended.status, done.recording.ending) == (0, ending)
+    assert done.recording.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -375,6 +418,15 @@ def test_a_compiled_model_runs_under_warnings_as_errors(tmp_path):
     done = run(tmp_path, "-W", "error::UserWarning", "-c", code, window="3:5")
     assert done.ended.status == 0
     assert phases(done.recording)[Phase.ACTIVE.value] == 3
+
+
+def test_a_module_of_the_scripts_own_named_as_a_framework_is_left_alone(tmp_path, monkeypatch, capfd):
+    (tmp_path / "torch.py").write_text("VALUE = 3")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = run(tmp_path, "-c", "import torch; print(torch.VALUE)")
+    assert done.ended.status == 0
+    assert capfd.readouterr().out == "3\n"
+    assert done.recording.reason.startswith("no step was seen")
 
 
 def test_times_are_of_the_steps_and_not_of_the_watching(tmp_path):

@@ -17,6 +17,7 @@ import importlib.abc
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -29,6 +30,10 @@ PLAN = "PERFGUARD_PLAN"
 KINDS = ("model", "optimizer", "call")
 #: So many updates may go by before it is taken for sure which optimizer ends a step.
 SURE = 10
+FIRST_STEP = (
+    "the first step could not be told from what the script ran before it, and the window begins with it; "
+    "begin with step 3"
+)
 
 
 class Watch:
@@ -96,14 +101,17 @@ class Watch:
         self.framework.synchronize()
         self.start_when_due()
         self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
-        self.framework.mark(len(self.steps))
+        self.framework.mark(self.began[0])
 
     def start_when_due(self) -> None:
         """Switch the profiler on where the next step is the first of the window."""
         window = self.window
         first = 0 if window is None else window["skip_first"] + window["timed"]
         if len(self.steps) == first and not (self.profiling or self.own or self.problem or self.is_over()):
-            self.start()
+            if self.framework.is_tied():
+                self.problem = FIRST_STEP
+            else:
+                self.start()
 
     def end(self, kind: str) -> None:
         """A step ends, as far as `kind` can tell."""
@@ -128,7 +136,7 @@ class Watch:
             self.guarded(self.framework.advance)
             if self.is_over():
                 self.stop()
-        elif self.window is not None:
+        elif self.window is not None and not self.framework.marks_steps:
             # Now, and not where the next step begins: to the profiler a step goes from one end to the next.
             self.start_when_due()
         if kind in self.framework.follow_at_once:
@@ -136,30 +144,26 @@ class Watch:
 
     def forget(self) -> None:
         """A training begins: what was counted by now, and may have been recorded, were calls of a model before it."""
-        self.kind = ""
+        self.kind, self.steps, self.began = "", [], None
         self.drop()
-        self.steps, self.began = [], None
 
     def count_from(self, since: Tuple[int, int, int]) -> None:
         """Nothing that was counted was a step: the first one goes on since the time given."""
-        window = self.window
+        window, is_marked = self.window, self.began == since
         self.steps, self.began = [], since
-        if not (self.profiling or self.cycle_over) or (window is None and not self.framework.marks_steps):
+        if not self.profiling and not self.cycle_over:
             return
-        # What is recorded so far has the wrong edges; the next step begins anew.
         self.drop()
         if window is None:
-            self.began, self.lost_first = None, True
+            if self.framework.marks_steps and not is_marked:
+                self.began, self.lost_first = None, True
         elif window["skip_first"] + window["timed"] == 0:
-            self.began = None
-            self.problem = (
-                "the first step could not be told from what the script ran before it, and the window begins with it; "
-                "begin with step 3"
-            )
+            self.began, self.problem = None, FIRST_STEP
 
     def drop(self) -> None:
-        """Leave nothing of what was recorded."""
-        self.give_way()
+        """What is recorded so far has the wrong edges. Of a whole run only the marks are wrong: see `Torch.number_marks`."""
+        if self.window is not None:
+            self.give_way()
         if self.cycle_over:
             self.cycle_over = False
             self.guarded(self.framework.remove)
@@ -278,18 +282,21 @@ class Torch:
     """torch.profiler, or torch_npu's where it sees a device."""
 
     name = "torch"
-    marks_steps = True
     follow_at_once = ()
 
     def __init__(self, watch: Watch, torch: Any) -> None:
         self.watch = watch
         self.torch = torch
+        #: torch's own marks go from one step to the next, and so over what a loader or an evaluation does between them.
+        self.marks_steps = watch.window is None or not self.on_npu()
         self.depth = 0
         self.profiler: Any = None
         self.marked: Any = None
-        self.mark_name = ""
-        #: The step whose mark is 0; None where the profiler marks its steps itself.
-        self.first_mark: Optional[int] = 0
+        #: When the steps began that are marked.
+        self.marks: List[int] = []
+        #: How many optimizers are at work, and whether one was when a recording was dropped.
+        self.updating = 0
+        self.tied = False
         self.there_before: Set[str] = set()
         self.is_training = False
         #: The optimizer that ends a step, those that were made before it first did, and how often others stepped since.
@@ -336,12 +343,18 @@ class Torch:
 
     def before_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         """A step may have no model of its own."""
+        self.updating += 1
         self.watch.begin()
 
     def after_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         """Weights were updated."""
         if self.watch.is_mine and self.tells(optimizer):
             self.watch.end("optimizer")
+        self.updating, self.tied = max(self.updating - 1, 0), False
+
+    def is_tied(self) -> bool:
+        """Whether the profiler must not be started now."""
+        return self.tied
 
     def tells(self, optimizer: Any) -> bool:
         """Whether this optimizer ends a step. Of several that take turns (a GAN) it is the one that is seen last."""
@@ -402,31 +415,30 @@ class Torch:
             self.quietly(make)
         finally:
             self.by_us = False
-        if hasattr(self.profiler, "record_steps"):
-            # Its own marks go from one step to the next, and so over what a loader or an evaluation does between them.
+        if self.marks_steps:
             self.profiler.record_steps = False
-            self.first_mark = len(self.watch.steps)
-        else:
-            self.first_mark = None if window is not None else 0
+            self.marks = []
         self.quietly(self.profiler.start)
         self.between_steps(True)
 
     def between_steps(self, value: bool) -> None:
         """Have a window record no operators of this thread, or again: a loader or an evaluation is no part of a step."""
         record = getattr(self.torch.autograd, "_enable_record_function", None)
-        if record is not None and self.watch.window is not None and self.first_mark is not None:
+        if record is not None and self.watch.window is not None and self.marks_steps:
             record(not value)
 
     def directory(self) -> str:
         """Where this rank's output goes."""
         return _directory(self.watch.plan, _rank("RANK"))
 
-    def mark(self, index: int) -> None:
+    def mark(self, began: int) -> None:
         """Mark the step in the trace, as the profiler itself would with a schedule."""
-        if self.profiler is not None and self.first_mark is not None:
+        if self.profiler is not None and self.marks_steps:
             self.between_steps(False)
-            self.mark_name = "ProfilerStep#{}".format(index - self.first_mark)
-            self.marked = self.torch.autograd.profiler.record_function(self.mark_name)
+            self.unmark()
+            self.between_steps(False)
+            self.marked = self.torch.autograd.profiler.record_function("ProfilerStep#{}".format(len(self.marks)))
+            self.marks.append(began)
             self.marked.__enter__()
 
     def unmark(self) -> None:
@@ -443,23 +455,31 @@ class Torch:
 
     def stop(self) -> None:
         """Write the trace."""
-        is_unfinished = self.marked is not None
         self.unmark()
         profiler, self.profiler = self.profiler, None
         self.between_steps(False)
         self.quietly(profiler.stop)
-        if is_unfinished:
-            self.rename_last_mark()
+        self.number_marks()
 
-    def rename_last_mark(self) -> None:
-        """A mark cannot be taken back: what began after the last step was none."""
+    def number_marks(self) -> None:
+        """Give the marks the numbers of their steps. A mark cannot be taken back: what turned out to be no step has one."""
+        steps = {start: index for index, (start, *_) in enumerate(self.watch.steps)}
+        counted = [began for began in self.marks if began in steps]
+        if counted == self.marks:
+            return
+        names = [
+            "ProfilerStep#{}".format(counted.index(began)) if began in steps else "not a step" for began in self.marks
+        ]
+
+        def name(match: Any) -> bytes:
+            return '"{}"'.format(names[int(match.group(1))]).encode()
+
         for path in self.written():
             if path.endswith(".json"):
                 with open(path, "rb") as stream:
                     text = stream.read()
-                name = '"{}"'.format(self.mark_name).encode()
                 with open(path, "wb") as stream:
-                    stream.write(text.replace(name, b'"after the last step"'))
+                    stream.write(re.sub(rb'"ProfilerStep#(\d+)"', name, text))
 
     def written(self) -> List[str]:
         """What this profiler has written."""
@@ -470,6 +490,8 @@ class Torch:
         """Stop without a trace."""
         self.unmark()
         profiler, self.profiler = self.profiler, None
+        # An annotation that is open now must not end in another recording: torch writes to where the first one was.
+        self.tied = self.updating > 0
         profiler.on_trace_ready = None
         self.between_steps(False)
         self.quietly(profiler.stop)
@@ -604,6 +626,10 @@ class MindSpore:
 
         return told
 
+    def is_tied(self) -> bool:
+        """Whether the profiler must not be started now."""
+        return False
+
     def takes_gradient(self) -> bool:
         """Whether this call is the forward half of a gradient (PyNative): an optimizer will follow it."""
         return bool(self.api._pynative_executor.grad_flag())
@@ -638,7 +664,7 @@ class MindSpore:
             synchronize_ = self.api._pynative_executor.sync
         synchronize_()
 
-    def mark(self, index: int) -> None:
+    def mark(self, began: int) -> None:
         """MindSpore's CPU profiler marks no steps; their times join with its timestamps."""
 
     def unmark(self) -> None:
@@ -867,6 +893,9 @@ class Finder(importlib.abc.MetaPathFinder):
             execute(module)
             if options is not None:
                 os.environ["MS_PROFILER_OPTIONS"] = options
+            if not hasattr(module, "__path__") or not hasattr(module, "__version__"):
+                # A module of the script's own that only has the name.
+                return
             watch = Watch(self.plan)
             try:
                 self.kinds[fullname](watch, module)
