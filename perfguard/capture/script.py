@@ -372,14 +372,15 @@ def _profiled(one: Mapping[str, Any]) -> list[int]:
     """Return the indices of the steps of a whole run that a profiler saw: all, or those while the script's own was on."""
     if not one["own"]:
         return list(range(len(one["steps"])))
-    if one["backend"] == "torch":
-        # Its trace marks its steps itself, and a schedule leaves some out.
+    if one["backend"] == "torch" or any(profiler.get("has_schedule") for profiler in one["own"]):
+        # torch's trace marks its steps itself, and a schedule leaves some out.
         return []
     on = [interval for profiler in one["own"] for interval in profiler["on"]]
     return [
         index
         for index, (start, wall, _) in enumerate(one["steps"])
-        if any(begin <= start and (end is None or start + wall <= end) for begin, end in on)
+        # A callback starts and stops it inside of its steps.
+        if any(begin < start + wall and (end is None or start < end) for begin, end in on)
     ]
 
 
@@ -446,6 +447,16 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
     return Ending.COMPLETE, ""
 
 
+def _changed(place: Path, found: Mapping[str, Any]) -> Path | None:
+    """Return an entry that was there before the script's own profiler was made, and into which it wrote."""
+    for name in found["before"]:
+        entry = place / str(name)
+        inside = [entry, *entry.rglob("*")] if entry.is_dir() else [entry]
+        if any(one.is_file() and one.stat().st_mtime_ns >= found["made_ns"] for one in inside):
+            return entry
+    return None
+
+
 def _take_over(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path, *, ranked: bool) -> list[str]:
     """Copy what the script's own profilers wrote; the originals stay where other tools look for them."""
     notes = []
@@ -466,5 +477,7 @@ def _take_over(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path,
                 ) from error
         at = f"{found['at']} has a profiler of its own ({found['what']}); "
         wrote = f"what it wrote in {place} is judged" if new else f"it wrote nothing new in {place}"
+        if not new and (mixed := _changed(place, found)):
+            wrote = f"it wrote into {mixed}, where an earlier run's output was: move that away, and run again"
         notes.append(at + wrote)
     return notes

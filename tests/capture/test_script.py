@@ -174,6 +174,23 @@ def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monk
     assert measured["graph_operators[MatMul]"] == measured["operator_calls[MatMul]"] == 2
 
 
+@pytest.mark.parametrize(
+    ("word", "window", "steps", "calls_a_step"),
+    [("two_optimizers", "3:5", 3, {"Adam": 4}), ("schedule", None, 2, {}), ("monitor", None, 3, {})],
+)
+@pytest.mark.usefixtures("mindspore")
+def test_mindspore_loops_as_projects_write_them(tmp_path, monkeypatch, word, window, steps, calls_a_step):
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, str(SCRIPTS / "run_ms.py"), word, window=window)
+    assert done.recording.ending is Ending.COMPLETE, done.recording.reason
+    assert errors(done.recording) == []
+    (cycle,) = inspect(done.recording).cycles
+    assert cycle.executions is not None
+    assert cycle.executions.steps == steps
+    assert {name: calls(done.recording, name) / steps for name in calls_a_step} == calls_a_step
+    assert any("has a profiler of its own" in note for note in done.notes) is (window is None)
+
+
 def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):
     done = run(tmp_path, TORCH, *["train"] * (LIMIT // 6 + 2))
     assert phases(done.recording) == {"active": LIMIT}

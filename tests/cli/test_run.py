@@ -145,3 +145,20 @@ def test_another_runs_place_is_neither_mixed_with_nor_overwritten(project):
         in ended.stderr
     )
     assert [path.name for path in (project / "out").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python", "train.py"], "train.py"),
+        (["python3.11", "-u", "-X", "dev", "train.py", "--epochs", "2"], "train.py::--epochs 2"),
+        (["python", "-m", "package.train", "-v"], "package.train::-v"),
+        (["python", "-c", "import torch"], "-c::'import torch'"),
+        (["bash", "train.sh"], "bash::train.sh"),
+        (["python"], "python"),
+    ],
+)
+def test_a_baseline_is_named_after_the_script_and_its_arguments(tmp_path, command, name):
+    from perfguard.cli.run import _workload
+
+    assert _workload(tuple(command), tmp_path) == name

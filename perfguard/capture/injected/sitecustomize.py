@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import atexit
 import gc
-import importlib.abc
+import importlib.machinery
 import importlib.util
 import json
 import os
-import re
-import shutil
 import sys
 import time
-import traceback
-import weakref
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+# Every Python of the command starts with this: what only a watched one needs is imported where it is used.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 PLAN = "PERFGUARD_PLAN"
 #: What ends a step, the surest first.
@@ -40,6 +40,8 @@ class Watch:
     """Counts the steps of this process, and has the profiler started and stopped at the edges of the window."""
 
     def __init__(self, plan: Dict[str, Any]) -> None:
+        import weakref
+
         self.plan = plan
         self.pid = os.getpid()
         self.framework: Any = None
@@ -56,6 +58,11 @@ class Watch:
         #: Profilers of the script's own: where they write, what lay there before, when they were on.
         self.own: List[Dict[str, Any]] = []
         self.collects = False
+        #: The optimizer that ends a step, those that were made before it first did, and how often others stepped since.
+        self.telling: Any = None
+        self.siblings: Any = weakref.WeakSet()
+        self.seen: Any = weakref.WeakSet()
+        self.others = 0
         # Where the framework is imported inside a function, this is the process that will have run it.
         atexit.register(self.leave)
         hook = sys.excepthook
@@ -160,6 +167,28 @@ class Watch:
         elif window["skip_first"] + window["timed"] == 0:
             self.began, self.problem = None, FIRST_STEP
 
+    def tells(self, optimizer: Any) -> bool:
+        """Whether this optimizer ends a step. Of several that take turns (a GAN) it is the one that is seen last."""
+        import weakref
+
+        telling = self.telling and self.telling()
+        is_new = optimizer not in self.seen
+        self.seen.add(optimizer)
+        if optimizer is telling:
+            self.others = 0
+            return True
+        if telling is None or optimizer not in self.siblings:
+            # The first one, or one of another training.
+            kind = self.framework.optimizer
+            self.siblings = weakref.WeakSet(one for one in gc.get_objects() if issubclass(type(one), kind))
+        elif is_new and 0 < len(self.steps) <= SURE:
+            self.count_from(self.steps[0][:3])
+        elif self.others < SURE:
+            self.others += 1
+            return False
+        self.telling, self.others = weakref.ref(optimizer), 0
+        return True
+
     def drop(self) -> None:
         """What is recorded so far has the wrong edges. Of a whole run only the marks are wrong: see `Torch.number_marks`."""
         if self.window is not None:
@@ -241,12 +270,15 @@ class Watch:
 
     def found_own(self, where: Optional[str], what: str) -> Dict[str, Any]:
         """Take note of a profiler that the script itself makes."""
+        import traceback
+
         self.give_way()
         place = os.path.abspath(where or os.path.join(os.getcwd(), "data"))
         before = os.listdir(place) if os.path.isdir(place) else []
         caller = next((f for f in reversed(traceback.extract_stack()) if not _is_inside(f.filename)), None)
         at = "" if caller is None else "{}:{}".format(caller.filename, caller.lineno)
         found: Dict[str, Any] = {"what": what, "at": at, "place": place, "before": before, "on": []}
+        found["made_ns"] = time.time_ns()
         self.own.append(found)
         return found
 
@@ -287,8 +319,7 @@ class Torch:
     def __init__(self, watch: Watch, torch: Any) -> None:
         self.watch = watch
         self.torch = torch
-        #: torch's own marks go from one step to the next, and so over what a loader or an evaluation does between them.
-        self.marks_steps = watch.window is None or not self.on_npu()
+        self.optimizer = torch.optim.Optimizer
         self.depth = 0
         self.profiler: Any = None
         self.marked: Any = None
@@ -299,11 +330,6 @@ class Torch:
         self.tied = False
         self.there_before: Set[str] = set()
         self.is_training = False
-        #: The optimizer that ends a step, those that were made before it first did, and how often others stepped since.
-        self.telling: Any = None
-        self.siblings: Any = weakref.WeakSet()
-        self.seen: Any = weakref.WeakSet()
-        self.others = 0
         self.world: Optional[Tuple[int, int]] = None
         self.by_us = False
         watch.framework = self
@@ -348,7 +374,7 @@ class Torch:
 
     def after_optimizer(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         """Weights were updated."""
-        if self.watch.is_mine and self.tells(optimizer):
+        if self.watch.is_mine and self.watch.tells(optimizer):
             self.watch.end("optimizer")
         self.updating, self.tied = max(self.updating - 1, 0), False
 
@@ -356,32 +382,20 @@ class Torch:
         """Whether the profiler must not be started now."""
         return self.tied
 
-    def tells(self, optimizer: Any) -> bool:
-        """Whether this optimizer ends a step. Of several that take turns (a GAN) it is the one that is seen last."""
-        telling = self.telling and self.telling()
-        is_new = optimizer not in self.seen
-        self.seen.add(optimizer)
-        if optimizer is telling:
-            self.others = 0
-            return True
-        if telling is None or optimizer not in self.siblings:
-            # The first one, or one of another training.
-            kind = self.torch.optim.Optimizer
-            self.siblings = weakref.WeakSet(one for one in gc.get_objects() if issubclass(type(one), kind))
-        elif is_new and 0 < len(self.watch.steps) <= SURE:
-            self.watch.count_from(self.watch.steps[0][:3])
-        elif self.others < SURE:
-            self.others += 1
-            return False
-        self.telling, self.others = weakref.ref(optimizer), 0
-        return True
-
     def synchronize(self) -> None:
         """Wait for the accelerator."""
         if self.on_npu():
             self.torch.npu.synchronize()
         elif self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
             self.torch.cuda.synchronize()
+
+    @property
+    def marks_steps(self) -> bool:
+        """Whether steps are marked here. torch's own marks of a window hold what is between steps as well.
+
+        On a device they have to: its kernels are recorded wherever they are.
+        """
+        return self.watch.window is None or not (self.on_npu() or self.torch.cuda.is_initialized())
 
     def on_npu(self) -> bool:
         """Whether torch_npu is there and sees a device."""
@@ -463,6 +477,8 @@ class Torch:
 
     def number_marks(self) -> None:
         """Give the marks the numbers of their steps. A mark cannot be taken back: what turned out to be no step has one."""
+        import re
+
         steps = {start: index for index, (start, *_) in enumerate(self.watch.steps)}
         counted = [began for began in self.marks if began in steps]
         if counted == self.marks:
@@ -478,8 +494,8 @@ class Torch:
             if path.endswith(".json"):
                 with open(path, "rb") as stream:
                     text = stream.read()
-                with open(path, "wb") as stream:
-                    stream.write(re.sub(rb'"ProfilerStep#(\d+)"', name, text))
+                with open(path, "wb") as out:
+                    out.write(re.sub(rb'"ProfilerStep#(\d+)"', name, text))
 
     def written(self) -> List[str]:
         """What this profiler has written."""
@@ -649,7 +665,8 @@ class MindSpore:
             finally:
                 mine.depth -= 1
             if mine.depth == 0 and isinstance(self, mine.optimizer):
-                watch.end("optimizer")
+                if watch.tells(self):
+                    watch.end("optimizer")
             elif mine.depth == 0 and not mine.takes_gradient():
                 watch.end("call")
             return result
@@ -676,6 +693,7 @@ class MindSpore:
         """Begin to profile: as the variable says, or with a schedule."""
         window = self.watch.window
         self.by_us = True
+        self.there_before = set(os.listdir(self.directory()))
         try:
             if window is None:
                 self.start_by_variable()
@@ -693,7 +711,6 @@ class MindSpore:
         from mindspore.profiler import EnvProfiler, _ExperimentalConfig
 
         profiler = self.mindspore.profiler
-        self.there_before = set(os.listdir(self.directory()))
         options = json.loads(os.environ["MS_PROFILER_OPTIONS"])
         given = EnvProfiler._convert_options_to_profiler_params(options)
         kinds = profiler.ProfilerActivity
@@ -772,11 +789,21 @@ class MindSpore:
 
         EnvProfiler().analyse()
         os.environ.pop("MS_PROFILER_OPTIONS", None)
+        self.remove()
 
     def remove(self) -> None:
         """Remove what was written."""
         place = self.directory()
         _remove([os.path.join(place, name) for name in set(os.listdir(place)) - self.there_before])
+
+    def taken_path(self) -> Optional[str]:
+        """Return where a handler will write that MindSpore's own monitor made: it had its name before it was wrapped."""
+        try:
+            from mindspore.profiler.common.profiler_context import ProfilerContext
+        except ImportError:
+            return None
+        path: Optional[str] = getattr(ProfilerContext(), "on_trace_ready_output_path", None)
+        return path
 
     def watch_own(self) -> None:
         """See a profiler the script itself makes. It is asked for memory as well, where the script does not say."""
@@ -792,8 +819,9 @@ class MindSpore:
                     return
                 if watch.plan["own_memory"] and not arguments:
                     keywords.setdefault("profile_memory", True)
-                where = keywords.get("output_path") or mine.handled
+                where = keywords.get("output_path") or mine.handled or mine.taken_path()
                 self.perfguard = watch.found_own(where, "mindspore." + _maker.__name__)
+                self.perfguard["has_schedule"] = keywords.get("schedule") is not None
                 _make(self, *arguments, **keywords)
                 if keywords.get("start_profile", True) and not self.perfguard["on"]:
                     self.perfguard["on"].append([time.time_ns(), None])
@@ -841,6 +869,8 @@ def _directory(plan: Dict[str, Any], rank: int) -> str:
 
 
 def _remove(paths: List[str]) -> None:
+    import shutil
+
     for path in paths:
         if os.path.isdir(path):
             shutil.rmtree(path)
@@ -868,7 +898,7 @@ def _note_when_on(kind: Any, start: str, *stops: str) -> None:
             setattr(kind, stop, noting(getattr(kind, stop), False))
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder:
     """Has a framework watched as soon as it has been imported, and is gone from the path then."""
 
     def __init__(self, plan: Dict[str, Any]) -> None:
