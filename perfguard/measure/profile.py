@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import msgspec
 import polars as pl
 
 from perfguard.contract.executions import DATABASES, step_of, unquoted
+from perfguard.contract.shared_memory import without_shared
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
@@ -150,7 +152,16 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     """
 
     class Event(
-        msgspec.Struct, rename={"size": "Bytes", "order": "Ev Idx", "kind": "Device Type", "number": "Device Id"}
+        msgspec.Struct,
+        rename={
+            "size": "Bytes",
+            "order": "Ev Idx",
+            "kind": "Device Type",
+            "number": "Device Id",
+            "total": "Total Allocated",
+            "reserved": "Total Reserved",
+            "address": "Addr",
+        },
     ):
         # The schema has seen that they are whole; JSON's 1.0 is whole as well.
         size: int | float
@@ -158,6 +169,9 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
         #: torch 1.12 numbers no event; there the order is that of the times.
         order: int | float = 0
         number: int | float = -1
+        total: int | float | None = None
+        reserved: int | float | None = None
+        address: int | float | None = None
 
     content = cycle.content("trace")
     executions = cycle.executions
@@ -169,17 +183,27 @@ def _memory_of_trace(cycle: Cycle) -> list[MemoryStep]:
     rows = pl.DataFrame(
         {
             "time": nanoseconds(events["ts"]) if events.height else pl.Series([], dtype=pl.Int64),
-            "size": pl.Series([int(e.size) for e in decoded], dtype=pl.Int64),
-            "order": pl.Series([int(e.order) for e in decoded], dtype=pl.Int64),
+            "Bytes": _whole(e.size for e in decoded),
+            "order": _whole(e.order for e in decoded),
+            "Total Allocated": _whole(e.total for e in decoded),
+            "Total Reserved": _whole(e.reserved for e in decoded),
+            "Addr": _whole(e.address for e in decoded),
+            "Device Type": _whole(e.kind for e in decoded),
+            "Device Id": _whole(e.number for e in decoded),
             "device": pl.Series([_device_name(int(e.kind), int(e.number)) for e in decoded], dtype=pl.String),
         }
     )
+    rows = without_shared(rows.sort("order", "time", maintain_order=True)).rename({"Bytes": "size"})
     found: list[MemoryStep] = []
     for (device,), part in rows.group_by("device", maintain_order=True):
         levels = part.sort("order", "time", maintain_order=True).with_columns(level=pl.col("size").cum_sum())
         levels = levels.select("time", "level", before=pl.col("level") - pl.col("size"))
         found += _memory_by_step(levels, executions.edges_ns, str(device))
     return found
+
+
+def _whole(values: Iterable[float | None]) -> pl.Series:
+    return pl.Series([None if value is None else int(value) for value in values], dtype=pl.Int64)
 
 
 def _device_name(kind: int, number: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreements
+from perfguard.contract.shared_memory import without_shared
 from perfguard.contract.table import nanoseconds
 from perfguard.findings import Code, Finding, Severity
 
@@ -159,12 +160,12 @@ def every_flow_has_two_ends(cycle: Cycle) -> Iterator[Finding]:
 def allocated_memory_is_a_running_sum(cycle: Cycle) -> Iterator[Finding]:
     """Total Allocated rises by Bytes from one memory event of a device to the next, in the order of Ev Idx. Exact.
 
-    A warning on devices: their allocator reports from several threads.
+    A warning on devices: their allocator reports from several threads. Shared memory of a loader's workers is left out.
     """
     import polars as pl
 
     artifact, frame = _events(cycle)
-    names = ("Ev Idx", "Bytes", "Total Allocated", "Device Type", "Device Id")
+    names = ("Ev Idx", "Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id", "Addr")
     memory = frame.filter(pl.col("plain") == "[memory]").select("row", *(_argument(name) for name in names))
     silent = memory["Total Allocated"].is_null()
     if 0 < silent.sum() < memory.height:
@@ -172,11 +173,8 @@ def allocated_memory_is_a_running_sum(cycle: Cycle) -> Iterator[Finding]:
         messages = ((_at(artifact, row), "it has no Total Allocated, as other memory events have") for row in rows)
         yield from disagreements(Code.I107, messages, count=len(rows), place=artifact.place)
     # torch 1.12 numbers no event, so nobody knows which of two in one microsecond came first.
-    memory = (
-        memory.drop_nulls("Ev Idx")
-        .sort("Ev Idx", maintain_order=True)
-        .with_columns(before=pl.col("Total Allocated").shift(1).over("Device Type", "Device Id"))
-    )
+    memory = without_shared(memory.drop_nulls("Ev Idx").sort("Ev Idx", maintain_order=True))
+    memory = memory.with_columns(before=pl.col("Total Allocated").shift(1).over("Device Type", "Device Id"))
     broken = memory.filter(pl.col("before") + pl.col("Bytes") != pl.col("Total Allocated"))
     for severity, on_host in ((Severity.ERROR, True), (Severity.WARNING, False)):
         part = broken.filter((pl.col("Device Type") == 0) == on_host)

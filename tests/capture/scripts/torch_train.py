@@ -32,6 +32,11 @@ for word in sys.argv[1:] or ["train"]:
         train(6)
     elif word == "evaluate":
         evaluate()
+    elif word == "workers":
+        data = torch.utils.data.TensorDataset(inputs.repeat(6, 1), labels.repeat(6))
+        for batch in torch.utils.data.DataLoader(data, batch_size=16, num_workers=2):
+            inputs, labels = batch
+            train(1)
     elif word == "infer":
         for _ in range(6):
             evaluate()
