@@ -214,7 +214,7 @@ def test_the_marker_goes_before_the_settings():
         ("step_time\n", "is no metric"),
         ("step_tim", r"did you mean 'step_time'\?"),
         ("operator_times[MatMul]", r"did you mean 'operator_time'\?"),
-        ("xyz", "known are api_time, communication_bandwidth, "),
+        ("xyz", "known are api_time, collective_transfer, "),
         ("operator_set", 'set it to "off"'),
         ("operator_shapes[MatMul]", 'set it to "off"'),
     ],

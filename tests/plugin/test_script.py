@@ -38,7 +38,7 @@ def test_a_script_is_gated_like_any_workload(trained):
     script = trained.directory / "train.py"
     script.write_text(
         script.read_text().replace(
-            "        optimizer.step()\n", "        optimizer.step()\n        torch.sin(inputs)\n"
+            "        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n"
         )
     )
     worse = trained.run("--perfguard", "--perfguard-report", "report.json")
