@@ -101,6 +101,8 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
         .with_columns(number=pl.col("name").str.slice(13).cast(pl.Int64))
         .sort("start_ns")
     )
+    if cycle.asked.active is None and cycle.asked.steps:
+        marks = _marks_of_steps(marks, cycle, trace.document)
     edges = tuple(zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True))
     work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort(
         "start_ns", "duration_ns", descending=[False, True]
@@ -124,6 +126,22 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
         edges_ns=edges,
         marks_steps=True,
     )
+
+
+def _marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
+    """Return the marks that turned out to be of steps, numbered anew.
+
+    While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
+    and a mark cannot be taken back. steps.json tells which were steps, in UNIX time; so does the trace, from its base on.
+    """
+    import polars as pl
+
+    base = header.get("baseTimeNanoseconds", 0) if isinstance(header, Mapping) else 0
+    steps = sorted((step.start_ns - base, step.end_ns - base) for step in cycle.asked.steps)
+    began = marks["start_ns"].to_list()
+    of_step = [number is not None for number in step_of(began, steps)]
+    kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))
+    return kept.with_columns(number=pl.int_range(kept.height, dtype=pl.Int64))
 
 
 def _torch_steps(

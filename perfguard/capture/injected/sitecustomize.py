@@ -3,7 +3,7 @@
 Python imports a module of this name by itself when it starts (site.py), so an unmodified script, a launcher's workers and
 another environment's interpreter all get it. It imports nothing but the standard library, runs on Python 3.7 and later, and
 does nothing until the process imports torch or MindSpore. Then it watches the steps, switches that framework's own profiler on
-for the window, and leaves a file of plain facts; `perfguard.capture.process` makes a recording of them.
+for the window, and leaves a file of plain facts; `perfguard.capture.script` makes a recording of them.
 
 A step ends where the weights have been updated: when `Model.train` says so, when an optimizer has stepped, and where neither
 is ever seen (inference, a compiled training step), when the outermost call of a model has returned.
@@ -108,7 +108,7 @@ class Watch:
         self.framework.synchronize()
         self.start_when_due()
         self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
-        self.framework.mark(self.began[0])
+        self.framework.mark()
 
     def start_when_due(self) -> None:
         """Switch the profiler on where the next step is the first of the window."""
@@ -190,7 +190,7 @@ class Watch:
         return True
 
     def drop(self) -> None:
-        """What is recorded so far has the wrong edges. Of a whole run only the marks are wrong: see `Torch.number_marks`."""
+        """What is recorded so far has the wrong edges. Of a whole run only marks are, and steps.json tells which are steps."""
         if self.window is not None:
             self.give_way()
         if self.cycle_over:
@@ -323,8 +323,8 @@ class Torch:
         self.depth = 0
         self.profiler: Any = None
         self.marked: Any = None
-        #: When the steps began that are marked.
-        self.marks: List[int] = []
+        #: How many marks were made; one that turns out to be of no step cannot be taken back.
+        self.marks = 0
         #: How many optimizers are at work, and whether one was when a recording was dropped.
         self.updating = 0
         self.tied = False
@@ -431,7 +431,7 @@ class Torch:
             self.by_us = False
         if self.marks_steps:
             self.profiler.record_steps = False
-            self.marks = []
+            self.marks = 0
         self.quietly(self.profiler.start)
         self.between_steps(True)
 
@@ -445,14 +445,14 @@ class Torch:
         """Where this rank's output goes."""
         return _directory(self.watch.plan, _rank("RANK"))
 
-    def mark(self, began: int) -> None:
+    def mark(self) -> None:
         """Mark the step in the trace, as the profiler itself would with a schedule."""
         if self.profiler is not None and self.marks_steps:
             self.between_steps(False)
             self.unmark()
             self.between_steps(False)
-            self.marked = self.torch.autograd.profiler.record_function("ProfilerStep#{}".format(len(self.marks)))
-            self.marks.append(began)
+            self.marked = self.torch.autograd.profiler.record_function("ProfilerStep#{}".format(self.marks))
+            self.marks += 1
             self.marked.__enter__()
 
     def unmark(self) -> None:
@@ -473,29 +473,6 @@ class Torch:
         profiler, self.profiler = self.profiler, None
         self.between_steps(False)
         self.quietly(profiler.stop)
-        self.number_marks()
-
-    def number_marks(self) -> None:
-        """Give the marks the numbers of their steps. A mark cannot be taken back: what turned out to be no step has one."""
-        import re
-
-        steps = {start: index for index, (start, *_) in enumerate(self.watch.steps)}
-        counted = [began for began in self.marks if began in steps]
-        if counted == self.marks:
-            return
-        names = [
-            "ProfilerStep#{}".format(counted.index(began)) if began in steps else "not a step" for began in self.marks
-        ]
-
-        def name(match: Any) -> bytes:
-            return '"{}"'.format(names[int(match.group(1))]).encode()
-
-        for path in self.written():
-            if path.endswith(".json"):
-                with open(path, "rb") as stream:
-                    text = stream.read()
-                with open(path, "wb") as out:
-                    out.write(re.sub(rb'"ProfilerStep#(\d+)"', name, text))
 
     def written(self) -> List[str]:
         """What this profiler has written."""
@@ -681,7 +658,7 @@ class MindSpore:
             synchronize_ = self.api._pynative_executor.sync
         synchronize_()
 
-    def mark(self, began: int) -> None:
+    def mark(self) -> None:
         """MindSpore's CPU profiler marks no steps; their times join with its timestamps."""
 
     def unmark(self) -> None:
