@@ -68,6 +68,9 @@ class Code(Enum):
     B104 = "a baseline whose test no longer exists"
     B105 = "a test asked for perfguard and measured nothing"
     B106 = "ranks that began without a step to warm up"
+    B107 = "the machine moved, not the model"
+    B108 = "time was shown, and not judged"
+    B109 = "a timed process was lost"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"
@@ -263,6 +266,18 @@ ADVICE: dict[Code, Advice] = {
     Code.B106: Advice(
         "a collective of the first step waits for the rank that started last (a note)",
         "times are shown; begin the window later, such as with step 3, to gate them",
+    ),
+    Code.B107: Advice(
+        "the calibration kernel and the operators that did not change moved by one factor",
+        "run it again when the machine is quiet; refresh if this is what the machine is like now",
+    ),
+    Code.B108: Advice(
+        "the baseline has no controlled runs, or too few processes of this run left a time",
+        "`perfguard baseline refresh --runs 5` on this machine, or read why the processes ended",
+    ),
+    Code.B109: Advice(
+        "a process that only times the steps crashed, hung or was killed (a warning; the others count)",
+        "its last words are in the message; does the test run by itself?",
     ),
     Code.R101: Advice("the number is beyond its limit", _LOOK),
     Code.R102: Advice("what cannot be noise is another number", _LOOK),

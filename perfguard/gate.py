@@ -7,21 +7,35 @@ what surrounds it: comparing two things that lie on disk, and refreshing a basel
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from perfguard import thresholds
 from perfguard.capture.replay import replay
 from perfguard.contract import Expectation, expectation, inspect
 from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, PerfguardError, UsageError
-from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
+from perfguard.judge import (
+    Baseline,
+    Outcome,
+    Policy,
+    Refresh,
+    Verdict,
+    compared,
+    examined,
+    is_suspect,
+    judges_runs,
+    refreshed,
+    with_runs,
+)
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
+from perfguard.timing import LostRun, Timing
 
 
 class Update(Enum):
@@ -131,20 +145,60 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
     return compared(fresh, baseline, policy=policy)
 
 
+#: Starts controlled process number so many of one workload, and returns what it measured.
+Run = Callable[[int], Timing | LostRun]
+
+
 def judge_with_store(
-    recording: Recording, store: Store, *, workload: str, policy: Policy, update: Update = Update.NOTHING
+    recording: Recording,
+    store: Store,
+    *,
+    workload: str,
+    policy: Policy,
+    update: Update = Update.NOTHING,
+    run: Run | None = None,
+    runs: int = 0,
 ) -> Verdict:
     """Judge a recording against its stored baseline, or for a refresh by itself; nothing is written yet.
 
-    Where `is_refresh_due` says so of the verdict, `refresh` writes the baseline. An INVALID capture is never due.
+    Where the verdict's `refresh` is DUE, `refresh` writes the baseline. An INVALID capture is never due. `run` times the
+    workload in a process of its own: `runs` times for a baseline, and to judge one as often as it takes.
     """
-    if update is Update.ALL:
-        verdict = examine(recording, workload=workload, policy=policy)
+    verdict = examine(recording, workload=workload, policy=policy)
+    baseline = None if update is Update.ALL else store.load(workload)
+    if update is Update.ALL or (update is Update.NEW_ONLY and baseline is None):
+        if run is not None and policy.judge_time and verdict.outcome is not Outcome.INVALID:
+            found = tuple(run(number) for number in range(1, runs + 1))
+            verdict = with_runs(verdict, *_parted(found))
         return _due(verdict)
-    baseline = store.load(workload)
-    if update is Update.NEW_ONLY and baseline is None:
-        return _due(examine(recording, workload=workload, policy=policy))
-    return judge(recording, baseline, workload=workload, policy=policy)
+    return judge_time(verdict, baseline, policy=policy, run=run)
+
+
+def judge_time(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None) -> Verdict:
+    """Judge an examined recording, and time it in fresh processes until it has passed or the rule has run out of them.
+
+    Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all.
+    """
+    if run is None or not judges_runs(verdict, baseline, policy=policy):
+        return compared(verdict, baseline, policy=policy)
+    found: list[Timing | LostRun] = []
+    judged = verdict
+    while len(found) < thresholds.MOST_RUNS:
+        found.append(run(len(found) + 1))
+        judged = compared(with_runs(verdict, *_parted(found)), baseline, policy=policy)
+        if judged.timings and not is_suspect(judged):
+            break
+    return judged
+
+
+def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
+    timings, lost = [], []
+    for one in found:
+        if isinstance(one, Timing):
+            timings.append(one)
+        else:
+            lost.append(one)
+    return tuple(timings), tuple(lost)
 
 
 def _due(verdict: Verdict) -> Verdict:
@@ -185,6 +239,7 @@ def refresh(
             fingerprint=verdict.fingerprint,
             environment=verdict.environment,
             measurements=verdict.measurements,
+            runs=max(1, len(verdict.timings)),
             commit=commit,
             reason=reason,
         )

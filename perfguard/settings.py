@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from perfguard import thresholds
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
@@ -31,6 +32,8 @@ class Settings:
     threads: int = 1
     backend: str | None = None
     time: bool = True
+    #: Controlled processes that a baseline's times are measured in; 0 leaves the steps of the test's own process.
+    runs: int = thresholds.BASELINE_RUNS
     unused: str = "fail"
     tolerance: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -56,7 +59,18 @@ def read_settings(root: Path) -> Settings:
     table = _own_table(path)
     if table is None:
         return Settings(root=root)
-    known = ("baselines", "window", "timed_steps", "threads", "backend", "time", "unused", "tolerance", "ignore")
+    known = (
+        "baselines",
+        "window",
+        "timed_steps",
+        "threads",
+        "backend",
+        "time",
+        "runs",
+        "unused",
+        "tolerance",
+        "ignore",
+    )
     refuse_unknown(table, known, where=f"{_TABLE} of {path}")
     values: dict[str, Any] = {}
     if "baselines" in table:
@@ -73,6 +87,8 @@ def read_settings(root: Path) -> Settings:
         values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
     if "ignore" in table:
         values["ignore"] = codes(_typed(table, "ignore", list, _TABLE))
+    if "runs" in table:
+        values["runs"] = run_count(table["runs"])
     for key in ("timed_steps", "threads"):
         if key in table:
             values[key] = positive(table[key], key)
@@ -129,6 +145,11 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
     if value == "off":
         return None
     where = f"{where} {pattern}"
+    if value == 0 and pattern == "step_cost":
+        raise UsageError(
+            f"{where} = 0 would fail half of all unchanged runs; write a fraction such as 0.05, "
+            "or what this proposes: perfguard calibrate"
+        )
     if not isinstance(value, Mapping):
         return Tolerance(relative=_fraction(value, where))
     refuse_unknown(value, _TOLERANCE_KEYS, where=where)
@@ -174,6 +195,15 @@ def positive(value: Any, name: str) -> int:
     """Check a count of at least one."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{name} = {value!r} is no count: it must be an integer of at least 1.")
+    return value
+
+
+def run_count(value: Any) -> int:
+    """Check a number of controlled processes; none is allowed."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= thresholds.MOST_BASELINE_RUNS:
+        raise UsageError(
+            f"runs = {value!r} is no number of processes: write 5, 0 for none, at most {thresholds.MOST_BASELINE_RUNS}."
+        )
     return value
 
 

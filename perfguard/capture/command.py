@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from perfguard.errors import CaptureError, UsageError
 
@@ -28,8 +29,16 @@ class Ended:
     left_behind: int
 
 
-def run_command(command: Sequence[str], *, environment: Mapping[str, str], mark: str, timeout_s: float | None) -> Ended:
-    """Run a command to its end; its standard streams are this process's own.
+def run_command(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    mark: str,
+    timeout_s: float | None,
+    output: IO[bytes] | None = None,
+    directory: Path | None = None,
+) -> Ended:
+    """Run a command to its end; its standard streams are this process's own, or all of them go to `output`.
 
     `mark` is a variable of `environment` whose value nobody else has: by it every process the command ever started is
     found, in whatever session. Raises `UsageError` when the command cannot be started, and `KeyboardInterrupt` after the
@@ -37,7 +46,15 @@ def run_command(command: Sequence[str], *, environment: Mapping[str, str], mark:
     """
     try:
         # Its own session: Ctrl-C in the terminal is passed on below, once.
-        process = subprocess.Popen(command, env=dict(environment), start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=directory,
+            start_new_session=True,
+            stdin=None if output is None else subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
     except FileNotFoundError:
         raise UsageError(
             f"there is no command {command[0]!r}; name one that is on the PATH, or a path to it."

@@ -10,7 +10,16 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline, Refresh, refreshed
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
-from perfguard.judge.verdict import Coverage, Outcome, Verdict, compared, examined
+from perfguard.judge.verdict import (
+    Coverage,
+    Outcome,
+    Verdict,
+    compared,
+    examined,
+    is_suspect,
+    judges_runs,
+    with_runs,
+)
 
 __all__ = [
     "Baseline",
@@ -26,5 +35,8 @@ __all__ = [
     "compare",
     "compared",
     "examined",
+    "is_suspect",
+    "judges_runs",
     "refreshed",
+    "with_runs",
 ]

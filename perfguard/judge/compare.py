@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy, Tolerance
@@ -23,7 +25,8 @@ _LARGEST_RATIO_OF_A_PART = 99.0
 #: Metrics of a whole workload: its steps, its time, its memory.
 _OF_THE_WHOLE = frozenset(
     {
-        *("steps", "step_time", "step_cpu_time", "profiler_overhead"),
+        *("steps", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
+        *("run_wall_p90", "run_blocked_time"),
         *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
     }
 )
@@ -79,7 +82,10 @@ def compare(
             found.append(_comparison(key, State.NOT_COMPARABLE, False, before, now))
             continue
         tolerance = policy.tolerance(metric, key[1])
-        if now is None or before is None:
+        if (now is None or before is None) and metric.by_run:
+            # Nobody ran controlled processes on one of the sides; whether that is right is not a number's to say.
+            found.append(_comparison(key, State.NOT_COMPARABLE, False, before, now))
+        elif now is None or before is None:
             found.append(_one_sided(metric, key, before, now, tolerance is not None, metric.name in known_metrics))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
             found.append(_numbers(metric, key, before, now, tolerance))
@@ -161,6 +167,8 @@ def _numbers(
     ratio = _relative(reference, current)
     step = f"{label(*key)} {show(reference)} → {show(current)} {metric.unit}, {change}"
     if limits.is_worse(current, reference, metric.better):
+        if metric.by_run:
+            return _slower_in_runs(metric, key, before, now, limits, judged)
         allowed = "exact: no change is allowed" if exact else f"allowed {_allowed(limits, reference, metric)}"
         finding = Finding(
             code=Code.R102 if exact else Code.R101,
@@ -174,8 +182,7 @@ def _numbers(
             code=Code.R105,
             place=label(*key),
             severity=Severity.WARNING,
-            message=f"{step} (warned beyond +{100 * (limits.warn_relative or 0):.1f} %, "
-            f"fails beyond {_allowed(limits, reference, metric)})",
+            message=f"{step} ({_warned(limits, reference, metric)})",
             weight=_weight(metric, ratio, exact=False),
         )
         return _comparison(key, State.SAME, judged, before, now, finding)
@@ -189,6 +196,40 @@ def _numbers(
         )
         return _comparison(key, State.BETTER, judged, before, now, finding)
     return _comparison(key, State.SAME, judged, before, now)
+
+
+def _slower_in_runs(
+    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, limits: Tolerance, judged: bool
+) -> Comparison:
+    """Word a step that was slower in every process: an error where both sides had enough of them, else a warning.
+
+    Every process's number is told, so that the reader sees the noise.
+    """
+    assert isinstance(before.value, (int, float))
+    assert isinstance(now.value, (int, float))
+    stored, runs = max(1, len(before.samples)), max(1, len(now.samples))
+    each = " ".join(f"{100 * (one / before.value - 1):+.1f}" if before.value else show(one) for one in now.samples)
+    few = ""
+    if stored < thresholds.BASELINE_RUNS:
+        few = (
+            f"; this only warns, as the baseline has {stored} of {thresholds.BASELINE_RUNS} runs: "
+            "perfguard baseline refresh"
+        )
+    elif runs < thresholds.FEWEST_RUNS:
+        few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"
+    message = (
+        f"{label(*key)} {show(before.value)} → {show(now.value)} {metric.unit}, "
+        f"{_change(before.value, now.value, metric)} (allowed {_allowed(limits, before.value, metric)}) "
+        f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} (%: {each}){few}"
+    )
+    finding = Finding(
+        code=Code.R105 if few else Code.R101,
+        place=label(*key),
+        severity=Severity.WARNING if few else Severity.ERROR,
+        message=message,
+        weight=_weight(metric, _relative(before.value, now.value), exact=False),
+    )
+    return _comparison(key, State.WORSE, judged, before, now, finding)
 
 
 def _structures(
@@ -294,6 +335,12 @@ def _change(reference: float, current: float, metric: Metric) -> str:
         # As a percentage it would be no change at all.
         return f"{'+' if difference >= 0 else ''}{show(difference)} {metric.unit}"
     return f"{percent:+.1f} %"
+
+
+def _warned(limits: Tolerance, reference: float, metric: Metric) -> str:
+    warned = f"warned beyond +{100 * (limits.warn_relative or 0):.1f} %"
+    fails = "" if limits.relative == math.inf else f", fails beyond {_allowed(limits, reference, metric)}"
+    return warned + fails
 
 
 def _allowed(limits: Tolerance, reference: float, metric: Metric) -> str:

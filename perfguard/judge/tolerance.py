@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,8 @@ _RANK = re.compile(r"^rank(\d+|s):")
 class Tolerance:
     """How far a number may move: `relative` is a fraction of the reference, `absolute` is in the metric's unit.
 
-    The larger of the two is the allowance. Beyond `warn_relative` a change within the allowance is a warning.
+    The larger of the two is the allowance; an infinite `relative` only warns. Beyond `warn_relative` a change within the
+    allowance is a warning.
     """
 
     relative: float = 0.0
@@ -31,6 +33,8 @@ class Tolerance:
 
     def allowance(self, reference: float) -> float:
         """Return how far a measurement may lie from `reference`, in its unit."""
+        if self.relative == math.inf:
+            return math.inf
         return max(abs(reference) * self.relative, self.absolute)
 
     def is_worse(self, current: float, reference: float, better: Better) -> bool:

@@ -9,14 +9,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, Refresh
+from perfguard.judge.common_mode import CommonMode, common_mode
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
+from perfguard.measure import METRICS, measure_runs
 from perfguard.measure.measurement import Measurement
 from perfguard.recording import Environment, Fingerprint
+from perfguard.timing import LostRun, Timing
 
 
 class Outcome(Enum):
@@ -84,6 +88,9 @@ class Verdict:
     ignore: tuple[str, ...] = ()
     #: What the files tell of backend, device, mode and ranks; where there is no fingerprint, they stand for it.
     traits: Mapping[str, Any] = field(default_factory=dict)
+    #: What controlled processes measured of it, in the order they ran, and those that left nothing.
+    timings: tuple[Timing, ...] = ()
+    lost_runs: tuple[LostRun, ...] = ()
 
     @property
     def coverage(self) -> Coverage:
@@ -115,6 +122,34 @@ def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workl
         ignore=policy.ignore,
         traits=traits_of(contract),
     )
+
+
+def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[LostRun, ...]) -> Verdict:
+    """Return the verdict with what controlled processes measured, in place of what earlier ones did."""
+    others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
+    measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
+    return replace(verdict, measurements=tuple(measurements), timings=timings, lost_runs=lost_runs)
+
+
+def judges_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
+    """Whether controlled processes would be judged: the baseline has such, of this machine, and time is asked for."""
+    if baseline is None or verdict.outcome is Outcome.INVALID or not policy.judge_time:
+        return False
+    if policy.tolerance(METRICS["step_cost"], "") is None or not _has_cost(baseline.measurements):
+        return False
+    if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
+        return False
+    here, there = verdict.environment, baseline.environment
+    return here is not None and there is not None and here.machine == there.machine
+
+
+def is_suspect(verdict: Verdict) -> bool:
+    """Whether the step is slower in every process so far, so that one more has to be asked."""
+    return any(one.metric == "step_cost" and one.judged and one.state is State.WORSE for one in verdict.comparisons)
+
+
+def _has_cost(measurements: Iterable[Measurement]) -> bool:
+    return any(one.metric == "step_cost" for one in measurements)
 
 
 def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
@@ -153,6 +188,11 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
                     f"{_machine(verdict.environment)} here",
                 )
             )
+    findings += _on_runs(verdict, baseline, policy)
+    moved = _moved_machine(verdict, baseline, comparisons)
+    if moved is not None:
+        # Shown, and blamed on nobody.
+        findings = [replace(f, severity=Severity.NOTE) if f.place == "step_cost" else f for f in findings]
     failed = any(finding.severity is Severity.ERROR for finding in findings)
     verdict = replace(
         verdict,
@@ -164,7 +204,42 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
     if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
+    if failed:
+        return verdict
+    if moved is not None:
+        return _inconclusive(verdict, Code.B107, moved.sentence)
+    if (
+        verdict.lost_runs
+        and len(verdict.timings) < thresholds.FEWEST_RUNS
+        and (is_suspect(verdict) or not verdict.timings)
+    ):
+        left = f"{len(verdict.timings)} of {len(verdict.timings) + len(verdict.lost_runs)} processes left a time"
+        return _inconclusive(verdict, Code.B108, left)
     return verdict
+
+
+def _on_runs(verdict: Verdict, baseline: Baseline, policy: Policy) -> Iterable[Finding]:
+    """Say which processes were lost, and why time was not judged where it could have been."""
+    for lost in verdict.lost_runs:
+        yield Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {lost.number} {lost.reason}")
+    here, there = verdict.environment, baseline.environment
+    same_machine = here is not None and there is not None and here.machine == there.machine
+    has_time = any(one.metric == "step_time" for one in verdict.measurements)
+    if same_machine and has_time and policy.judge_time and not _has_cost(baseline.measurements):
+        message = "the baseline has no controlled runs: perfguard baseline refresh"
+        yield Finding(code=Code.B108, severity=Severity.NOTE, message=message)
+
+
+def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
+    """Return the factor the machine moved by, where that decides: the step is slower, or nothing is known of so far a move."""
+    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    if cost is None:
+        return None
+    found = common_mode(verdict.measurements, baseline.measurements)
+    if found is None:
+        return None
+    far = max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED
+    return found if far or cost.state is State.WORSE else None
 
 
 def _began_cold(fingerprint: Fingerprint) -> bool:

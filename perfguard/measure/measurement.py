@@ -33,6 +33,8 @@ class Better(Enum):
 class Metric:
     """What can be asked. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
 
+    An infinite `relative` never fails, it only warns.
+
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
     it on the backends of `shown_on`.
     """
@@ -47,6 +49,8 @@ class Metric:
     warn_relative: float | None = None
     gated: bool = True
     shown_on: frozenset[str] = frozenset()
+    #: Whether its samples are one a controlled process, and not one a step.
+    by_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _NEEDS_GATE = {
     "perfguard_report": "--perfguard-report",
     "perfguard_time": "--perfguard-time",
+    "perfguard_runs": "--perfguard-runs",
     "perfguard_reason": "--perfguard-reason",
     "perfguard_recordings": "--perfguard-recordings",
     "perfguard_baselines": "--perfguard-baselines",
@@ -43,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--perfguard-time",
         choices=("on", "off"),
         help="off: judge exact metrics only, and skip the timed steps. Needed under pytest-xdist.",
+    )
+    group.addoption(
+        "--perfguard-runs",
+        metavar="N",
+        type=int,
+        help="How many processes of their own a baseline's times are measured in (default: 5; 0: none).",
     )
     group.addoption("--perfguard-report", metavar="FILE", help="Write everything measured and judged to a JSON file.")
     group.addoption("--perfguard-baselines", metavar="DIR", help="Where the baselines lie (default: baselines).")

@@ -137,10 +137,11 @@ class GateGuard:
         self._driver: Driver | None = None
         self._backend: Backend | None = None
         self._problem: PerfguardError | None = None
+        self._began = time.monotonic()
         #: Why nothing can be driven in this process; a script runs in one of its own.
         self._no_backend: CaptureError | None = None
         try:
-            self.settings = with_marker(session.settings, _marker_arguments(self._item))
+            self.settings = with_marker(session.settings, marker_arguments(self._item))
             self._prepare_backend()
         except CaptureError as error:
             self._no_backend = error
@@ -165,7 +166,7 @@ class GateGuard:
                 self.abandon(error)
                 raise
             assert driver.recording is not None
-            self._judge(driver.recording, driver.workload)
+            self._judge(driver.recording, driver.workload, timed=True)
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
         """Yield batches through all phases, then judge; the last `next()` fails the test unless the verdict is PASSED."""
@@ -179,7 +180,7 @@ class GateGuard:
             yield from driver.iterate(batches)
             self._driver = None
             assert driver.recording is not None
-            self._judge(driver.recording, driver.workload)
+            self._judge(driver.recording, driver.workload, timed=True)
 
     def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Judge a directory on disk against this test's baseline."""
@@ -329,10 +330,11 @@ class GateGuard:
 
         return pedantic
 
-    def _judge(self, recording: Recording, workload: str) -> None:
+    def _judge(self, recording: Recording, workload: str, *, timed: bool = False) -> None:
         __tracebackhide__ = True
         self._driver = None
-        verdict = self._tell(self.session.judge(recording, workload, self.settings))
+        again = (self._item, time.monotonic() - self._began) if timed else None
+        verdict = self._tell(self.session.judge(recording, workload, self.settings, timed=again))
         if not verdict.passed:
             from perfguard.reports.terminal import failure_message
 
@@ -369,14 +371,15 @@ def guard_for(request: pytest.FixtureRequest) -> Guard:
     """Return the guard of a test: a plain one, or the gate's."""
     session: GateSession | None = request.config.pluginmanager.get_plugin("perfguard-session")
     if session is None:
-        return PlainGuard()
+        controlled = request.config.pluginmanager.get_plugin("perfguard-controlled")
+        return PlainGuard() if controlled is None else controlled.guard(request)
     guard = GateGuard(session, request)
     request.node.stash[GUARD] = guard
     request.addfinalizer(guard.finish)
     return guard
 
 
-def _marker_arguments(item: pytest.Item) -> dict[str, object]:
+def marker_arguments(item: pytest.Item) -> dict[str, object]:
     """Return the keywords of all perfguard markers of a test, the closest one winning."""
     arguments: dict[str, object] = {}
     for marker in reversed(list(item.iter_markers("perfguard"))):
@@ -411,6 +414,10 @@ class ProgressLine:
         self._shown_at = now
         left = (now - self._began) / done * (total - done)
         self._write(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
+
+    def say(self, line: str) -> None:
+        """Show a line at once: what it tells of takes seconds."""
+        self._write(line)
 
     def clear(self, nodeid: str) -> None:
         """Take the line away, and begin the line of results anew, as pytest does when it comes to a file."""

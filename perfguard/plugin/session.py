@@ -16,15 +16,20 @@ import perfguard
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Update, current_commit, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, current_commit, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
 from perfguard.reports import REPORTERS, RunReport
-from perfguard.settings import Settings, find_root, read_settings
+from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name
 
 if TYPE_CHECKING:
     from perfguard.recording import Recording
+    from perfguard.timing import LostRun, Timing
+
+#: Seconds after which a timed process is taken for hung: so many, and so many times what the test's own process took.
+_LEAST_TIMEOUT_S = 120.0
+_TIMEOUT_FACTOR = 20.0
 
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
@@ -112,9 +117,35 @@ class GateSession:
                 f"{self._recordings} cannot hold recordings: {error.strerror}. Name another with --perfguard-recordings DIR."
             ) from error
 
-    def judge(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
-        """Judge a recording against its baseline, or for the refresh the run was asked for."""
-        return judge_with_store(recording, self.store, workload=workload, policy=settings.policy, update=self.update)
+    def judge(
+        self, recording: Recording, workload: str, settings: Settings, *, timed: tuple[pytest.Item, float] | None = None
+    ) -> Verdict:
+        """Judge a recording against its baseline, or for the refresh the run was asked for.
+
+        `timed` is the test whose steps can be run again in processes of their own, and the seconds its own took.
+        """
+        return judge_with_store(
+            recording,
+            self.store,
+            workload=workload,
+            policy=settings.policy,
+            update=self.update,
+            run=None if timed is None else self._run(workload, settings, *timed),
+            runs=settings.runs,
+        )
+
+    def _run(self, workload: str, settings: Settings, item: pytest.Item, took_s: float) -> Run | None:
+        if not settings.time or not settings.runs:
+            return None
+
+        def run(number: int) -> Timing | LostRun:
+            from perfguard.plugin.controlled import time_workload
+
+            self.progress.say(f"perfguard: timed process {number} of {item.name}")
+            timeout_s = _LEAST_TIMEOUT_S + _TIMEOUT_FACTOR * took_s
+            return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
+
+        return run
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge a recording that was cut short, by itself."""
@@ -371,6 +402,8 @@ def _settings(config: pytest.Config) -> Settings:
     settings = read_settings(find_root(config.rootpath))
     if option.perfguard_time is not None:
         settings = replace(settings, time=option.perfguard_time == "on")
+    if option.perfguard_runs is not None:
+        settings = replace(settings, runs=run_count(option.perfguard_runs))
     if option.perfguard_baselines is not None:
         settings = replace(settings, baselines=Path(config.invocation_params.dir) / option.perfguard_baselines)
     return settings

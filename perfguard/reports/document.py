@@ -15,6 +15,7 @@ from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Environment, Fingerprint
 from perfguard.reports import RunReport
 from perfguard.settings import rules
+from perfguard.timing import LostRun, Timing
 
 
 def report_json(report: RunReport) -> str:
@@ -102,6 +103,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "traits": dict(verdict.traits),
         "baseline": verdict.refresh.value if verdict.refresh else None,
         "changes": list(verdict.changes),
+        "timings": [timing.as_dict() for timing in verdict.timings],
+        "lost_runs": [{"number": lost.number, "reason": lost.reason} for lost in verdict.lost_runs],
     }
 
 
@@ -145,6 +148,8 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         environment_changes=tuple(plain["environment_changes"]),
         rules=rules(plain["tolerance"], where="tolerance"),
         ignore=tuple(plain["ignore"]),
+        timings=tuple(Timing.from_dict(one) for one in plain.get("timings", ())),
+        lost_runs=tuple(LostRun(**one) for one in plain.get("lost_runs", ())),
     )
 
 

@@ -1,0 +1,274 @@
+"""A controlled process: one CPU, one framework thread, fixed malloc settings, steps without the profiler beside a kernel.
+
+What runs here is a process that perfguard started for nothing else. The variables of `controlled_environment` have to be set
+before it starts; `bind` comes before the framework is imported; `StepClock` then goes around the steps.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from perfguard import thresholds
+from perfguard.capture import Backend
+from perfguard.capture.environment import environment_of
+from perfguard.errors import CaptureError
+from perfguard.timing import Timing
+
+Batch = TypeVar("Batch")
+
+#: What libraries read the number of their threads from, when they are loaded.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+#: Seconds over which CPUs are watched to find the idlest.
+_WATCHED_S = 0.1
+
+
+def controlled_environment(environment: Mapping[str, str], *, threads: int) -> dict[str, str]:
+    """Return the environment of a controlled process. What the user set already stays as it is."""
+    controlled = {**thresholds.MALLOC, **dict.fromkeys(_THREADS, str(threads)), "PYTHONHASHSEED": "0"}
+    return {**controlled, **environment}
+
+
+def bind(threads: int) -> tuple[int, ...]:
+    """Bind this process to as many CPUs as it may have threads, the idlest of those it may use; return them.
+
+    Empty where the system cannot, or refuses.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return ()
+    allowed = sorted(os.sched_getaffinity(0))
+    chosen = tuple(sorted(_idlest(allowed)[:threads]))
+    try:
+        os.sched_setaffinity(0, chosen)
+    except OSError:
+        return ()
+    return chosen
+
+
+def _idlest(cpus: list[int]) -> list[int]:
+    before = _busy_ticks()
+    time.sleep(_WATCHED_S)
+    after = _busy_ticks()
+    return sorted(cpus, key=lambda cpu: (after.get(cpu, 0) - before.get(cpu, 0), cpu))
+
+
+def _busy_ticks() -> dict[int, int]:
+    """Return the ticks each CPU was busy since the machine started (proc(5): /proc/stat); empty where nobody says."""
+    try:
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit())
+    # user nice system idle iowait irq softirq steal
+    return {int(row[0][3:]): sum(map(int, row[1:4])) + sum(map(int, row[6:9])) for row in rows}
+
+
+def calibration_kernel() -> Callable[[], None]:
+    """Return the kernel that runs before every step: matrix products by numpy, which belongs to no framework under test.
+
+    Raises `CaptureError` without numpy.
+    """
+    try:
+        import numpy as np
+    except ImportError as error:
+        raise CaptureError(
+            f"timed runs need numpy, and it cannot be imported ({error}). Run: pip install 'perfguard[torch]', or "
+            "judge exact metrics only: --perfguard-time=off"
+        ) from error
+    size = thresholds.CALIBRATION_SIZE
+    generator = np.random.default_rng(0)
+    left, right = (generator.random((size, size), dtype=np.float32) for _ in range(2))
+    out = np.empty_like(left)
+
+    def kernel() -> None:
+        for _ in range(thresholds.CALIBRATION_PRODUCTS):
+            np.matmul(left, right, out=out)
+
+    return kernel
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The clocks at one moment, in ns."""
+
+    wall: int
+    process: int
+    thread: int
+    run_queue: int
+
+
+class StepClock:
+    """Times steps one by one: `begin`, the step, `end`. The kernel runs in `begin`, outside of the step's time."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._kernel = calibration_kernel()
+        # A first run of the kernel loads the library and wakes its buffers.
+        self._kernel()
+        self._schedule = _open_schedstat()
+        self._pressure = _total_pressure_us()
+        self._faults = _faults()
+        self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
+        self._began: _Reading | None = None
+        self.thread: list[int] = []
+        self.process: list[int] = []
+        self.wall: list[int] = []
+        self.calibration: list[int] = []
+        self.run_queue: list[int] = []
+
+    @property
+    def steps(self) -> int:
+        """How many steps have ended."""
+        return len(self.wall)
+
+    def has_enough(self, least: int) -> bool:
+        """Whether as many steps as are wanted, and as much time, have gone by."""
+        # Of this process's own CPU time: on a busy machine it takes longer, and has seen as much.
+        own = time.process_time() - self._opened_cpu >= thresholds.WINDOW_S
+        long = time.perf_counter() - self._opened >= thresholds.LONGEST_WINDOW_S
+        return self.steps >= max(least, thresholds.MOST_STEPS) or (self.steps >= least and (own or long))
+
+    def begin(self) -> None:
+        """Run the kernel, wait for the device, read the clocks."""
+        began = time.thread_time_ns()
+        self._kernel()
+        self.calibration.append(time.thread_time_ns() - began)
+        self._backend.synchronize()
+        queue = self._waited()
+        self._began = _Reading(time.perf_counter_ns(), time.process_time_ns(), time.thread_time_ns(), queue)
+
+    def end(self) -> None:
+        """Wait for the device, read the clocks again."""
+        self._backend.synchronize()
+        thread, process, wall = time.thread_time_ns(), time.process_time_ns(), time.perf_counter_ns()
+        began, self._began = self._began, None
+        assert began is not None
+        self.thread.append(max(0, thread - began.thread))
+        self.process.append(max(0, process - began.process))
+        self.wall.append(max(0, wall - began.wall))
+        if self._schedule is not None:
+            self.run_queue.append(max(0, self._waited() - began.run_queue))
+
+    def forget(self) -> None:
+        """Leave out the step that was begun and never came."""
+        if self._began is not None:
+            self._began = None
+            self.calibration.pop()
+
+    def timing(self, workload: str, *, cpus: tuple[int, ...], notes: tuple[str, ...] = ()) -> Timing:
+        """Return what was measured. Raises `CaptureError` where not one step was."""
+        if not self.steps:
+            raise CaptureError("no step was left to time after those that settle; give the loop more batches.")
+        target = self._backend.target()
+        elapsed = time.perf_counter() - self._opened
+        pressure = _total_pressure_us()
+        minor, major = _faults()
+        if self._schedule is not None:
+            os.close(self._schedule)
+        return Timing(
+            workload=workload,
+            clock="process" if target.device == "cpu" else "wall",
+            thread_cpu_ns=tuple(self.thread),
+            process_cpu_ns=tuple(self.process),
+            wall_ns=tuple(self.wall),
+            calibration_ns=tuple(self.calibration),
+            run_queue_ns=tuple(self.run_queue),
+            cpus=cpus,
+            threads=target.threads,
+            cpu_pressure=None
+            if pressure is None or self._pressure is None
+            else round((pressure - self._pressure) / 1e6 / elapsed, 4),
+            minor_faults=minor - self._faults[0],
+            major_faults=major - self._faults[1],
+            notes=notes,
+            environment=environment_of(target),
+        )
+
+    def _waited(self) -> int:
+        # The second number is the time this thread waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst).
+        return 0 if self._schedule is None else int(os.pread(self._schedule, 64, 0).split()[1])
+
+
+def _open_schedstat() -> int | None:
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return None
+    if len(os.pread(descriptor, 64, 0).split()) < 2:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _total_pressure_us() -> int | None:
+    """Return how long some process waited for a CPU since the machine started (kernel: Documentation/accounting/psi.rst)."""
+    try:
+        text = Path("/proc/pressure/cpu").read_text(encoding="ascii")
+    except OSError:
+        return None
+    some = next((line for line in text.splitlines() if line.startswith("some ")), "")
+    total = some.rpartition("total=")[2]
+    return int(total) if total.isdigit() else None
+
+
+def _faults() -> tuple[int, int]:
+    try:
+        import resource
+    except ImportError:
+        return 0, 0
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt, usage.ru_majflt
+
+
+class ControlledWindow:
+    """The steps of one controlled process: those that settle and warm up, then those that are timed."""
+
+    def __init__(self, backend: Backend, *, workload: str, settle: int, least: int, cpus: tuple[int, ...]) -> None:
+        self.backend = backend
+        self.workload = workload
+        self.settle = settle
+        self.least = least
+        self.cpus = cpus
+        self.timing: Timing | None = None
+
+    def run(self, step: Callable[[], object]) -> Timing:
+        """Run a callable step. What it raises comes through."""
+        for _ in self.iterate(iter(int, 1)):
+            step()
+        assert self.timing is not None
+        return self.timing
+
+    def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield a batch a step; asking for it belongs to the step. `timing` is there afterwards."""
+        source = iter(batches)
+        began, warm = time.perf_counter(), 0
+        while warm < self.settle or (
+            warm < self.settle + thresholds.WARMUP_STEPS and time.perf_counter() - began < thresholds.WARMUP_S
+        ):
+            try:
+                batch = next(source)
+            except StopIteration:
+                raise CaptureError(
+                    f"the loader gave {warm} batches, which were all needed to settle; give it more."
+                ) from None
+            yield batch
+            warm += 1
+        gc.collect()
+        clock = StepClock(self.backend)
+        notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
+        while not clock.has_enough(self.least):
+            clock.begin()
+            try:
+                batch = next(source)
+            except StopIteration:
+                clock.forget()
+                notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
+                break
+            yield batch
+            clock.end()
+        self.timing = clock.timing(self.workload, cpus=self.cpus, notes=notes)

@@ -1,0 +1,140 @@
+"""Metrics of controlled processes: a sample a process, because the process is the unit of noise and not the step."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+from perfguard import thresholds
+from perfguard.measure.measurement import Better, Kind, Measurement, Metric
+from perfguard.measure.metrics import METRICS
+from perfguard.timing import Timing
+
+_OF_TIMING: dict[str, Callable[[Timing], float | None]] = {}
+
+
+def run_metric(description: Metric) -> Callable[[Callable[[Timing], float | None]], Callable[[Timing], float | None]]:
+    """Register a metric of one controlled process. It returns the process's sample, or None where there is none."""
+
+    def register(function: Callable[[Timing], float | None]) -> Callable[[Timing], float | None]:
+        METRICS[description.name] = description
+        _OF_TIMING[description.name] = function
+        return function
+
+    return register
+
+
+def measure_runs(timings: Iterable[Timing]) -> tuple[Measurement, ...]:
+    """Return the measurements of the controlled processes of one workload, in the order they ran."""
+    timings = tuple(timings)
+    found = []
+    for name, function in _OF_TIMING.items():
+        samples = tuple(round(sample, 6) for timing in timings if (sample := function(timing)) is not None)
+        if samples:
+            found.append(Measurement(metric=name, subject="", value=best_of_runs(samples), samples=samples))
+    return tuple(sorted(found, key=lambda m: m.key))
+
+
+def best_of_runs(samples: Sequence[float]) -> float:
+    """Return what processes come to: their minimum; of ten and more, the median of the minima of every five.
+
+    The minimum of ten is lower than that of five, so a large baseline would raise false alarms: it is read as several of
+    the size that the rule was measured with.
+    """
+    size = thresholds.BASELINE_RUNS
+    blocks = [samples[first : first + size] for first in range(0, len(samples) - size + 1, size)] or [samples]
+    return statistics.median_low([min(block) for block in blocks])
+
+
+def _shown(name: str, unit: str, meaning: str, *, warn: bool = False, absolute: float = 0.0) -> Metric:
+    return Metric(
+        name=name,
+        unit=unit,
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=math.inf if warn else 1.0,
+        absolute=absolute,
+        warn_relative=thresholds.WALL_WARNING if warn else 0.3,
+        gated=warn,
+        by_run=True,
+        meaning=meaning,
+    )
+
+
+@run_metric(
+    Metric(
+        name="step_cost",
+        unit="kernels",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=thresholds.STORED_TOLERANCE,
+        by_run=True,
+        meaning="CPU time of a step in controlled processes, over that of a fixed matrix product run between the steps; "
+        "minimum by minimum (wall time where a device does the work).",
+    )
+)
+def step_cost(timing: Timing) -> float | None:
+    """Smallest step over smallest kernel. None where a clock saw no time go by."""
+    step, kernel = min(timing.cost_ns), min(timing.calibration_ns)
+    return step / kernel if step and kernel else None
+
+
+@run_metric(_shown("run_cpu_time", "us", "CPU time of a step over all threads of a controlled process; the minimum."))
+def run_cpu_time(timing: Timing) -> float:
+    """Smallest of the steps."""
+    return min(timing.process_cpu_ns) / 1e3
+
+
+@run_metric(_shown("run_wall_time", "us", "Wall time of a step in a controlled process; the minimum."))
+def run_wall_time(timing: Timing) -> float:
+    """Smallest of the steps."""
+    return min(timing.wall_ns) / 1e3
+
+
+@run_metric(
+    _shown(
+        "run_wall_p90",
+        "us",
+        "Wall time of a step in a controlled process without the time it waited for a CPU; 90th percentile.",
+        warn=True,
+    )
+)
+def run_wall_p90(timing: Timing) -> float:
+    """A slowdown in some steps only shows here, and nowhere in a minimum."""
+    undisturbed = [wall - queue for wall, queue in zip(timing.wall_ns, _queue(timing), strict=True)]
+    return _p90(undisturbed) / 1e3
+
+
+@run_metric(
+    _shown(
+        "run_blocked_time",
+        "us",
+        "Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a loader); "
+        "the median.",
+        warn=True,
+        absolute=thresholds.BLOCKED_US,
+    )
+)
+def run_blocked_time(timing: Timing) -> float | None:
+    """Wall less CPU less run queue. None where the system does not say how long a thread waited."""
+    if not timing.run_queue_ns:
+        return None
+    parts = zip(timing.wall_ns, timing.process_cpu_ns, timing.run_queue_ns, strict=True)
+    return statistics.median(max(0, wall - cpu - queue) for wall, cpu, queue in parts) / 1e3
+
+
+@run_metric(
+    _shown("run_calibration", "us", "CPU time of the kernel between the steps of a controlled process; the minimum.")
+)
+def run_calibration(timing: Timing) -> float:
+    """Smallest of them: the machine's own speed, as far as one product of matrices knows it."""
+    return min(timing.calibration_ns) / 1e3
+
+
+def _queue(timing: Timing) -> Sequence[int]:
+    return timing.run_queue_ns or (0,) * timing.steps
+
+
+def _p90(samples: Sequence[float]) -> float:
+    return statistics.quantiles(samples, n=10, method="inclusive")[8] if len(samples) > 1 else samples[0]

@@ -1,0 +1,251 @@
+"""Timed runs in processes of their own: one test, one workload, no profiler.
+
+The gate's side starts `python -c ... main(REQUEST)` with pytest's own options, as pytest does for processes that stand in for
+it. There the fixture is a `ControlledGuard`: the one workload asked for is timed, all else in the test is a plain test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from perfguard.capture import backend as backend_named
+from perfguard.capture.command import run_command
+from perfguard.capture.controlled import ControlledWindow, bind, controlled_environment
+from perfguard.capture.driver import require_callable
+from perfguard.errors import PerfguardError
+from perfguard.plugin.fixture import PlainGuard
+from perfguard.settings import Settings
+from perfguard.timing import LostRun, Timing, read_timing, write_timing
+
+Batch = TypeVar("Batch")
+
+PLUGIN_NAME = "perfguard-controlled"
+
+_MARK = "PERFGUARD_CONTROLLED"
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
+)
+
+#: Options of pytest and its plugins that belong to the run as a whole, and stay behind: what it selects, reports, repeats,
+#: distributes, or measures by other means.
+_OF_THE_WHOLE_RUN = frozenset(
+    {
+        *(
+            "file_or_dir",
+            "keyword",
+            "markexpr",
+            "deselect",
+            "ignore",
+            "ignore_glob",
+            "collectonly",
+            "pyargs",
+            "plugins",
+        ),
+        *("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset", "maxfail", "usepdb", "trace"),
+        *("xmlpath", "htmlpath", "json_report", "report_log", "pastebin", "reruns", "count", "basetemp"),
+        *("numprocesses", "maxprocesses", "dist", "tx", "px", "looponfail", "distload", "setuponly", "setupplan"),
+    }
+)
+_PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a controlled process is asked to do."""
+
+    nodeid: str
+    workload: str
+    rootdir: str
+    inifile: str | None
+    directory: str
+    settings: Settings
+    options: dict[str, Any]
+    plugins: tuple[str, ...]
+    result: str
+
+
+def time_workload(
+    config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, *, number: int, timeout_s: float
+) -> Timing | LostRun:
+    """Time one workload in a fresh process, and return what it measured; whatever goes wrong there is a `LostRun`."""
+    with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
+        place = Path(directory)
+        request = _request(config, item, workload, settings, place)
+        (place / "request").write_bytes(pickle.dumps(request))
+        mark = uuid.uuid4().hex
+        environment = controlled_environment(os.environ, threads=settings.threads) | {_MARK: mark}
+        environment.pop("PYTEST_CURRENT_TEST", None)
+        with open(place / "output", "wb") as output:
+            ended = run_command(
+                [sys.executable, *_interpreter_flags(), "-c", _START, json.dumps(sys.path), str(place / "request")],
+                environment=environment,
+                mark=_MARK,
+                timeout_s=timeout_s,
+                output=output,
+                directory=Path(request.directory),
+            )
+        result = Path(request.result)
+        if result.is_file():
+            return read_timing(result)
+        said = _last_words(place / "output")
+    if ended.timed_out:
+        return LostRun(number=number, reason=f"was ended after {timeout_s:.0f} seconds{said}")
+    if ended.status > 128:
+        name = signal.Signals(ended.status - 128).name
+        why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
+        return LostRun(number=number, reason=f"was ended by {name}{why}{said}")
+    return LostRun(number=number, reason=f"ended with status {ended.status} and timed nothing{said}")
+
+
+def _interpreter_flags() -> list[str]:
+    """Return the flags this interpreter runs with that change how code runs (-X dev, -O, -W)."""
+    import subprocess
+
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
+
+
+def _last_words(path: Path) -> str:
+    """Return the last thing a process said that tells something, for one line."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("E  ", "perfguard:", "ERROR", "Fatal"))] or lines
+    return f": {telling[0][:300] if telling[0].startswith('E  ') else telling[-1][:300]}" if telling else ""
+
+
+def _request(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
+    path, *names = item.nodeid.split("::")
+    options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
+    ini = [*(options.get("override_ini") or []), f"cache_dir={place / 'cache'}"]
+    own = {"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True}
+    return Request(
+        nodeid="::".join((str(config.rootpath / path), *names)),
+        workload=workload,
+        rootdir=str(config.rootpath),
+        inifile=str(config.inipath) if config.inipath else None,
+        directory=str(config.invocation_params.dir),
+        settings=settings,
+        options={**options, **own},
+        plugins=tuple(config.option.plugins or ()),
+        result=str(place / "timing.json"),
+    )
+
+
+def _travels(name: str, value: object) -> bool:
+    """Whether a process that runs one test is to have an option of the run."""
+    if name in _OF_THE_WHOLE_RUN or name.startswith(_PREFIXES_OF_THE_WHOLE_RUN):
+        return False
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - what a plugin keeps among its options and cannot be pickled stays here
+        return False
+    return True
+
+
+# -- inside the process ------------------------------------------------------------------------------------------------
+
+
+def main(path: str) -> None:
+    """Run one test of a request, and leave the timing it asks for."""
+    _end_with_parent()
+    with open(path, "rb") as stream:
+        request: Request = pickle.load(stream)
+    cpus = bind(request.settings.threads)
+    config = configuration(request)
+    config.pluginmanager.register(Controlled(request, cpus), PLUGIN_NAME)
+    try:
+        status = config.hook.pytest_cmdline_main(config=config)
+    finally:
+        config._ensure_unconfigure()
+    sys.exit(status)
+
+
+def configuration(request: Request) -> pytest.Config:
+    """Return pytest's configuration as the run that asked has it, for one test."""
+    options = {**request.options, "rootdir": request.rootdir, "inifilename": request.inifile}
+    arguments = [*(part for plugin in request.plugins for part in ("-p", plugin)), request.nodeid]
+    return pytest.Config.fromdictargs(options, arguments)
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when the one that started it has ended, whatever ended it."""
+    import ctypes
+
+    try:
+        # prctl(2): PR_SET_PDEATHSIG is 1.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+
+
+class Controlled:
+    """The plugin of a controlled process: it makes the guard of the one test there is."""
+
+    def __init__(self, request: Request, cpus: tuple[int, ...]) -> None:
+        self.request = request
+        self.cpus = cpus
+
+    def guard(self, request: pytest.FixtureRequest) -> ControlledGuard:
+        """Return the guard."""
+        return ControlledGuard(self, request.node)
+
+
+class ControlledGuard(PlainGuard):
+    """Times the workload that was asked for; any other of its test is run once, as without the gate."""
+
+    def __init__(self, plugin: Controlled, item: pytest.Item) -> None:
+        self._plugin = plugin
+        self._item = item
+
+    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
+        """Time a callable step."""
+        if not self._is_wanted(name):
+            super().__call__(step, name=name)
+            return
+        step = require_callable(step)
+        with self._window() as window:
+            window.run(step)
+
+    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
+        """Time the test's own loop."""
+        if not self._is_wanted(name):
+            yield from super().steps(batches, name=name)
+            return
+        with self._window() as window:
+            yield from window.iterate(batches)
+
+    def _is_wanted(self, name: str | None) -> bool:
+        asked = self._plugin.request
+        return asked.workload == (self._item.nodeid if name is None else f"{self._item.nodeid}#{name}")
+
+    @contextmanager
+    def _window(self) -> Iterator[ControlledWindow]:
+        asked = self._plugin.request
+        try:
+            backend = backend_named(asked.settings.backend)
+            backend.prepare(asked.settings.threads)
+            window = ControlledWindow(
+                backend,
+                workload=asked.workload,
+                settle=asked.settings.window.skip_first,
+                least=asked.settings.timed_steps,
+                cpus=self._plugin.cpus,
+            )
+            yield window
+        except PerfguardError as error:
+            raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
+        if window.timing is not None:
+            write_timing(window.timing, Path(asked.result))

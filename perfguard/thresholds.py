@@ -1,0 +1,80 @@
+"""Thresholds: the numbers that decide about time, in one place, each with where it comes from.
+
+They were measured on real torch and MindSpore steps on a shared machine of two cores (41 rounds of fresh processes, unchanged
+and with planted slowdowns), and checked on runs that had no part in choosing them. `tests/benchmarks/verdicts` measures
+what they come to on the machine it runs on.
+"""
+
+from __future__ import annotations
+
+# -- one controlled process ------------------------------------------------------------------------------------------
+
+#: Seconds of CPU time that timed steps last at least: the spread between processes fell from 3.7 % at 30 steps of 2.4 ms to
+#: 0.9 % at 300. Where a step waits more than it works, so many seconds by the clock.
+WINDOW_S = 0.75
+LONGEST_WINDOW_S = 4.0
+#: And no more steps than these.
+MOST_STEPS = 300
+#: Steps, or seconds, that warm up before them, beyond those the window settles.
+WARMUP_STEPS = 10
+WARMUP_S = 0.25
+#: Side of the square matrices whose product is the calibration kernel, and products a kernel. A copy of 2 MB and a loop in
+#: Python were tried as well, and made the spread larger.
+CALIBRATION_SIZE = 192
+CALIBRATION_PRODUCTS = 2
+#: Without these, every process of a convolutional model fell into a regime of page faults of its own: the bias between two
+#: unchanged processes was 18.3 % (rms), and 1.8 % with them.
+MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
+
+# -- a stored baseline on the same machine -----------------------------------------------------------------------------
+
+#: Processes of a baseline, below which a slower step only warns.
+BASELINE_RUNS = 5
+#: More of them than this is a typing error.
+MOST_BASELINE_RUNS = 1000
+#: Fresh processes that must all be slower before a test fails. An earlier one that is not passes it at once, which is the
+#: same rule: one more process can only lower the minimum.
+MOST_RUNS = 5
+#: Where some of these processes crashed: with three, 0 to 1.9 false alarms in 100; with fewer nobody knows.
+FEWEST_RUNS = 3
+#: 0 false alarms in 100 and +17 % caught 99 times in 100. At 0.05, +9 % is caught 96 times, and a convolutional model
+#: raises 1.6 to 4.5 false alarms.
+STORED_TOLERANCE = 0.10
+
+# -- A/B in one session ------------------------------------------------------------------------------------------------
+
+#: Interleaved in one process: pairs of steps a process, processes, and how many of them must be slower.
+PAIRS = 30
+PAIRED_PROCESSES = 5
+PAIRED_AGREEING = 4
+#: 0 false alarms in 100, +7.7 % caught 99.8 times.
+PAIRED_TOLERANCE = 0.05
+#: Sensitive: 0 to 2.1 false alarms, +3 % caught 52 to 65 times, +7.7 % always.
+PAIRED_SENSITIVE = 0.03
+#: Two processes that take turns: blocks of steps each, and how many pairs of fresh processes.
+BLOCKS = 24
+BLOCK_STEPS = 5
+PROCESS_PAIRS = 3
+#: 0 false alarms in 100 with the malloc settings above (1.3 to 13 without), +6.6 % always caught.
+BLOCK_TOLERANCE = 0.04
+
+# -- what a minimum of CPU time cannot see -----------------------------------------------------------------------------
+
+#: Wall time, its 90th percentile, and the time a step neither ran nor waited for a CPU warn beyond twice the baseline's.
+WALL_WARNING = 1.0
+#: Microseconds that a step may stand still without being worth a word.
+BLOCKED_US = 200.0
+
+# -- common mode -------------------------------------------------------------------------------------------------------
+
+#: How far the calibration kernel must have moved before the machine is said to have moved: several times its own spread.
+CALIBRATION_MOVED = 0.05
+#: Beyond this factor nothing is known of how steps follow the kernel (on one machine they moved 1.6 to 2.2 times as far).
+CALIBRATION_TRUSTED = 1.5
+#: The kernel's part of a common factor, at least, in logarithms: the slope of 2.2 the other way round, with room.
+CALIBRATION_SLOPE = 2.5
+#: Operators with the same calls and shapes, at least, that make a common factor; what part of them must have moved with it,
+#: and how far from it (as a factor) each may lie.
+CONTROLS = 5
+CONTROLS_AGREEING = 0.7
+CONTROLS_SPREAD = 1.2

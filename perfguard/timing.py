@@ -1,0 +1,83 @@
+"""A timing: what one controlled process measured, step by step, and how it was controlled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.errors import StoreError
+from perfguard.recording import Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Steps of one workload in a process of its own, without the profiler. Times are in nanoseconds, one a step.
+
+    `calibration_ns` is the CPU time of the calibration kernel before each step; `run_queue_ns` how long the thread that drives
+    the step waited for a CPU (empty where the system does not say). `clock` says which of the times is the step's cost:
+    `process` (CPU time of all threads), or `wall` where the work is done by a device.
+    """
+
+    workload: str
+    clock: str
+    thread_cpu_ns: tuple[int, ...]
+    process_cpu_ns: tuple[int, ...]
+    wall_ns: tuple[int, ...]
+    calibration_ns: tuple[int, ...]
+    run_queue_ns: tuple[int, ...] = ()
+    #: The CPUs the process was bound to; empty where the system cannot.
+    cpus: tuple[int, ...] = ()
+    threads: int = 1
+    #: Share of the window in which some process of the machine waited for a CPU (PSI); None where the kernel does not say.
+    cpu_pressure: float | None = None
+    minor_faults: int = 0
+    major_faults: int = 0
+    #: What could not be controlled, or was cut short, in words.
+    notes: tuple[str, ...] = ()
+    environment: Environment | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps were timed."""
+        return len(self.wall_ns)
+
+    @property
+    def cost_ns(self) -> tuple[int, ...]:
+        """The time of each step that its cost is taken from."""
+        return self.wall_ns if self.clock == "wall" else self.process_cpu_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Timing:
+        """Invert `as_dict`; lists become tuples again."""
+        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        if values.get("environment") is not None:
+            values["environment"] = Environment.from_dict(values["environment"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRun:
+    """A controlled process that left no timing, and why, in one clause."""
+
+    number: int
+    reason: str
+
+
+def write_timing(timing: Timing, path: Path) -> None:
+    """Write a timing for the process that asked for it. Raises `StoreError`."""
+    write_atomically(path, dumps({"format": FORMAT, **timing.as_dict()}))
+
+
+def read_timing(path: Path) -> Timing:
+    """Read a timing. Raises `StoreError` where it is damaged."""
+    try:
+        return Timing.from_dict(read_document(path, "timing", remedy="Run the same command again."))
+    except TypeError as error:
+        raise StoreError(f"{path} is no timing of this perfguard: {error}. Run the same command again.") from error
