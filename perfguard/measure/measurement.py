@@ -34,7 +34,8 @@ class Metric:
     """What can be asked. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`.
+    it on the backends of `shown_on`. Of a metric that `counts_work`, more is more work, though any change fails; one that is
+    measured `by_run` has one sample a process.
     """
 
     name: str
@@ -47,6 +48,8 @@ class Metric:
     warn_relative: float | None = None
     gated: bool = True
     shown_on: frozenset[str] = frozenset()
+    counts_work: bool = False
+    by_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
