@@ -68,6 +68,8 @@ class Code(Enum):
     B104 = "a baseline whose test no longer exists"
     B105 = "a test asked for perfguard and measured nothing"
     B106 = "ranks that began without a step to warm up"
+    B107 = "the baseline would be relaxed, and nobody says why"
+    B108 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"
@@ -264,6 +266,14 @@ ADVICE: dict[Code, Advice] = {
         "a collective of the first step waits for the rank that started last (a note)",
         "times are shown; begin the window later, such as with step 3, to gate them",
     ),
+    Code.B107: Advice(
+        "a refresh would accept something slower, more memory or more calls",
+        'mend what got worse, or accept it with a reason: `--perfguard-reason "why"`',
+    ),
+    Code.B108: Advice(
+        "a time of 0, fewer runs than are stored, or nothing of a whole metric; the stored baseline is untouched",
+        "record it again as the stored baseline was; the message says how",
+    ),
     Code.R101: Advice("the number is beyond its limit", _LOOK),
     Code.R102: Advice("what cannot be noise is another number", _LOOK),
     Code.R103: Advice("the baseline has it, the recording does not", _LOOK),
@@ -271,5 +281,8 @@ ADVICE: dict[Code, Advice] = {
         "the recording has it, the baseline does not", f"{_LOOK} (a warning where the baseline lacks the whole metric)"
     ),
     Code.R105: Advice("the number is beyond its warning limit (a warning)", "look again"),
-    Code.R106: Advice("the number is far better than what is stored (a warning)", "refresh"),
+    Code.R106: Advice(
+        "the number is far better than what is stored (a warning)",
+        "refresh, or only tighten: `pytest --perfguard-ratchet`",
+    ),
 }

@@ -11,8 +11,9 @@ from typing import Any
 
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge.baseline import Baseline, Refresh
+from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.measure.measurement import Measurement
@@ -133,7 +134,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if verdict.fingerprint is not None:
         policy = replace(policy, backend=verdict.fingerprint.backend)
     policy_judges_time = policy.judge_time
-    began_cold = verdict.fingerprint is not None and _began_cold(verdict.fingerprint)
+    began_cold = verdict.fingerprint is not None and verdict.fingerprint.begins_cold
     if began_cold:
         policy = replace(policy, judge_time=False)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
@@ -165,12 +166,6 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     return verdict
-
-
-def _began_cold(fingerprint: Fingerprint) -> bool:
-    """Whether several ranks were recorded from their first step on: its collectives wait for the last rank to start."""
-    window = fingerprint.window
-    return fingerprint.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
 
 
 def _machine(environment: Environment) -> str:
