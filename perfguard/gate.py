@@ -17,7 +17,19 @@ from perfguard.capture.replay import replay
 from perfguard.contract import Expectation, expectation, inspect
 from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, PerfguardError, UsageError
-from perfguard.judge import Baseline, Outcome, Policy, Refresh, Verdict, compared, examined, refreshed
+from perfguard.findings import worst_first
+from perfguard.judge import (
+    Baseline,
+    Outcome,
+    Policy,
+    Refresh,
+    Refreshed,
+    Verdict,
+    compared,
+    examined,
+    ratcheted,
+    refreshed,
+)
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
 from perfguard.settings import codes
@@ -32,6 +44,8 @@ class Update(Enum):
     NEW_ONLY = "new-only"
     #: Create and rewrite whatever changed beyond noise.
     ALL = "all"
+    #: Judge what is there, and write what improved beyond its tolerance.
+    RATCHET = "ratchet"
 
 
 def open_store(directory: Path) -> Store:
@@ -144,7 +158,43 @@ def judge_with_store(
     baseline = store.load(workload)
     if update is Update.NEW_ONLY and baseline is None:
         return _due(examine(recording, workload=workload, policy=policy))
+    if update is Update.RATCHET and baseline is not None:
+        return _judged_as_ratcheted(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
     return judge(recording, baseline, workload=workload, policy=policy)
+
+
+def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
+    """Judge against the baseline as the ratchet would leave it: what improved is no news then, all else is judged as ever."""
+    if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
+        return compared(verdict, baseline, policy=policy)
+    tightened = ratcheted(baseline, _measured(verdict), policy=policy)
+    if tightened.refused is not None:
+        return _settled(verdict, tightened)
+    judged = compared(verdict, tightened.stored, policy=policy)
+    if not judged.passed or tightened.state is Refresh.KEPT:
+        return judged
+    return replace(judged, refresh=Refresh.DUE)
+
+
+def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None = None) -> Baseline:
+    """Return what a verdict measured, in the form of a baseline."""
+    return Baseline(
+        workload=verdict.workload,
+        fingerprint=verdict.fingerprint,
+        environment=verdict.environment,
+        measurements=verdict.measurements,
+        commit=commit,
+        reason=reason.strip() or None if reason else None,
+        traits=verdict.traits,
+    )
+
+
+def _settled(verdict: Verdict, done: Refreshed) -> Verdict:
+    """Return the verdict with what a refresh did; one that was refused is FAILED."""
+    verdict = replace(verdict, refresh=done.state, changes=tuple(str(change) for change in done.changes))
+    if done.refused is None:
+        return verdict
+    return replace(verdict, outcome=Outcome.FAILED, findings=worst_first([*verdict.findings, done.refused]))
 
 
 def _due(verdict: Verdict) -> Verdict:
@@ -165,9 +215,10 @@ def refresh(
     commit: str | None = None,
     reason: str | None = None,
 ) -> Verdict:
-    """Write the baseline a verdict is due for, and return the verdict with what was done.
+    """Write the baseline a verdict is due for, and return the verdict with what was done; FAILED where it was refused.
 
-    The store is locked while the old entry is read and the new one written, so that two runs at once lose nothing.
+    A `reason` accepts what is relaxed, or missing, and is kept. The store is locked while the old entry is read and the new
+    one written, so that two runs at once lose nothing.
     """
     with store.locked():
         try:
@@ -177,21 +228,18 @@ def refresh(
             if update is not Update.ALL:
                 raise
             old = None
-        if update is Update.NEW_ONLY and old is not None:
+        new = _measured(verdict, commit=commit, reason=reason)
+        if update is Update.ALL or (update is Update.NEW_ONLY and old is None):
+            done = refreshed(old, new, policy=policy)
+        elif update is Update.RATCHET and old is not None:
+            done = ratcheted(old, new, policy=policy)
+        else:
             # Another run was quicker.
-            return replace(verdict, refresh=Refresh.KEPT)
-        new = Baseline(
-            workload=verdict.workload,
-            fingerprint=verdict.fingerprint,
-            environment=verdict.environment,
-            measurements=verdict.measurements,
-            commit=commit,
-            reason=reason,
-        )
-        stored, done, changes = refreshed(old, new, policy=policy)
-        if done is not Refresh.KEPT:
-            store.save(stored)
-    return replace(verdict, refresh=done, changes=changes)
+            done = Refreshed(stored=old, state=Refresh.KEPT)
+        if done.state in (Refresh.CREATED, Refresh.UPDATED):
+            assert done.stored is not None
+            store.save(done.stored)
+    return _settled(verdict, done)
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
@@ -202,14 +250,7 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
         return replace(
             current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
         )
-    baseline = Baseline(
-        workload=base.workload,
-        fingerprint=base.fingerprint,
-        environment=base.environment,
-        measurements=base.measurements,
-        traits=base.traits,
-    )
-    return judge_again(current, baseline, policy=policy)
+    return judge_again(current, _measured(base), policy=policy)
 
 
 def current_commit(root: Path) -> str | None:
