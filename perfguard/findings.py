@@ -68,8 +68,8 @@ class Code(Enum):
     B104 = "a baseline whose test no longer exists"
     B105 = "a test asked for perfguard and measured nothing"
     B106 = "ranks that began without a step to warm up"
-    B107 = "the baseline would be relaxed, and nobody says why"
-    B108 = "what was measured cannot become the baseline"
+    B110 = "the baseline would be relaxed, and nobody says why"
+    B111 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"
@@ -266,11 +266,11 @@ ADVICE: dict[Code, Advice] = {
         "a collective of the first step waits for the rank that started last (a note)",
         "times are shown; begin the window later, such as with step 3, to gate them",
     ),
-    Code.B107: Advice(
+    Code.B110: Advice(
         "a refresh would accept something slower, more memory or more calls",
         'mend what got worse, or accept it with a reason: `--perfguard-reason "why"`',
     ),
-    Code.B108: Advice(
+    Code.B111: Advice(
         "a time of 0, fewer runs than are stored, or nothing of a whole metric; the stored baseline is untouched",
         "record it again as the stored baseline was; the message says how",
     ),

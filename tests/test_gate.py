@@ -232,7 +232,7 @@ def test_a_refresh_of_what_is_worse_is_refused_without_a_reason(store, reason):
     store.save(bend(stored(store), "operator_calls", "MatMul", 1))
     before = files(store)
     verdict = run(recording, store, Update.ALL, reason=reason)
-    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B107"])
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B110"])
     assert verdict.changes == ("relaxed: operator_calls[MatMul] 1 → 2 calls/step",)
     assert 'operator_calls[MatMul] 1 → 2 calls/step; if this is meant, say why: --perfguard-reason "why"' in [
         finding.message for finding in verdict.findings
@@ -263,7 +263,7 @@ def test_a_time_of_0_is_not_even_created(store, tmp_path):
     (place / "steps.json").write_text(json.dumps(document))
     for update in (Update.ALL, Update.NEW_ONLY):
         verdict = run(read_recording(place), store, update, reason="why not")
-        assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B108"])
+        assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B111"])
     assert files(store) == {}
 
 

@@ -335,8 +335,8 @@ def _relaxed(changes: Iterable[Change]) -> Finding | None:
     if not relaxed:
         return None
     more = f" and {len(relaxed) - 1} more" if len(relaxed) > 1 else ""
-    return Finding(code=Code.B107, message=f'{relaxed[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
+    return Finding(code=Code.B110, message=f'{relaxed[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
 
 
 def _unfit(message: str) -> Finding:
-    return Finding(code=Code.B108, message=message)
+    return Finding(code=Code.B111, message=message)

@@ -44,7 +44,7 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
         return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
-    if any(finding.code is Code.B108 for finding in verdict.findings):
+    if any(finding.code is Code.B111 for finding in verdict.findings):
         return "nothing was written: the stored baseline is as it was"
     if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
         return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"

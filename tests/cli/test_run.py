@@ -76,7 +76,7 @@ def test_a_script_is_stored_compared_and_found_worse(project):
     refused = perfguard(project, "--update", *window, "train")
     assert refused.returncode == 1
     assert said(refused)[0] == "refused torch_train.py::train"
-    assert said(refused)[1].startswith("  B107 the baseline would be relaxed, and nobody says why: ")
+    assert said(refused)[1].startswith("  B110 the baseline would be relaxed, and nobody says why: ")
     assert said(refused)[1].endswith('; if this is meant, say why: --reason "why"')
     assert any(line.startswith("  relaxed: memory_allocated_bytes[cpu] ") for line in said(refused))
     assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept

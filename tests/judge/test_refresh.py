@@ -376,7 +376,7 @@ def refused(found: Refreshed, old: list[Measurement]) -> tuple[Code, str]:
 def test_a_relaxation_without_a_reason_is_refused_and_accepted_with_one(new, named, blank):
     old = [CALLS, MEMORY, STEP]
     found = refresh(old, new, reason=blank)
-    assert refused(found, old) == (Code.B107, f'{named}; if this is meant, say why: --perfguard-reason "why"')
+    assert refused(found, old) == (Code.B110, f'{named}; if this is meant, say why: --perfguard-reason "why"')
     accepted = refresh(old, new, reason=WHY)
     assert (accepted.state, accepted.refused, accepted.changes) == (Refresh.UPDATED, None, found.changes)
     assert accepted.stored == baseline(*new, commit="new", reason=WHY)
@@ -421,7 +421,7 @@ def test_a_metric_that_is_missing_is_refused_and_gone_with_a_reason(new, named):
     old = [CALLS, MEMORY, STEP]
     code, message = refused(refresh(old, new), old)
     assert (code, message) == (
-        Code.B108,
+        Code.B111,
         f'{named}; record it again, or say why it is gone: --perfguard-reason "why"',
     )
     assert names_the_next_command(message)
@@ -454,7 +454,7 @@ def test_a_time_of_nothing_is_refused_always(old, value, said, reason):
     found = refresh(old, [CALLS, replace(STEP, value=value)], reason=reason)
     assert found.state is Refresh.REFUSED
     assert found.stored == (None if old is None else baseline(*old, commit="old"))
-    assert found.refused.code is Code.B108
+    assert found.refused.code is Code.B111
     assert found.refused.message == f"step_time is {said} us, which is no measurement; record it again"
 
 
@@ -511,7 +511,7 @@ def test_fewer_runs_never_replace_more(cost, value, reason, changes):
     old = [CALLS, runs(*FIVE)]
     found = refresh(old, [CALLS, runs(value)], reason=reason, **changes)
     assert refused(found, old) == (
-        Code.B108,
+        Code.B111,
         "cost_by_run has 1 run, the stored baseline 5; run: perfguard baseline refresh --runs 5",
     )
 
@@ -545,7 +545,7 @@ def test_more_runs_that_say_otherwise_are_told_by_their_direction(cost, value, r
 
 def test_as_many_runs_are_compared_as_ever(cost):
     assert refresh([runs(1.0, 1.2)], [runs(1.05, 1.2)]).state is Refresh.KEPT
-    assert refresh([runs(1.0, 1.2)], [runs(1.2, 1.3)]).refused.code is Code.B107
+    assert refresh([runs(1.0, 1.2)], [runs(1.2, 1.3)]).refused.code is Code.B110
 
 
 def test_runs_of_what_is_only_ranked_are_not_looked_at(cost):
@@ -615,7 +615,7 @@ def test_the_ratchet_keeps_the_reason_unless_there_is_another():
 
 def test_the_ratchet_refuses_a_time_of_nothing():
     old = [CALLS, STEP]
-    assert refused(ratchet(old, [CALLS, replace(STEP, value=0.0)]), old)[0] is Code.B108
+    assert refused(ratchet(old, [CALLS, replace(STEP, value=0.0)]), old)[0] is Code.B111
 
 
 def test_the_ratchet_leaves_more_runs_than_it_has(cost):

@@ -211,7 +211,7 @@ def test_an_update_that_would_relax_a_baseline_fails_that_test_and_touches_no_fi
     assert (story.refused.status, story.refused.counts["failed"], story.refused.counts["passed"]) == (1, 1, 2)
     assert story.refused_files == story.created_files
     line = story.refused.line("FAILED test_forms.py::test_callable - ")
-    assert "perfguard FAILED: B107 the baseline would be relaxed, and nobody says why: " in line
+    assert "perfguard FAILED: B110 the baseline would be relaxed, and nobody says why: " in line
     assert 'if this is meant, say why: --perfguard-reason "why"' in line
     assert "relaxed: operator_calls[aten::mm] 1 → 2 calls/step" in story.refused.out
     assert "new: operator_calls[aten::sigmoid] 1 calls/step" in story.refused.out
@@ -220,7 +220,7 @@ def test_an_update_that_would_relax_a_baseline_fails_that_test_and_touches_no_fi
 
 
 def test_a_refusal_is_in_the_report_and_in_junit(story):
-    assert story.project.findings("refused.json")["test_forms.py::test_callable"] == ("FAILED", ["B107"])
+    assert story.project.findings("refused.json")["test_forms.py::test_callable"] == ("FAILED", ["B110"])
     suite = story.project.junit("refused.xml")
     outcomes = {
         case.get("name"): [p.get("value") for p in case.iter("property") if p.get("name") == "perfguard.outcome"]

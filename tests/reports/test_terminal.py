@@ -390,7 +390,7 @@ def test_ten_warnings_are_shown_and_the_rest_is_counted(count, last):
     assert lines[-3].startswith(last)
 
 
-LOOSE = Finding(code=Code.B107, message="steps 3 → 4 steps")
+LOOSE = Finding(code=Code.B110, message="steps 3 → 4 steps")
 
 
 def refreshed(state: Refresh, name: str, *changes: str, findings: tuple[Finding, ...] = ()) -> Verdict:
@@ -418,7 +418,7 @@ def test_the_summary_of_a_refresh():
         "refused: d",
         "  C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4",
         "refused: d2",
-        "  B107 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
+        "  B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
         "  relaxed: steps 3 → 4 steps",
         "unused: e",
         "",
@@ -464,11 +464,11 @@ def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
     lost = replace(verdict(Outcome.FAILED, LOOSE), refresh=Refresh.REFUSED, changes=("relaxed: steps 3 → 4 steps",))
     lines = failure_message(lost, refresh_command=COMMAND).splitlines()
     assert lines[:2] == [
-        "perfguard FAILED: B107 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
+        "perfguard FAILED: B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
         "    relaxed: steps 3 → 4 steps",
     ]
     assert lines[-1] == f"  if this change is meant, accept it with: {COMMAND} --perfguard-reason 'why'"
-    unfit = replace(lost, findings=(Finding(code=Code.B108, message="step_time is 0 us"),))
+    unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))
     message = failure_message(unfit, refresh_command=COMMAND)
     assert message.endswith("\n  nothing was written: the stored baseline is as it was")
 
