@@ -71,6 +71,8 @@ class Code(Enum):
     B107 = "the machine moved, not the model"
     B108 = "time was shown, and not judged"
     B109 = "a timed process was lost"
+    B110 = "the baseline would be relaxed, and nobody says why"
+    B111 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric changed"
     R103 = "a metric vanished"
@@ -279,6 +281,14 @@ ADVICE: dict[Code, Advice] = {
         "a process that only times the steps crashed, hung or was killed (a warning; the others count)",
         "its last words are in the message; does the test run by itself?",
     ),
+    Code.B110: Advice(
+        "a refresh would accept something slower, more memory or more calls",
+        'mend what got worse, or accept it with a reason: `--perfguard-reason "why"`',
+    ),
+    Code.B111: Advice(
+        "a time of 0, fewer runs than are stored, or nothing of a whole metric; the stored baseline is untouched",
+        "record it again as the stored baseline was; the message says how",
+    ),
     Code.R101: Advice("the number is beyond its limit", _LOOK),
     Code.R102: Advice("what cannot be noise is another number", _LOOK),
     Code.R103: Advice("the baseline has it, the recording does not", _LOOK),
@@ -286,5 +296,8 @@ ADVICE: dict[Code, Advice] = {
         "the recording has it, the baseline does not", f"{_LOOK} (a warning where the baseline lacks the whole metric)"
     ),
     Code.R105: Advice("the number is beyond its warning limit (a warning)", "look again"),
-    Code.R106: Advice("the number is far better than what is stored (a warning)", "refresh"),
+    Code.R106: Advice(
+        "the number is far better than what is stored (a warning)",
+        "refresh, or only tighten: `pytest --perfguard-ratchet`",
+    ),
 }

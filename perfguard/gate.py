@@ -18,16 +18,19 @@ from perfguard.capture.replay import replay
 from perfguard.contract import Expectation, expectation, inspect
 from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, PerfguardError, UsageError
+from perfguard.findings import worst_first
 from perfguard.judge import (
     Baseline,
     Outcome,
     Policy,
     Refresh,
+    Refreshed,
     Verdict,
     compared,
     examined,
     is_suspect,
     judges_runs,
+    ratcheted,
     refreshed,
     with_runs,
 )
@@ -46,6 +49,8 @@ class Update(Enum):
     NEW_ONLY = "new-only"
     #: Create and rewrite whatever changed beyond noise.
     ALL = "all"
+    #: Judge what is there, and write what improved beyond its tolerance.
+    RATCHET = "ratchet"
 
 
 def open_store(directory: Path) -> Store:
@@ -168,9 +173,12 @@ def judge_with_store(
     baseline = None if update is Update.ALL else store.load(workload)
     if update is Update.ALL or (update is Update.NEW_ONLY and baseline is None):
         if run is not None and policy.judge_time and verdict.outcome is not Outcome.INVALID:
-            found = tuple(run(number) for number in range(1, runs + 1))
-            verdict = with_runs(verdict, *_parted(found))
+            verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
         return _due(verdict)
+    if update is Update.RATCHET and baseline is not None:
+        if run is not None and judges_runs(verdict, baseline, policy=policy):
+            verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
+        return _judged_as_ratcheted(verdict, baseline, policy=policy)
     return judge_time(verdict, baseline, policy=policy, run=run)
 
 
@@ -201,6 +209,41 @@ def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
     return tuple(timings), tuple(lost)
 
 
+def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
+    """Judge against the baseline as the ratchet would leave it: what improved is no news then, all else is judged as ever."""
+    if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
+        return compared(verdict, baseline, policy=policy)
+    tightened = ratcheted(baseline, _measured(verdict), policy=policy)
+    if tightened.refused is not None:
+        return _settled(verdict, tightened)
+    judged = compared(verdict, tightened.stored, policy=policy)
+    if not judged.passed or tightened.state is Refresh.KEPT:
+        return judged
+    return replace(judged, refresh=Refresh.DUE)
+
+
+def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None = None) -> Baseline:
+    """Return what a verdict measured, in the form of a baseline."""
+    return Baseline(
+        workload=verdict.workload,
+        fingerprint=verdict.fingerprint,
+        environment=verdict.environment,
+        measurements=verdict.measurements,
+        runs=max(1, len(verdict.timings)),
+        commit=commit,
+        reason=reason.strip() or None if reason else None,
+        traits=verdict.traits,
+    )
+
+
+def _settled(verdict: Verdict, done: Refreshed) -> Verdict:
+    """Return the verdict with what a refresh did; one that was refused is FAILED."""
+    verdict = replace(verdict, refresh=done.state, changes=tuple(str(change) for change in done.changes))
+    if done.refused is None:
+        return verdict
+    return replace(verdict, outcome=Outcome.FAILED, findings=worst_first([*verdict.findings, done.refused]))
+
+
 def _due(verdict: Verdict) -> Verdict:
     if verdict.outcome is Outcome.PASSED and verdict.fingerprint is None:
         raise UsageError(
@@ -219,9 +262,10 @@ def refresh(
     commit: str | None = None,
     reason: str | None = None,
 ) -> Verdict:
-    """Write the baseline a verdict is due for, and return the verdict with what was done.
+    """Write the baseline a verdict is due for, and return the verdict with what was done; FAILED where it was refused.
 
-    The store is locked while the old entry is read and the new one written, so that two runs at once lose nothing.
+    A `reason` accepts what is relaxed, or missing, and is kept. The store is locked while the old entry is read and the new
+    one written, so that two runs at once lose nothing.
     """
     with store.locked():
         try:
@@ -231,22 +275,18 @@ def refresh(
             if update is not Update.ALL:
                 raise
             old = None
-        if update is Update.NEW_ONLY and old is not None:
+        new = _measured(verdict, commit=commit, reason=reason)
+        if update is Update.ALL or (update is Update.NEW_ONLY and old is None):
+            done = refreshed(old, new, policy=policy)
+        elif update is Update.RATCHET and old is not None:
+            done = ratcheted(old, new, policy=policy)
+        else:
             # Another run was quicker.
-            return replace(verdict, refresh=Refresh.KEPT)
-        new = Baseline(
-            workload=verdict.workload,
-            fingerprint=verdict.fingerprint,
-            environment=verdict.environment,
-            measurements=verdict.measurements,
-            runs=max(1, len(verdict.timings)),
-            commit=commit,
-            reason=reason,
-        )
-        stored, done, changes = refreshed(old, new, policy=policy)
-        if done is not Refresh.KEPT:
-            store.save(stored)
-    return replace(verdict, refresh=done, changes=changes)
+            done = Refreshed(stored=old, state=Refresh.KEPT)
+        if done.state in (Refresh.CREATED, Refresh.UPDATED):
+            assert done.stored is not None
+            store.save(done.stored)
+    return _settled(verdict, done)
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
@@ -257,14 +297,7 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
         return replace(
             current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
         )
-    baseline = Baseline(
-        workload=base.workload,
-        fingerprint=base.fingerprint,
-        environment=base.environment,
-        measurements=base.measurements,
-        traits=base.traits,
-    )
-    return judge_again(current, baseline, policy=policy)
+    return judge_again(current, _measured(base), policy=policy)
 
 
 def current_commit(root: Path) -> str | None:

@@ -49,6 +49,12 @@ class Fingerprint:
     threads: int
     window: StepWindow | None
 
+    @property
+    def begins_cold(self) -> bool:
+        """Whether several ranks were recorded from their first step on: its collectives wait for the last rank to start."""
+        window = self.window
+        return self.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
+
     def differences(self, other: Fingerprint) -> list[str]:
         """Name what differs, as `key: other → self`; the workload's name is not compared."""
         mine, theirs = self.as_dict(), other.as_dict()

@@ -14,7 +14,18 @@ import pytest
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Code, Finding
-from perfguard.gate import Update, check, compare, current_commit, examine, judge, judge_again, open_store
+from perfguard.gate import (
+    Update,
+    check,
+    compare,
+    current_commit,
+    examine,
+    judge,
+    judge_again,
+    judge_with_store,
+    open_store,
+    refresh,
+)
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
@@ -112,7 +123,7 @@ def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
     assert verdict.measurements == verdict.comparisons == ()
 
 
-@pytest.mark.parametrize("update", [Update.NOTHING, Update.NEW_ONLY])
+@pytest.mark.parametrize("update", [Update.NOTHING, Update.NEW_ONLY, Update.RATCHET])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2}'])
 def test_a_damaged_baseline_stops_the_run_and_is_kept(store, update, content):
     recording = read_recording(RECORDINGS / "mindspore-graph")
@@ -208,10 +219,52 @@ def test_a_refresh_writes_what_is_worse_and_says_so(store):
     store.save(bend(good, "operator_calls", "MatMul", 1))
     verdict = run(recording, store, Update.ALL, reason="a second MatMul")
     assert (verdict.outcome, verdict.refresh) == (Outcome.PASSED, Refresh.UPDATED)
-    assert verdict.changes == ("operator_calls[MatMul] 1 → 2 calls/step",)
+    assert verdict.changes == ("relaxed: operator_calls[MatMul] 1 → 2 calls/step",)
     assert codes(verdict) == []
     assert stored(store) == replace(good, reason="a second MatMul")
     assert run(recording, store).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize("reason", [None, "", " \n"])
+def test_a_refresh_of_what_is_worse_is_refused_without_a_reason(store, reason):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL)
+    store.save(bend(stored(store), "operator_calls", "MatMul", 1))
+    before = files(store)
+    verdict = run(recording, store, Update.ALL, reason=reason)
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B110"])
+    assert verdict.changes == ("relaxed: operator_calls[MatMul] 1 → 2 calls/step",)
+    assert 'operator_calls[MatMul] 1 → 2 calls/step; if this is meant, say why: --perfguard-reason "why"' in [
+        finding.message for finding in verdict.findings
+    ]
+    assert files(store) == before
+    again = verdict_from_document(verdict_document(verdict))
+    assert (again.outcome, again.refresh, again.changes) == (verdict.outcome, verdict.refresh, verdict.changes)
+    # A report of it is judged by its numbers alone.
+    assert codes(judge_again(again, stored(store), policy=POLICY)) == ["R102"]
+
+
+def test_a_refresh_of_what_is_better_needs_no_reason(store):
+    recording = read_recording(RECORDINGS / "mindspore-graph")
+    run(recording, store, Update.ALL, reason="the first")
+    store.save(bend(stored(store), "operator_calls", "MatMul", 3))
+    verdict = run(recording, store, Update.ALL)
+    assert (verdict.outcome, verdict.refresh) == (Outcome.PASSED, Refresh.UPDATED)
+    assert verdict.changes == ("improved: operator_calls[MatMul] 3 → 2 calls/step",)
+    assert stored(store).reason == "the first"
+
+
+def test_a_time_of_0_is_not_even_created(store, tmp_path):
+    place = tmp_path / "zero"
+    shutil.copytree(RECORDINGS / "torch-mlp", place)
+    document = json.loads((place / "steps.json").read_text())
+    for step in document["steps"]:
+        step["thread_cpu_ns"] = 0
+    (place / "steps.json").write_text(json.dumps(document))
+    for update in (Update.ALL, Update.NEW_ONLY):
+        verdict = run(read_recording(place), store, update, reason="why not")
+        assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B111"])
+    assert files(store) == {}
 
 
 def test_a_refresh_of_one_test_leaves_the_others(store):
@@ -229,6 +282,77 @@ def test_a_refresh_that_cannot_write_loses_nothing(store, tmp_path):
     with pytest.raises(StoreError, match="--perfguard-baselines DIR"):
         run(read_recording(RECORDINGS / "mindspore-graph"), store, Update.ALL)
     assert place.read_text() == "a file"
+
+
+# -- the ratchet -----------------------------------------------------------------------------------------------------
+
+GRAPH = RECORDINGS / "mindspore-graph"
+
+
+def test_the_ratchet_stores_what_improved_and_passes(store):
+    run(read_recording(GRAPH), store, Update.ALL, commit="abc", reason="the first")
+    good = stored(store)
+    store.save(bend(bend(good, "operator_calls", "MatMul", 3), "peak_memory_bytes", "cpu", 10**9))
+    verdict = run(read_recording(GRAPH), store, Update.RATCHET, commit="def")
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.PASSED, Refresh.UPDATED, [])
+    assert [change.partition(" 1")[0].partition(" 3")[0] for change in verdict.changes] == [
+        "improved: operator_calls[MatMul]",
+        "improved: peak_memory_bytes[cpu]",
+    ]
+    assert verdict.coverage.compared > 10
+    assert stored(store) == replace(good, commit="def")
+
+
+def test_the_ratchet_of_the_same_numbers_judges_and_writes_nothing(store):
+    run(read_recording(GRAPH), store, Update.ALL)
+    before = files(store)
+    verdict = run(read_recording(GRAPH), store, Update.RATCHET, commit="def")
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.PASSED, None, [])
+    assert files(store) == before
+
+
+def test_beside_what_is_worse_the_ratchet_stores_nothing(store):
+    run(read_recording(GRAPH), store, Update.ALL)
+    store.save(bend(bend(stored(store), "operator_calls", "MatMul", 1), "peak_memory_bytes", "cpu", 10**9))
+    before = files(store)
+    verdict = run(read_recording(GRAPH), store, Update.RATCHET, reason="even with a reason")
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, None, ["R102"])
+    assert files(store) == before
+
+
+def test_the_ratchet_creates_nothing(store):
+    verdict = run(read_recording(GRAPH), store, Update.RATCHET)
+    assert (verdict.outcome, codes(verdict), files(store)) == (Outcome.INCONCLUSIVE, ["B101"], {})
+
+
+def test_the_ratchet_stores_nothing_of_an_invalid_capture_or_of_another_window(store, tmp_path):
+    run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
+    before = files(store)
+    invalid = run(a_step_is_lost(tmp_path), store, Update.RATCHET)
+    assert (invalid.outcome, invalid.refresh) == (Outcome.INVALID, None)
+    other = run(read_recording(RECORDINGS / "torch-repeat2"), store, Update.RATCHET)
+    assert (other.outcome, codes(other)) == (Outcome.INCONCLUSIVE, ["B102"])
+    assert files(store) == before
+
+
+def test_a_baseline_that_was_removed_meanwhile_is_not_ratcheted(store):
+    run(read_recording(GRAPH), store, Update.ALL)
+    store.save(bend(stored(store), "operator_calls", "MatMul", 3))
+    due = judge_with_store(read_recording(GRAPH), store, workload=WORKLOAD, policy=POLICY, update=Update.RATCHET)
+    assert due.refresh is Refresh.DUE
+    store.delete(WORKLOAD)
+    assert refresh(due, store, policy=POLICY, update=Update.RATCHET).refresh is Refresh.KEPT
+    assert files(store) == {}
+
+
+def test_a_baseline_that_somebody_tightened_meanwhile_is_not_loosened(store):
+    run(read_recording(GRAPH), store, Update.ALL)
+    store.save(bend(stored(store), "peak_memory_bytes", "cpu", 10**9))
+    due = judge_with_store(read_recording(GRAPH), store, workload=WORKLOAD, policy=POLICY, update=Update.RATCHET)
+    store.save(bend(stored(store), "peak_memory_bytes", "cpu", 1))
+    before = files(store)
+    assert refresh(due, store, policy=POLICY, update=Update.RATCHET).refresh is Refresh.KEPT
+    assert files(store) == before
 
 
 # -- one recording ---------------------------------------------------------------------------------------------------

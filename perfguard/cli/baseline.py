@@ -26,15 +26,24 @@ def command() -> None:
 
 
 @command.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
-@click.option("--reason", metavar="TEXT", help="Why the baselines change; kept in every file that is written.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="Why the baselines change; kept in every file that is written. Needed for what is slower, or takes more.",
+)
 @click.option("--new-only", is_flag=True, help="Create what is missing, judge what is there.")
+@click.option(
+    "--ratchet", is_flag=True, help="Judge, and store what improved beyond its tolerance; never anything worse."
+)
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
-def refresh(reason: str | None, new_only: bool, pytest_args: tuple[str, ...]) -> None:
+def refresh(reason: str | None, new_only: bool, ratchet: bool, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines; everything after the options goes to pytest."""
     from perfguard.judge import Outcome
     from perfguard.reports.document import read_report
 
-    mode = "--perfguard-update-new-only" if new_only else "--perfguard-update"
+    if new_only and ratchet:
+        raise UsageError("--new-only and --ratchet contradict each other; give one of them.")
+    mode = "--perfguard-ratchet" if ratchet else f"--perfguard-update{'-new-only' if new_only else ''}"
     arguments = [sys.executable, "-m", "pytest", "--perfguard", mode]
     if reason:
         arguments.append(f"--perfguard-reason={reason}")

@@ -41,7 +41,11 @@ _SHOWN_OPERATORS = 10
 @click.option("--name", metavar="WORKLOAD", help="The baseline's name; by itself the script and its arguments.")
 @click.option("--baselines", type=click.Path(path_type=Path), metavar="DIR", help="Where the baselines lie.")
 @click.option("--update", is_flag=True, help="Write the baseline instead of judging against it.")
-@click.option("--reason", metavar="TEXT", help="Why it changes; kept in the baseline.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="Why it changes; kept in the baseline, and needed for what is slower, or takes more.",
+)
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write everything to a JSON file.")
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
@@ -146,12 +150,13 @@ def _options(texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 def _lines(verdict: Verdict) -> Iterator[str]:
     """Word the verdict: what is wrong or worse first, then what was measured."""
     from perfguard.judge import Outcome
-    from perfguard.reports.terminal import coverage_line, finding_lines, measurement_rows, printable
+    from perfguard.judge.refresh import REASON_OPTION
+    from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, measurement_rows, printable
 
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
     yield f"{word} {printable(verdict.workload)}"
-    yield from (f"  {line}" for line in finding_lines(verdict.findings))
-    yield from (f"  {printable(change)}" for change in verdict.changes[:_SHOWN_OPERATORS])
+    yield from (f"  {line.replace(REASON_OPTION, '--reason')}" for line in finding_lines(verdict.findings))
+    yield from (f"  {line}" for line in change_lines(verdict.changes))
     if verdict.outcome is Outcome.INVALID:
         return
     times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]

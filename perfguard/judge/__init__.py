@@ -1,14 +1,15 @@
 """Judge: is it worse?
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
-for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `baseline` what a refresh
-writes. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
+for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `refresh` what becomes of
+a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
 
-from perfguard.judge.baseline import Baseline, Refresh, refreshed
+from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     Coverage,
@@ -23,11 +24,14 @@ from perfguard.judge.verdict import (
 
 __all__ = [
     "Baseline",
+    "Change",
     "Comparison",
     "Coverage",
+    "Direction",
     "Outcome",
     "Policy",
     "Refresh",
+    "Refreshed",
     "Rule",
     "State",
     "Tolerance",
@@ -37,6 +41,7 @@ __all__ = [
     "examined",
     "is_suspect",
     "judges_runs",
+    "ratcheted",
     "refreshed",
     "with_runs",
 ]

@@ -12,9 +12,10 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge.baseline import Baseline, Refresh
+from perfguard.judge.baseline import Baseline
 from perfguard.judge.common_mode import CommonMode, common_mode
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.measure import METRICS, measure_runs
@@ -168,7 +169,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if verdict.fingerprint is not None:
         policy = replace(policy, backend=verdict.fingerprint.backend)
     policy_judges_time = policy.judge_time
-    began_cold = verdict.fingerprint is not None and _began_cold(verdict.fingerprint)
+    began_cold = verdict.fingerprint is not None and verdict.fingerprint.begins_cold
     if began_cold:
         policy = replace(policy, judge_time=False)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
@@ -240,12 +241,6 @@ def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[C
         return None
     far = max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED
     return found if far or cost.state is State.WORSE else None
-
-
-def _began_cold(fingerprint: Fingerprint) -> bool:
-    """Whether several ranks were recorded from their first step on: its collectives wait for the last rank to start."""
-    window = fingerprint.window
-    return fingerprint.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
 
 
 def _machine(environment: Environment) -> str:

@@ -30,6 +30,7 @@ _KIND = re.compile(r"^(?P<kind>.*?)(?:_{2}\d.*|@.*|-op\d+.*|\.\d+.*)?$")
         unit="calls/step",
         kind=Kind.EXACT,
         better=Better.EQUAL,
+        counts_work=True,
         meaning="How often a collective or a send ran in a step.",
     ),
     needs=("communication", "hccl_raw", *_ANALYSES),

@@ -36,7 +36,8 @@ class Metric:
     An infinite `relative` never fails, it only warns.
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`.
+    it on the backends of `shown_on`. Of a metric that `counts_work`, more is more work, though any change fails; one that is
+    measured `by_run` has one sample a process.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Metric:
     warn_relative: float | None = None
     gated: bool = True
     shown_on: frozenset[str] = frozenset()
-    #: Whether its samples are one a controlled process, and not one a step.
+    counts_work: bool = False
     by_run: bool = False
 
 

@@ -216,6 +216,7 @@ def operator_set(profile: Profile) -> Iterator[tuple[str, Measured]]:
         unit="calls/step",
         kind=Kind.EXACT,
         better=Better.EQUAL,
+        counts_work=True,
         meaning="How often an operator runs in a step.",
     )
 )

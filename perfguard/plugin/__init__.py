@@ -38,7 +38,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Like --perfguard, and create baselines that are missing; existing ones are judged.",
     )
     group.addoption(
-        "--perfguard-reason", metavar="TEXT", help="Why baselines change; kept in every file that is written."
+        "--perfguard-ratchet",
+        action="store_true",
+        help="Like --perfguard, and write into existing baselines what improved beyond its tolerance; never anything worse.",
+    )
+    group.addoption(
+        "--perfguard-reason",
+        metavar="TEXT",
+        help="Why baselines change; kept in every file that is written. Without it an update refuses what is slower, takes "
+        "more memory or more calls.",
     )
     group.addoption(
         "--perfguard-time",
@@ -65,7 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=): how perfguard measures this test.",
     )
     option = config.option
-    if option.perfguard or option.perfguard_update or option.perfguard_update_new_only:
+    updates = option.perfguard_update or option.perfguard_update_new_only or option.perfguard_ratchet
+    if option.perfguard or updates:
         from perfguard.plugin.session import start
 
         start(config)

@@ -251,6 +251,7 @@ class GateGuard:
         """Write what a refresh is due to write, now that the test has ended: a test that failed leaves no baseline."""
         for index, verdict in enumerate(self.verdicts):
             self.verdicts[index] = self.session.refresh(verdict, self.settings, passed=passed)
+            self._tell_properties(self.verdicts[index])
 
     def finish(self) -> None:
         """Restore the framework, after the test."""
@@ -345,6 +346,11 @@ class GateGuard:
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
+        self._tell_properties(verdict)
+        return verdict
+
+    def _tell_properties(self, verdict: Verdict) -> None:
+        workload = verdict.workload
         prefix = "perfguard" + (f"[{workload.rpartition('#')[2]}]" if workload != self._item.nodeid else "")
         # A rerun's verdict replaces the one before.
         kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]
@@ -353,7 +359,6 @@ class GateGuard:
         for measurement in verdict.measurements:
             if measurement.metric in ("step_time", "step_cpu_time", "peak_memory_bytes", "profiler_overhead", "steps"):
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
-        return verdict
 
 
 @contextmanager

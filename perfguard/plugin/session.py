@@ -51,17 +51,7 @@ class GateSession:
         option = config.option
         self.config = config
         self.settings = _settings(config)
-        self.update = (
-            Update.ALL
-            if option.perfguard_update
-            else Update.NEW_ONLY
-            if option.perfguard_update_new_only
-            else Update.NOTHING
-        )
-        if option.perfguard_update and option.perfguard_update_new_only:
-            raise UsageError(
-                "--perfguard-update and --perfguard-update-new-only contradict each other; give one of them."
-            )
+        self.update = _update(config)
         _refuse_parallel_timing(config, self.settings)
         self.store = open_store(self.settings.baselines_directory)
         self.progress = ProgressLine(config)
@@ -185,6 +175,7 @@ class GateSession:
             Update.NOTHING: "judging",
             Update.ALL: "refreshing",
             Update.NEW_ONLY: "judging, creating what is missing",
+            Update.RATCHET: "judging, storing what improved",
         }
         time = "time on" if self.settings.time else "time off: exact metrics only"
         place = self.settings.baselines_directory
@@ -243,8 +234,10 @@ class GateSession:
         guard.judge_callbacks()
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         guard.settle_baselines(passed=not red)
+        red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
-            # Raised already where the test called perfguard; a test that caught it is not green for that.
+            # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
+            # a refresh that is refused is known only now.
             from perfguard.reports.terminal import failure_message
 
             pytest.fail(failure_message(red[0], refresh_command=self.refresh_command(item.nodeid)), pytrace=False)
@@ -395,6 +388,22 @@ class GateSession:
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+
+def _update(config: pytest.Config) -> Update:
+    option = config.option
+    given = {
+        flag: update
+        for flag, update, is_given in (
+            ("--perfguard-update", Update.ALL, option.perfguard_update),
+            ("--perfguard-update-new-only", Update.NEW_ONLY, option.perfguard_update_new_only),
+            ("--perfguard-ratchet", Update.RATCHET, option.perfguard_ratchet),
+        )
+        if is_given
+    }
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} contradict each other; give one of them.")
+    return next(iter(given.values()), Update.NOTHING)
 
 
 def _settings(config: pytest.Config) -> Settings:

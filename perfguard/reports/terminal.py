@@ -24,6 +24,8 @@ def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
     worst, *others = finding_lines(verdict.findings) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
     lines += [f"  {line}" for line in others]
+    if verdict.refresh is Refresh.REFUSED:
+        lines += [f"    {line}" for line in change_lines(verdict.changes)]
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
@@ -42,6 +44,8 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
         return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
+    if any(finding.code is Code.B111 for finding in verdict.findings):
+        return "nothing was written: the stored baseline is as it was"
     if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
         return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"
     if verdict.outcome is Outcome.INCONCLUSIVE:
@@ -221,13 +225,17 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...]) -> Iterable
     for verdict in verdicts:
         assert verdict.refresh is not None
         yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
-        shown = verdict.changes[:SHOWN_PER_CODE]
-        yield from (f"  {printable(change)}" for change in shown)
-        if len(verdict.changes) > len(shown):
-            yield f"  and {len(verdict.changes) - len(shown)} more"
         if verdict.refresh is Refresh.REFUSED:
             yield from (f"  {line}" for line in finding_lines(verdict.findings))
+        yield from (f"  {line}" for line in change_lines(verdict.changes))
     yield from (f"unused: {printable(workload)}" for workload in unused)
+
+
+def change_lines(changes: Iterable[str]) -> list[str]:
+    """Return one line a change of a baseline, at most `SHOWN_PER_CODE`, the rest counted."""
+    lines = [printable(change) for change in changes]
+    more = len(lines) - SHOWN_PER_CODE
+    return lines[:SHOWN_PER_CODE] + ([f"and {more} more"] if more > 0 else [])
 
 
 def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
@@ -243,7 +251,7 @@ def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
         for workload in report.unused:
             yield f"B104 {Code.B104.value}: {printable(workload)}"
         yield f"remove with: perfguard baseline prune {' '.join(shlex.quote(printable(w)) for w in report.unused)}"
-    if any(verdict.refresh is None for verdict in report.verdicts):
+    if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
         if any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage)

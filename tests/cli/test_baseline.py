@@ -6,10 +6,12 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
 
 SCRIPT = Path(sys.executable).with_name("perfguard")
@@ -79,8 +81,59 @@ def test_refresh_shows_before_and_after_of_what_it_updates(replayed):
     found = refresh("test_replay.py::test_replayed")
     assert found.returncode == 0, found.stdout
     assert "updated: test_replay.py::test_replayed" in found.stdout
-    assert "  operator_calls[aten::addmm] 2 → (gone) calls/step" in found.stdout.splitlines()
-    assert "  operator_calls[aten::baddbmm] (none) → 2 calls/step" in found.stdout.splitlines()
+    assert "  gone: operator_calls[aten::addmm] 2 calls/step" in found.stdout.splitlines()
+    assert "  new: operator_calls[aten::baddbmm] 2 calls/step" in found.stdout.splitlines()
+
+
+def bent(project: Path, workload: str, metric: str, subject: str, value: float) -> None:
+    """Store another number in a baseline."""
+    store = BaselineDirectory(project / "baselines")
+    found = store.load(workload)
+    assert found is not None
+    numbers = tuple(replace(m, value=value) if m.key == (metric, subject) else m for m in found.measurements)
+    assert numbers != found.measurements
+    store.save(replace(found, measurements=numbers))
+
+
+@pytest.mark.slow
+def test_refresh_accepts_what_is_worse_with_a_reason_only(replayed):
+    workload = "test_replay.py::test_replayed"
+    stored(replayed / "baselines", workload)
+    bent(replayed, workload, "operator_calls", "aten::addmm", 1)
+    before = baseline_files(replayed)
+    found = refresh(workload)
+    assert found.returncode == 1
+    assert f"refused: {workload}" in found.stdout
+    assert "  relaxed: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
+    assert baseline_files(replayed) == before
+
+    found = refresh(workload, "--reason", "two layers now")
+    assert found.returncode == 0
+    assert f"updated: {workload}" in found.stdout
+    assert "  relaxed: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
+    assert json.loads(baseline_files(replayed)["test_replay--test_replayed.json"])["reason"] == "two layers now"
+
+
+@pytest.mark.slow
+def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed):
+    workload = "test_replay.py::test_replayed"
+    stored(replayed / "baselines", workload)
+    bent(replayed, workload, "peak_memory_bytes", "cpu", 10**9)
+    found = refresh("--ratchet", workload)
+    assert found.returncode == 0, found.stdout
+    assert "improved: peak_memory_bytes[cpu] 1000000000 → " in found.stdout
+    bent(replayed, workload, "peak_memory_bytes", "cpu", 1)
+    before = baseline_files(replayed)
+    found = refresh("--ratchet", workload)
+    assert found.returncode == 1
+    assert "R102 peak_memory_bytes[cpu] 1 → " in found.stdout
+    assert baseline_files(replayed) == before
+
+
+def test_new_only_and_ratchet_contradict_each_other():
+    found = run("baseline", "refresh", "--new-only", "--ratchet")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == "perfguard: --new-only and --ratchet contradict each other; give one of them.\n"
 
 
 @pytest.mark.slow
@@ -120,6 +173,7 @@ def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code
     [
         ([], ["--perfguard", "--perfguard-update"]),
         (["--new-only"], ["--perfguard", "--perfguard-update-new-only"]),
+        (["--ratchet", "t"], ["--perfguard", "--perfguard-ratchet", "t"]),
         (["-k", "a and b", "tests"], ["--perfguard", "--perfguard-update", "-k", "a and b", "tests"]),
         (["tests", "-p", "no:x"], ["--perfguard", "--perfguard-update", "tests", "-p", "no:x"]),
         (["-x", "-rA", "-vv"], ["--perfguard", "--perfguard-update", "-x", "-rA", "-vv"]),

@@ -72,6 +72,21 @@ def test_a_script_is_stored_compared_and_found_worse(project):
     assert said(worse)[0] == "FAILED torch_train.py::train"
     assert any("R104 operator_calls[aten::sin] is 1 calls/step" in line for line in said(worse))
 
+    kept = {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
+    refused = perfguard(project, "--update", *window, "train")
+    assert refused.returncode == 1
+    assert said(refused)[0] == "refused torch_train.py::train"
+    assert said(refused)[1].startswith("  B110 the baseline would be relaxed, and nobody says why: ")
+    assert said(refused)[1].endswith('; if this is meant, say why: --reason "why"')
+    assert any(line.startswith("  relaxed: memory_allocated_bytes[cpu] ") for line in said(refused))
+    assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept
+
+    accepted = perfguard(project, "--update", "--reason", "a sine", *window, "train")
+    assert (accepted.returncode, said(accepted)[0]) == (0, "updated torch_train.py::train")
+    assert "  new: operator_calls[aten::sin] 1 calls/step" in said(accepted)
+    (stored_now,) = (project / "baselines").glob("*.json")
+    assert json.loads(stored_now.read_text())["reason"] == "a sine"
+
 
 def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard[models]'")

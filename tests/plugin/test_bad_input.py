@@ -75,10 +75,18 @@ def test_a_setting_that_is_wrong_is_refused_before_any_test_runs(project, settin
     assert run.line(sentence).startswith("ERROR: perfguard: ")
 
 
-def test_both_updates_contradict_each_other(recorded):
-    run = recorded.run("--perfguard-update", "--perfguard-update-new-only")
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--perfguard-update", "--perfguard-update-new-only"),
+        ("--perfguard-update", "--perfguard-ratchet"),
+        ("--perfguard-update-new-only", "--perfguard-ratchet"),
+    ],
+)
+def test_two_ways_to_update_contradict_each_other(recorded, options):
+    run = recorded.run(*options)
     assert run.status == 4
-    assert "contradict each other; give one of them." in run.line("--perfguard-update-new-only")
+    assert f"{' and '.join(options)} contradict each other; give one of them." in run.line("contradict")
 
 
 @pytest.mark.parametrize(

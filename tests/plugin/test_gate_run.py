@@ -53,6 +53,12 @@ class Story:
     again: Run
     again_files: dict[str, bytes]
     worse: Run
+    refused: Run
+    refused_files: dict[str, bytes]
+    accepted: Run
+    accepted_files: dict[str, bytes]
+    ratcheted: Run
+    ratcheted_files: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +91,17 @@ def story(module_project) -> Story:
     worse = project.run(
         "--perfguard", "--perfguard-report=worse.json", "--junitxml=worse.xml", env={"EXTRA": "callable"}
     )
+    refused = project.run(
+        "--perfguard-update",
+        "--perfguard-report=refused.json",
+        "--junitxml=refused.xml",
+        env={"EXTRA": "callable"},
+    )
+    refused_files = project.baselines
+    accepted = project.run("--perfguard-update", "--perfguard-reason=two of them", env={"EXTRA": "callable"})
+    accepted_files = project.baselines
+    ratcheted = project.run("--perfguard-ratchet", "-k", "loop or other")
+    ratcheted_files = project.baselines
     return Story(
         project,
         plain,
@@ -96,6 +113,12 @@ def story(module_project) -> Story:
         again,
         again_files,
         worse,
+        refused,
+        refused_files,
+        accepted,
+        accepted_files,
+        ratcheted,
+        ratcheted_files,
     )
 
 
@@ -182,6 +205,42 @@ def test_an_extra_operator_is_named_with_its_count(story):
     assert outcome == "FAILED"
     assert {"R102", "R104"} <= set(codes)
     assert "--perfguard-update test_forms.py::test_callable --perfguard-reason 'why'" in story.worse.out
+
+
+def test_an_update_that_would_relax_a_baseline_fails_that_test_and_touches_no_file(story):
+    assert (story.refused.status, story.refused.counts["failed"], story.refused.counts["passed"]) == (1, 1, 2)
+    assert story.refused_files == story.created_files
+    line = story.refused.line("FAILED test_forms.py::test_callable - ")
+    assert "perfguard FAILED: B110 the baseline would be relaxed, and nobody says why: " in line
+    assert 'if this is meant, say why: --perfguard-reason "why"' in line
+    assert "relaxed: operator_calls[aten::mm] 1 → 2 calls/step" in story.refused.out
+    assert "new: operator_calls[aten::sigmoid] 1 calls/step" in story.refused.out
+    assert "--perfguard-update test_forms.py::test_callable --perfguard-reason 'why'" in story.refused.out
+    assert "baselines: 0 created, 0 updated, 2 kept, 1 refused, 0 unused" in story.refused.out
+
+
+def test_a_refusal_is_in_the_report_and_in_junit(story):
+    assert story.project.findings("refused.json")["test_forms.py::test_callable"] == ("FAILED", ["B110"])
+    suite = story.project.junit("refused.xml")
+    outcomes = {
+        case.get("name"): [p.get("value") for p in case.iter("property") if p.get("name") == "perfguard.outcome"]
+        for case in suite.iter("testcase")
+    }
+    assert outcomes == {"test_callable": ["FAILED"], "test_loop": ["PASSED"], "test_other": ["PASSED"]}
+
+
+def test_a_relaxation_with_a_reason_is_written_and_the_reason_kept(story):
+    assert (story.accepted.status, story.accepted.counts) == (0, {"passed": 3})
+    assert "baselines: 0 created, 1 updated, 2 kept, 0 unused" in story.accepted.out
+    assert "relaxed: operator_calls[aten::mm] 1 → 2 calls/step" in story.accepted.out
+    reasons = {name: json.loads(content)["reason"] for name, content in story.accepted_files.items()}
+    assert sorted(reasons.values()) == ["first", "first", "two of them"]
+
+
+def test_a_ratchet_of_the_same_model_judges_and_writes_nothing(story):
+    assert (story.ratcheted.status, story.ratcheted.counts["passed"]) == (0, 2)
+    assert story.ratcheted_files == story.accepted_files
+    assert "baselines: " not in story.ratcheted.out.rpartition("PASSED")[2]
 
 
 def test_an_unchanged_step_passes_beside_a_changed_one(story):

@@ -61,6 +61,7 @@ def test_the_header_says_version_mode_baselines_and_machine(told):
     [
         (("--perfguard-update",), "refreshing (time on); baselines: baselines (0)"),
         (("--perfguard-update-new-only",), "judging, creating what is missing (time on); baselines: baselines (0)"),
+        (("--perfguard-ratchet",), "judging, storing what improved (time on); baselines: baselines (0)"),
         (
             ("--perfguard", "--perfguard-time=off", "--perfguard-baselines=../else"),
             "judging (time off: exact metrics only); baselines: ",

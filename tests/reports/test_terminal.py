@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -389,6 +390,9 @@ def test_ten_warnings_are_shown_and_the_rest_is_counted(count, last):
     assert lines[-3].startswith(last)
 
 
+LOOSE = Finding(code=Code.B110, message="steps 3 → 4 steps")
+
+
 def refreshed(state: Refresh, name: str, *changes: str, findings: tuple[Finding, ...] = ()) -> Verdict:
     outcome = Outcome.INVALID if state is Refresh.REFUSED else Outcome.PASSED
     return verdict(outcome, *findings, workload=name, refresh=state, changes=changes)
@@ -398,23 +402,27 @@ def test_the_summary_of_a_refresh():
     report = RunReport(
         verdicts=(
             refreshed(Refresh.CREATED, "a"),
-            refreshed(Refresh.UPDATED, "b", "operator_calls[MatMul] 4 → 5 calls/step", "steps 3 → (gone) steps"),
+            refreshed(Refresh.UPDATED, "b", "relaxed: operator_calls[MatMul] 4 → 5 calls/step", "gone: steps 3 steps"),
             refreshed(Refresh.KEPT, "c"),
             refreshed(Refresh.REFUSED, "d", findings=(LEAKED,)),
+            refreshed(Refresh.REFUSED, "d2", "relaxed: steps 3 → 4 steps", findings=(LOOSE,)),
         ),
         unused=("e",),
     )
-    assert summary(report).splitlines()[7:] == [
+    assert summary(report).splitlines()[8:] == [
         "created: a",
         "updated: b",
-        "  operator_calls[MatMul] 4 → 5 calls/step",
-        "  steps 3 → (gone) steps",
+        "  relaxed: operator_calls[MatMul] 4 → 5 calls/step",
+        "  gone: steps 3 steps",
         "kept: c",
         "refused: d",
         "  C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4",
+        "refused: d2",
+        "  B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
+        "  relaxed: steps 3 → 4 steps",
         "unused: e",
         "",
-        "baselines: 1 created, 1 updated, 1 kept, 1 refused, 1 unused",
+        "baselines: 1 created, 1 updated, 1 kept, 2 refused, 1 unused",
     ]
     assert [line.split()[:2] for line in summary(report).splitlines()[2:6]] == [
         ["created", "a"],
@@ -440,6 +448,29 @@ def test_a_run_that_refreshed_some_and_judged_others_says_both():
         "baselines: 1 created, 0 updated, 0 kept, 0 unused",
         "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
     ]
+
+
+def test_a_run_that_ratcheted_says_what_was_compared_as_well():
+    ratcheted = replace(refreshed(Refresh.UPDATED, "a", "improved: steps"), comparisons=(compared(State.SAME),))
+    assert summary(RunReport(verdicts=(ratcheted,))).splitlines()[-4:] == [
+        "  improved: steps",
+        "",
+        "baselines: 0 created, 1 updated, 0 kept, 0 unused",
+        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+    ]
+
+
+def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
+    lost = replace(verdict(Outcome.FAILED, LOOSE), refresh=Refresh.REFUSED, changes=("relaxed: steps 3 → 4 steps",))
+    lines = failure_message(lost, refresh_command=COMMAND).splitlines()
+    assert lines[:2] == [
+        "perfguard FAILED: B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
+        "    relaxed: steps 3 → 4 steps",
+    ]
+    assert lines[-1] == f"  if this change is meant, accept it with: {COMMAND} --perfguard-reason 'why'"
+    unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))
+    message = failure_message(unfit, refresh_command=COMMAND)
+    assert message.endswith("\n  nothing was written: the stored baseline is as it was")
 
 
 def test_a_run_without_verdicts_still_names_unused_baselines():

@@ -1,0 +1,342 @@
+"""A refresh: what is written of a new baseline, what of the old one stays, what is refused, and what is told of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from perfguard.findings import Code, Finding
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import show
+from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
+from perfguard.measure.measurement import Better, Kind, Measurement, Metric, label
+from perfguard.measure.metrics import METRICS
+from perfguard.recording import Environment
+
+_Key = tuple[str, str]
+
+#: What a shell with other options puts its own in the place of.
+REASON_OPTION = "--perfguard-reason"
+
+
+class Refresh(Enum):
+    """What a refresh did to one entry."""
+
+    #: Not written yet: the test has to end well first.
+    DUE = "due"
+    CREATED = "created"
+    UPDATED = "updated"
+    KEPT = "kept"
+    REFUSED = "refused"
+
+
+class Direction(Enum):
+    """Which way a stored number moves; they are told in this order."""
+
+    #: Slower, more memory, more calls: what failed until now passes from now on.
+    RELAXED = "relaxed"
+    NEW = "new"
+    GONE = "gone"
+    #: Nobody can say which side is better, or it was measured on another machine.
+    CHANGED = "changed"
+    IMPROVED = "improved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One stored number that moves. `text` is `operator_calls[MatMul] 2 → 4 calls/step`."""
+
+    key: _Key
+    direction: Direction
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.direction.value}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """What came of a refresh: what is stored from now on, and every change that is more than ranked, relaxations first.
+
+    Where it is `refused`, the finding says why, `stored` is the old baseline, and the changes were not made.
+    """
+
+    stored: Baseline | None
+    state: Refresh
+    changes: tuple[Change, ...] = ()
+    refused: Finding | None = None
+
+
+def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refreshed:
+    """Return what to store of `new`, which carries the reason.
+
+    Only what changed beyond noise is replaced: exact metrics at any difference; timed ones beyond their warning limit, or
+    all of them when the machine is another. Operator times and shares, which are ranked and not gated, never cause a
+    write of their own. Refused are times that are no number or 0, metrics that are missing, fewer runs than the old
+    baseline has, and relaxations; a reason accepts what is missing and what is relaxed.
+    """
+    terms = _Terms.of(old, new, policy)
+    if (nothing := _without_value(new.measurements, terms)) is not None:
+        return Refreshed(stored=old, state=Refresh.REFUSED, refused=nothing)
+    if old is None:
+        return Refreshed(stored=new, state=Refresh.CREATED)
+    assert old.fingerprint is not None
+    assert new.fingerprint is not None
+    before, after = _by_key(old), _by_key(new)
+    if differing := new.fingerprint.differences(old.fingerprint):
+        changes = [Change(key=("", ""), direction=Direction.CHANGED, text=f"fingerprint {one}") for one in differing]
+        refused = _fewer_runs(before, after, before.keys() & after.keys(), terms)
+        return _told(old, new, changes, refused)
+    kept, moved = _merged(before, after, terms)
+    # What is only ranked is left out: a list of forty operator times hides the one call that matters.
+    changes = [change for change in moved if change.key[0] not in METRICS or terms.gate(change.key) is not None]
+    if not changes:
+        return Refreshed(stored=old, state=Refresh.KEPT)
+    refused = _fewer_runs(before, after, {change.key for change in changes}, terms)
+    if refused is None and not (new.reason or "").strip():
+        refused = _missing(before, after, terms) or _relaxed(changes)
+    # The reason that accepted what is stored stays, until somebody gives another.
+    stored = replace(new, measurements=kept, environment=_environment(old, new, terms), reason=new.reason or old.reason)
+    return _told(old, stored, changes, refused)
+
+
+def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
+    """Return `old` with the gated numbers that `new` improves beyond their tolerance, and everything else as it is.
+
+    It can only tighten: what is no improvement is not looked at, and what has fewer runs than the old one stays.
+    """
+    terms = _Terms.of(old, new, policy)
+    if (nothing := _without_value(new.measurements, terms)) is not None:
+        return Refreshed(stored=old, state=Refresh.REFUSED, refused=nothing)
+    assert old.fingerprint is not None
+    assert new.fingerprint is not None
+    before, after = _by_key(old), _by_key(new)
+    if new.fingerprint.differences(old.fingerprint):
+        return Refreshed(stored=old, state=Refresh.KEPT)
+    improved = {key: after[key] for key in before.keys() & after.keys() if _improves(before[key], after[key], terms)}
+    if not improved:
+        return Refreshed(stored=old, state=Refresh.KEPT)
+    stored = replace(
+        old,
+        measurements=tuple(improved.get(one.key, one) for one in old.measurements),
+        commit=new.commit,
+        reason=new.reason or old.reason,
+    )
+    changes = [_change(key, before[key], improved[key], terms) for key in sorted(improved)]
+    return _told(old, stored, changes, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terms:
+    """On which terms two baselines meet: the rules, whether times are known, and whether they can be compared."""
+
+    policy: Policy
+    time_known: bool
+    other_machine: bool
+    time_comparable: bool
+
+    @classmethod
+    def of(cls, old: Baseline | None, new: Baseline, policy: Policy) -> _Terms:
+        assert new.fingerprint is not None
+        assert new.environment is not None
+        other_machine = False
+        if old is not None:
+            assert old.environment is not None
+            other_machine = old.environment.machine != new.environment.machine
+        return cls(
+            policy=replace(policy, backend=new.fingerprint.backend),
+            time_known=policy.judge_time,
+            other_machine=other_machine,
+            time_comparable=policy.judge_time and not other_machine and not new.fingerprint.begins_cold,
+        )
+
+    def gate(self, key: _Key) -> Tolerance | None:
+        """Return the tolerance that gates a measurement; None where it is only shown, or time is off."""
+        metric = METRICS.get(key[0])
+        if metric is None or (metric.kind is Kind.TIMED and not self.time_known):
+            return None
+        return self.policy.tolerance(metric, key[1])
+
+
+def _by_key(baseline: Baseline) -> dict[_Key, Measurement]:
+    return {one.key: one for one in baseline.measurements}
+
+
+def _told(old: Baseline, stored: Baseline, changes: list[Change], refused: Finding | None) -> Refreshed:
+    order = list(Direction)
+    ordered = tuple(sorted(changes, key=lambda change: order.index(change.direction)))
+    if refused is not None:
+        return Refreshed(stored=old, state=Refresh.REFUSED, changes=ordered, refused=refused)
+    return Refreshed(stored=stored, state=Refresh.UPDATED, changes=ordered)
+
+
+# -- what is written -------------------------------------------------------------------------------------------------
+
+
+def _merged(
+    before: dict[_Key, Measurement], after: dict[_Key, Measurement], terms: _Terms
+) -> tuple[tuple[Measurement, ...], list[Change]]:
+    """Join old and new: what moved is new, what did not is old. Also returns every change, of ranked metrics as well."""
+    kept: list[Measurement] = []
+    changes: list[Change] = []
+    for key in sorted(before.keys() | after.keys()):
+        was, now = before.get(key), after.get(key)
+        metric = METRICS.get(key[0])
+        if metric is not None and metric.kind is Kind.TIMED and not terms.time_known:
+            kept += _with_time_off(metric, was, now, after, terms)
+        elif was is not None and now is not None and not _moved(was, now, terms):
+            kept.append(was)
+        else:
+            kept += [now] if now is not None else []
+            changes.append(_change(key, was, now, terms))
+    return tuple(kept), changes
+
+
+def _with_time_off(
+    metric: Metric, was: Measurement | None, now: Measurement | None, after: dict[_Key, Measurement], terms: _Terms
+) -> Iterator[Measurement]:
+    """Yield the time to store where nobody looks at times: what is stored stays, unless its operator is gone."""
+    if was is not None:
+        if metric.gated or not was.subject or ("operator_calls", was.subject) in after:
+            yield was
+    elif now is not None and not terms.other_machine:
+        # The times that stay belong to the machine they were measured on; none of another one may join them.
+        yield now
+
+
+def _environment(old: Baseline, new: Baseline, terms: _Terms) -> Environment | None:
+    """Return what the stored numbers were measured on: where times stay, the machine is theirs."""
+    there, here = old.environment, new.environment
+    if terms.time_known or there is None or here is None:
+        return here
+    return replace(here, cpu_model=there.cpu_model, cpu_count=there.cpu_count, device_name=there.device_name)
+
+
+def _moved(was: Measurement, now: Measurement, terms: _Terms) -> bool:
+    """Whether a number moved beyond noise, or is known better than before: from more runs."""
+    metric = METRICS.get(now.metric)
+    if metric is None or metric.kind is Kind.EXACT:
+        return was.value != now.value
+    if terms.other_machine or (metric.by_run and _runs(now) > _runs(was)):
+        return True
+    return _beyond_noise(was, now, metric, terms)
+
+
+def _beyond_noise(was: Measurement, now: Measurement, metric: Metric, terms: _Terms) -> bool:
+    limits = terms.policy.tolerance(metric, now.subject) or default_tolerance(metric)
+    noise = limits.warn_relative if limits.warn_relative is not None else limits.relative
+    assert isinstance(was.value, (int, float))
+    assert isinstance(now.value, (int, float))
+    low, high = sorted((abs(was.value), abs(now.value)))
+    return high - low > max(low * noise, limits.absolute)
+
+
+def _improves(was: Measurement, now: Measurement, terms: _Terms) -> bool:
+    """Whether a gated number is so good that its reference is stale."""
+    metric, limits = METRICS.get(now.metric), terms.gate(now.key)
+    if metric is None or limits is None or (metric.by_run and _runs(now) < _runs(was)):
+        return False
+    if _direction(metric, was, now, terms) is not Direction.IMPROVED:
+        return False
+    assert isinstance(was.value, (int, float))
+    assert isinstance(now.value, (int, float))
+    return limits.is_better(now.value, was.value, _better_side(metric))
+
+
+def _runs(measurement: Measurement) -> int:
+    return len(measurement.samples) or 1
+
+
+# -- what is told ----------------------------------------------------------------------------------------------------
+
+
+def _change(key: _Key, was: Measurement | None, now: Measurement | None, terms: _Terms) -> Change:
+    metric = METRICS.get(key[0])
+    known = was or now
+    assert known is not None
+    unit = metric.unit if metric is not None and not isinstance(known.value, list) else ""
+    if was is None or now is None:
+        direction = Direction.NEW if was is None else Direction.GONE
+        return Change(key=key, direction=direction, text=f"{label(*key)} {show(known.value)} {unit}".rstrip())
+    text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
+    if metric is not None and metric.by_run and _runs(was) != _runs(now):
+        text += f", {_counted_runs(now)} instead of {_runs(was)}"
+    return Change(key=key, direction=_direction(metric, was, now, terms), text=text)
+
+
+def _direction(metric: Metric | None, was: Measurement, now: Measurement, terms: _Terms) -> Direction:
+    numbers = isinstance(was.value, (int, float)) and isinstance(now.value, (int, float))
+    if metric is None or not numbers or _better_side(metric) is Better.EQUAL:
+        return Direction.CHANGED
+    if metric.kind is Kind.TIMED and not (terms.time_comparable and _beyond_noise(was, now, metric, terms)):
+        return Direction.CHANGED
+    assert isinstance(was.value, (int, float))
+    assert isinstance(now.value, (int, float))
+    lower = now.value < was.value
+    return Direction.IMPROVED if lower is (_better_side(metric) is Better.LOWER) else Direction.RELAXED
+
+
+def _better_side(metric: Metric) -> Better:
+    """Return which side is the better one to store: any change of calls fails, but more of them is more work."""
+    return Better.LOWER if metric.counts_work else metric.better
+
+
+def _counted_runs(measurement: Measurement) -> str:
+    return "1 run" if _runs(measurement) == 1 else f"{_runs(measurement)} runs"
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------
+
+
+def _without_value(measurements: Iterable[Measurement], terms: _Terms) -> Finding | None:
+    """Refuse gated numbers that are none, and times of 0: nothing could ever be compared with them."""
+    for one in sorted(measurements, key=lambda one: one.key):
+        metric = METRICS.get(one.metric)
+        if metric is None or terms.gate(one.key) is None or not isinstance(one.value, (int, float)):
+            continue
+        nothing = metric.kind is Kind.TIMED and metric.better is not Better.EQUAL and one.value <= 0
+        if nothing or not math.isfinite(one.value):
+            return _unfit(f"{one.label} is {one.value:g} {metric.unit}, which is no measurement; record it again")
+    return None
+
+
+def _fewer_runs(
+    before: dict[_Key, Measurement], after: dict[_Key, Measurement], written: Iterable[_Key], terms: _Terms
+) -> Finding | None:
+    """Refuse to replace a number of several runs by one of fewer."""
+    for key in sorted(written):
+        was, now = before.get(key), after.get(key)
+        if was is None or now is None or terms.gate(key) is None:
+            continue
+        if METRICS[key[0]].by_run and _runs(now) < _runs(was):
+            runs = f"{label(*key)} has {_counted_runs(now)}, the stored baseline {_runs(was)}"
+            return _unfit(f"{runs}; run: perfguard baseline refresh --runs {_runs(was)}")
+    return None
+
+
+def _missing(before: dict[_Key, Measurement], after: dict[_Key, Measurement], terms: _Terms) -> Finding | None:
+    """Refuse a recording that has nothing at all of a gated metric: it was made otherwise, or lost something."""
+    measured = {name for name, _ in after}
+    gone = sorted({key[0] for key in before if key[0] not in measured and terms.gate(key) is not None})
+    if not gone:
+        return None
+    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    return _unfit(
+        f"{gone[0]}{more} of the stored baseline is missing; record it again, or say why it is gone: "
+        f'{REASON_OPTION} "why"'
+    )
+
+
+def _relaxed(changes: Iterable[Change]) -> Finding | None:
+    """Refuse to accept what is slower, larger or more without a word."""
+    relaxed = [change.text for change in changes if change.direction is Direction.RELAXED]
+    if not relaxed:
+        return None
+    more = f" and {len(relaxed) - 1} more" if len(relaxed) > 1 else ""
+    return Finding(code=Code.B110, message=f'{relaxed[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
+
+
+def _unfit(message: str) -> Finding:
+    return Finding(code=Code.B111, message=message)

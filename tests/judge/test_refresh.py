@@ -1,0 +1,726 @@
+"""Refreshing: what is written, what is kept, what is refused, and what is told of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard import StepWindow
+from perfguard.findings import Code
+from perfguard.judge import (
+    Baseline,
+    Direction,
+    Policy,
+    Refresh,
+    Refreshed,
+    Rule,
+    State,
+    Tolerance,
+    compare,
+    ratcheted,
+    refreshed,
+)
+from perfguard.measure import METRICS, Better, Kind, Measurement, Metric
+from tests.facts import ELSEWHERE, FINGERPRINT, HERE, baseline, measured, names_the_next_command
+
+CALLS = measured("operator_calls", 2, "MatMul")
+STEP = measured("step_time", 100.0, samples=(100.0, 110.0))
+MEMORY = measured("peak_memory_bytes", 1000, "cpu")
+WHY = "a second projection"
+
+
+def refresh(
+    old: list[Measurement] | None,
+    new: list[Measurement],
+    *,
+    policy: Policy | None = None,
+    reason: str | None = None,
+    **changes,
+) -> Refreshed:
+    before = None if old is None else baseline(*old, commit="old")
+    return refreshed(before, baseline(*new, commit="new", reason=reason, **changes), policy=policy or Policy())
+
+
+def ratchet(old: list[Measurement], new: list[Measurement], *, policy: Policy | None = None, **changes) -> Refreshed:
+    return ratcheted(baseline(*old, commit="old"), baseline(*new, commit="new", **changes), policy=policy or Policy())
+
+
+def told(found: Refreshed) -> list[str]:
+    return [str(change) for change in found.changes]
+
+
+def values(stored: Baseline | None) -> dict[str, object]:
+    assert stored is not None
+    return {m.label: m.value for m in stored.measurements}
+
+
+def rule(pattern: str, tolerance: Tolerance | None) -> Policy:
+    return Policy(settings=(Rule(pattern=pattern, tolerance=tolerance),))
+
+
+# -- created, updated, kept ------------------------------------------------------------------------------------------
+
+
+def test_the_first_baseline_is_created_as_it_was_measured():
+    found = refresh(None, [CALLS, STEP])
+    assert found == Refreshed(stored=baseline(CALLS, STEP, commit="new"), state=Refresh.CREATED)
+
+
+def test_the_same_numbers_are_kept():
+    found = refresh([CALLS, STEP], [CALLS, STEP])
+    assert found == Refreshed(stored=baseline(CALLS, STEP, commit="old"), state=Refresh.KEPT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (("operator_calls", 2, "Mul"), ("operator_calls", 3, "Mul"), "relaxed: operator_calls[Mul] 2 → 3 calls/step"),
+        (("operator_calls", 3, "Mul"), ("operator_calls", 2, "Mul"), "improved: operator_calls[Mul] 3 → 2 calls/step"),
+        (("graph_operators", 3, "Mul"), ("graph_operators", 4, "Mul"), "relaxed: graph_operators[Mul] 3 → 4 operators"),
+        (("graphs_built", 1, ""), ("graphs_built", 2, ""), "relaxed: graphs_built 1 → 2 graphs"),
+        (
+            ("communication_calls", 2, "a"),
+            ("communication_calls", 1, "a"),
+            "improved: communication_calls[a] 2 → 1 calls/step",
+        ),
+        (
+            ("graph_compilations", 1, "f"),
+            ("graph_compilations", 2, "f"),
+            "relaxed: graph_compilations[f] 1 → 2 compilations",
+        ),
+        (
+            ("peak_memory_bytes", 9, "cpu"),
+            ("peak_memory_bytes", 8, "cpu"),
+            "improved: peak_memory_bytes[cpu] 9 → 8 bytes",
+        ),
+        (
+            ("peak_memory_bytes", 8, "cpu"),
+            ("peak_memory_bytes", 9, "cpu"),
+            "relaxed: peak_memory_bytes[cpu] 8 → 9 bytes",
+        ),
+        (("steps", 3, ""), ("steps", 4, ""), "changed: steps 3 → 4 steps"),
+        (("steps", 4, ""), ("steps", 3, ""), "changed: steps 4 → 3 steps"),
+        (
+            ("summary_scalar", 0.5, "loss@1"),
+            ("summary_scalar", 0.4, "loss@1"),
+            "changed: summary_scalar[loss@1] 0.5 → 0.4 value",
+        ),
+        (("operator_set", ["a"], ""), ("operator_set", ["a", "b"], ""), "changed: operator_set 1 names → 2 names"),
+        (
+            ("operator_shapes", {"[2]": 1}, "Add"),
+            ("operator_shapes", {"[3]": 1}, "Add"),
+            "changed: operator_shapes[Add] [2] x 1 → [3] x 1 calls/step by shape",
+        ),
+        (("step_time", 100.0, ""), ("step_time", 131.0, ""), "relaxed: step_time 100 → 131 us"),
+        (("step_time", 100.0, ""), ("step_time", 60.0, ""), "improved: step_time 100 → 60 us"),
+    ],
+)
+def test_what_changed_is_written_and_told_by_its_direction_as_before_and_after(before, after, change):
+    found = refresh([measured(*before)], [measured(*after)], reason=WHY)
+    assert (found.state, told(found), found.refused) == (Refresh.UPDATED, [change], None)
+    assert found.stored == baseline(measured(*after), commit="new", reason=WHY)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ([], [CALLS], "new: operator_calls[MatMul] 2 calls/step"),
+        ([replace(CALLS, subject="Add"), CALLS], [CALLS], "gone: operator_calls[Add] 2 calls/step"),
+        ([CALLS], [CALLS, STEP], "new: step_time 100 us"),
+        ([measured("metric_of_yesterday", 1), CALLS], [CALLS], "gone: metric_of_yesterday 1"),
+    ],
+)
+def test_what_came_or_went_is_written_without_a_reason(old, new, change):
+    found = refresh(old, new)
+    assert (found.state, told(found)) == (Refresh.UPDATED, [change])
+    assert found.stored.measurements == tuple(new)
+
+
+def test_relaxations_are_told_first():
+    old = [CALLS, MEMORY, measured("operator_calls", 3, "Add"), measured("operator_calls", 1, "Sub")]
+    new = [replace(CALLS, value=1), replace(MEMORY, value=2000), measured("operator_calls", 5, "Add")]
+    found = refresh(old, [*new, measured("operator_calls", 1, "Zero"), STEP], reason=WHY)
+    assert told(found) == [
+        "relaxed: operator_calls[Add] 3 → 5 calls/step",
+        "relaxed: peak_memory_bytes[cpu] 1000 → 2000 bytes",
+        "new: operator_calls[Zero] 1 calls/step",
+        "new: step_time 100 us",
+        "gone: operator_calls[Sub] 1 calls/step",
+        "improved: operator_calls[MatMul] 2 → 1 calls/step",
+    ]
+
+
+@pytest.mark.parametrize("after", [100.0, 100.1, 129.9, 130.0, 99.0, 77.0])
+@pytest.mark.parametrize("metric", ["step_time", "step_cpu_time"])
+def test_noise_is_not_written(metric, after):
+    found = refresh([measured(metric, 100.0)], [measured(metric, after)])
+    assert (found.state, told(found), values(found.stored)) == (Refresh.KEPT, [], {metric: 100.0})
+
+
+def test_an_exact_change_does_not_drag_noise_along():
+    found = refresh([CALLS, STEP], [replace(CALLS, value=1), replace(STEP, value=120.0)])
+    assert (found.state, values(found.stored)) == (Refresh.UPDATED, {"operator_calls[MatMul]": 1, "step_time": 100.0})
+    assert told(found) == ["improved: operator_calls[MatMul] 2 → 1 calls/step"]
+
+
+@pytest.mark.parametrize("metric", ["operator_time", "operator_share", "profiler_overhead"])
+@pytest.mark.parametrize("after", [None, 500.0, 0.1])
+def test_what_is_only_ranked_never_causes_a_write(metric, after):
+    old = [CALLS, measured(metric, 1.0, "x"), STEP]
+    new = [CALLS, STEP] if after is None else [CALLS, measured(metric, after, "x"), STEP]
+    found = refresh(old, new)
+    assert (found.state, told(found)) == (Refresh.KEPT, [])
+    assert found.stored.measurements == tuple(old)
+    assert refresh(new, old).state is Refresh.KEPT
+
+
+@pytest.mark.parametrize("subject", ["MatMul", "autograd::engine::evaluate_function: AddmmBackward0", "a b c"])
+def test_what_is_only_ranked_is_written_along_and_not_told(subject):
+    old = [CALLS, measured("operator_time", 1.0, subject), STEP]
+    new = [replace(CALLS, value=1), measured("operator_time", 9.0, subject), STEP]
+    found = refresh(old, new)
+    assert (found.state, found.stored.measurements) == (Refresh.UPDATED, tuple(new))
+    assert told(found) == ["improved: operator_calls[MatMul] 2 → 1 calls/step"]
+
+
+def test_an_operator_time_the_user_named_causes_a_write():
+    policy = rule("operator_time[MatMul]", Tolerance(relative=0.1))
+    old, new = ([measured("operator_time", value, "MatMul"), STEP] for value in (100.0, 111.0))
+    assert refresh(old, new, policy=policy).state is Refresh.REFUSED
+    assert told(refresh(old, new, policy=policy, reason=WHY)) == ["relaxed: operator_time[MatMul] 100 → 111 us/step"]
+    assert refresh(old, old, policy=policy).state is Refresh.KEPT
+
+
+@pytest.mark.parametrize(("after", "direction"), [(0.9, "improved"), (0.3, "relaxed")])
+def test_of_what_should_be_high_less_is_a_relaxation(after, direction):
+    policy = rule("device_utilisation", Tolerance(relative=0.1))
+    old, new = ([measured("device_utilisation", value, "aicore")] for value in (0.5, after))
+    assert told(refresh(old, new, policy=policy)) == [f"{direction}: device_utilisation[aicore] 0.5 → {after} fraction"]
+    assert ratchet(old, new, policy=policy).state is (Refresh.UPDATED if direction == "improved" else Refresh.KEPT)
+
+
+def test_an_exact_metric_is_written_at_any_difference_whatever_its_tolerance():
+    policy = rule("operator_calls", Tolerance(relative=9.0))
+    assert refresh([CALLS], [replace(CALLS, value=1)], policy=policy).state is Refresh.UPDATED
+    assert refresh([CALLS], [replace(CALLS, value=3)], policy=policy).state is Refresh.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "done"), [(Tolerance(relative=0.1), "updated"), (Tolerance(relative=0.5), "kept")]
+)
+def test_noise_is_what_the_tolerance_says(tolerance, done):
+    found = refresh([STEP], [replace(STEP, value=120.0)], policy=rule("step_time", tolerance), reason=WHY)
+    assert found.state.value == done
+
+
+# -- another window, another machine, no time ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "beginning"),
+    [
+        ({"mode": "graph"}, "changed: fingerprint mode: eager → graph"),
+        ({"threads": 2}, "changed: fingerprint threads: 1 → 2"),
+        ({"window": StepWindow(active=6)}, "changed: fingerprint window: "),
+    ],
+)
+def test_another_fingerprint_replaces_everything_without_a_reason(changes, beginning):
+    fingerprint = replace(FINGERPRINT, **changes)
+    more = replace(CALLS, value=9)
+    found = refresh([CALLS, STEP], [more], fingerprint=fingerprint)
+    assert found.state is Refresh.UPDATED
+    assert found.stored == baseline(more, commit="new", fingerprint=fingerprint)
+    (change,) = told(found)
+    assert change.startswith(beginning)
+
+
+def test_another_machine_replaces_every_time():
+    new = [CALLS, replace(STEP, value=101.0)]
+    found = refresh([CALLS, STEP], new, environment=ELSEWHERE)
+    assert (found.state, told(found)) == (Refresh.UPDATED, ["changed: step_time 100 → 101 us"])
+    assert found.stored == baseline(*new, commit="new", environment=ELSEWHERE)
+
+
+def test_on_another_machine_a_longer_time_is_no_relaxation_and_more_calls_are():
+    slower = refresh([CALLS, STEP], [CALLS, replace(STEP, value=900.0)], environment=ELSEWHERE)
+    assert (slower.state, told(slower)) == (Refresh.UPDATED, ["changed: step_time 100 → 900 us"])
+    more = refresh([CALLS, STEP], [replace(CALLS, value=3), STEP], environment=ELSEWHERE)
+    assert (more.state, told(more)[0]) == (Refresh.REFUSED, "relaxed: operator_calls[MatMul] 2 → 3 calls/step")
+
+
+def test_where_the_window_began_cold_a_longer_time_is_no_relaxation():
+    cold = replace(FINGERPRINT, world_size=2, window=None)
+    old, new = (baseline(CALLS, replace(STEP, value=value), fingerprint=cold) for value in (100.0, 900.0))
+    found = refreshed(old, new, policy=Policy())
+    assert (found.state, told(found)) == (Refresh.UPDATED, ["changed: step_time 100 → 900 us"])
+
+
+def test_another_release_alone_is_not_written():
+    found = refresh([CALLS, STEP], [CALLS, STEP], environment=replace(HERE, packages={"torch": "3.0"}))
+    assert (found.state, found.stored.environment) == (Refresh.KEPT, HERE)
+
+
+@pytest.mark.parametrize("calls", [2, 1])
+def test_with_time_off_stored_times_stay(calls):
+    old = [CALLS, STEP, measured("operator_time", 5.0, "MatMul"), measured("profiler_overhead", 1.5)]
+    new = [replace(CALLS, value=calls), measured("operator_time", 50.0, "MatMul")]
+    found = refresh(old, new, policy=Policy(judge_time=False))
+    assert found.state is (Refresh.KEPT if calls == 2 else Refresh.UPDATED)
+    assert values(found.stored) == {
+        "operator_calls[MatMul]": calls,
+        "step_time": 100.0,
+        "operator_time[MatMul]": 5.0,
+        "profiler_overhead": 1.5,
+    }
+    assert STEP in found.stored.measurements
+
+
+def test_with_time_off_measured_times_are_not_written_either():
+    new = [replace(CALLS, value=1), replace(STEP, value=900.0)]
+    assert STEP in refresh([CALLS, STEP], new, policy=Policy(judge_time=False)).stored.measurements
+
+
+@pytest.mark.parametrize(("where", "written"), [(HERE, True), (ELSEWHERE, False)])
+def test_with_time_off_no_time_of_another_machine_joins_those_that_stay(where, written):
+    one, two = (measured("operator_time", 5.0, name) for name in ("MatMul", "Add"))
+    new = [CALLS, replace(CALLS, subject="Add"), replace(one, value=50.0), two]
+    found = refresh([CALLS, one, STEP], new, policy=Policy(judge_time=False), environment=where)
+    assert (two in found.stored.measurements) is written
+    assert one in found.stored.measurements
+
+
+def test_times_kept_from_one_machine_are_never_judged_on_another():
+    # An exact change is refreshed elsewhere with time off; the times that are kept were measured here.
+    found = refresh([CALLS, STEP], [replace(CALLS, value=1)], policy=Policy(judge_time=False), environment=ELSEWHERE)
+    assert found.state is Refresh.UPDATED
+    slow = replace(STEP, value=1000.0)
+    comparisons = compare([slow], found.stored, environment=ELSEWHERE, policy=Policy())
+    assert {c.state for c in comparisons if c.metric == "step_time"} <= {State.NOT_COMPARABLE, State.NEW}
+
+
+# -- a refresh and the rule ------------------------------------------------------------------------------------------
+
+
+@given(
+    tolerance=st.one_of(st.none(), st.builds(Tolerance, relative=st.floats(0, 5), absolute=st.floats(0, 1e6))),
+    before=st.floats(0.1, 1e6),
+    after=st.floats(0.1, 1e6),
+)
+def test_a_refresh_never_changes_a_tolerance(tolerance, before, after):
+    policy = rule("step_time", tolerance)
+    stored = refresh([replace(STEP, value=before)], [replace(STEP, value=after)], policy=policy, reason=WHY).stored
+    text = str(stored.as_dict()).replace(WHY, "")
+    assert all(word not in text for word in ("toleran", "relative", "absolute", "allow", "warn"))
+    assert policy.tolerance(METRICS["step_time"], "") == tolerance
+    (kept,) = stored.measurements
+    assert kept.value in (before, after)
+
+
+@given(after=st.lists(st.floats(1.0, 1e4), min_size=1, max_size=6))
+def test_many_small_refreshes_cannot_drift_past_the_limit_unseen(after):
+    # Each refresh within noise keeps the old number, so the next run is still judged against it.
+    stored = baseline(STEP)
+    for value in after:
+        new = baseline(replace(STEP, value=value))
+        before = stored.measurements[0].value
+        found = refreshed(stored, new, policy=Policy())
+        stored = found.stored
+        assert (found.state is Refresh.UPDATED) == (stored.measurements[0].value != before)
+        assert (found.state is not Refresh.KEPT) == bool(found.changes)
+        assert (found.state is Refresh.UPDATED) <= (value < before)
+        assert (found.state is Refresh.REFUSED) <= (value > before)
+
+
+@given(old=st.integers(0, 50), new=st.integers(0, 50))
+def test_a_refreshed_baseline_passes_and_is_kept_next_time(old, new):
+    now = [replace(CALLS, value=new), replace(STEP, value=float(new + 1))]
+    stored = refresh([replace(CALLS, value=old), replace(STEP, value=float(old + 1))], now, reason=WHY).stored
+    assert all(
+        c.state is State.SAME
+        for c in compare(now, stored, environment=HERE, policy=Policy())
+        if c.metric != "step_time"
+    )
+    assert not [c for c in compare(now, stored, environment=HERE, policy=Policy()) if c.finding]
+    assert refreshed(stored, baseline(*now), policy=Policy()).state is Refresh.KEPT
+
+
+# -- refused ---------------------------------------------------------------------------------------------------------
+
+
+def refused(found: Refreshed, old: list[Measurement]) -> tuple[Code, str]:
+    """Return code and message of a refusal that left the old baseline alone."""
+    assert found.state is Refresh.REFUSED
+    assert found.refused is not None
+    assert found.stored == baseline(*old, commit="old")
+    return found.refused.code, found.refused.message
+
+
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        ([replace(CALLS, value=3), MEMORY, STEP], "operator_calls[MatMul] 2 → 3 calls/step"),
+        ([CALLS, replace(MEMORY, value=1001), STEP], "peak_memory_bytes[cpu] 1000 → 1001 bytes"),
+        ([CALLS, MEMORY, replace(STEP, value=131.0)], "step_time 100 → 131 us"),
+        (
+            [replace(CALLS, value=3), replace(MEMORY, value=2000), STEP],
+            "operator_calls[MatMul] 2 → 3 calls/step and 1 more",
+        ),
+        ([replace(CALLS, value=1), replace(MEMORY, value=2000), STEP], "peak_memory_bytes[cpu] 1000 → 2000 bytes"),
+    ],
+)
+@pytest.mark.parametrize("blank", [None, "", "  "])
+def test_a_relaxation_without_a_reason_is_refused_and_accepted_with_one(new, named, blank):
+    old = [CALLS, MEMORY, STEP]
+    found = refresh(old, new, reason=blank)
+    assert refused(found, old) == (Code.B110, f'{named}; if this is meant, say why: --perfguard-reason "why"')
+    accepted = refresh(old, new, reason=WHY)
+    assert (accepted.state, accepted.refused, accepted.changes) == (Refresh.UPDATED, None, found.changes)
+    assert accepted.stored == baseline(*new, commit="new", reason=WHY)
+
+
+@pytest.mark.parametrize("name", ["operator_calls", "step_time", "peak_memory_bytes"])
+def test_what_the_user_switched_off_needs_no_reason(name):
+    new = [replace(CALLS, value=3), replace(MEMORY, value=2000), replace(STEP, value=900.0)]
+    old = [CALLS, MEMORY, STEP]
+    found = refresh(old, new, policy=rule(name, None))
+    assert found.refused is not None
+    assert not [change for change in found.changes if change.key[0] == name]
+
+
+def test_on_a_backend_that_only_shows_a_metric_it_needs_no_reason():
+    old, new = (
+        baseline(measured("step_cpu_time", value), fingerprint=replace(FINGERPRINT, backend="mindspore"))
+        for value in (100.0, 900.0)
+    )
+    assert refreshed(old, new, policy=Policy()).state is Refresh.KEPT
+
+
+def test_the_reason_that_accepted_what_is_stored_stays_until_there_is_another():
+    accepted = refresh([CALLS], [replace(CALLS, value=4)], reason=WHY).stored
+    improved = refreshed(accepted, baseline(replace(CALLS, value=3), commit="newer"), policy=Policy()).stored
+    assert (improved.reason, improved.commit, values(improved)) == (WHY, "newer", {"operator_calls[MatMul]": 3})
+    other = refreshed(improved, baseline(CALLS, reason="fused"), policy=Policy()).stored
+    assert other.reason == "fused"
+
+
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        ([CALLS, STEP], "peak_memory_bytes of the stored baseline is missing"),
+        ([CALLS, MEMORY], "step_time of the stored baseline is missing"),
+        ([CALLS], "peak_memory_bytes and 1 more of the stored baseline is missing"),
+        # What is missing is said before what is relaxed.
+        ([replace(CALLS, value=3), STEP], "peak_memory_bytes of the stored baseline is missing"),
+    ],
+)
+def test_a_metric_that_is_missing_is_refused_and_gone_with_a_reason(new, named):
+    old = [CALLS, MEMORY, STEP]
+    code, message = refused(refresh(old, new), old)
+    assert (code, message) == (
+        Code.B111,
+        f'{named}; record it again, or say why it is gone: --perfguard-reason "why"',
+    )
+    assert names_the_next_command(message)
+    accepted = refresh(old, new, reason=WHY)
+    assert (accepted.state, accepted.stored.measurements) == (Refresh.UPDATED, tuple(new))
+
+
+def test_a_metric_that_is_missing_on_one_device_only_is_gone():
+    old = [MEMORY, replace(MEMORY, subject="npu")]
+    assert told(refresh(old, [MEMORY])) == ["gone: peak_memory_bytes[npu] 1000 bytes"]
+
+
+@pytest.mark.parametrize("policy", [Policy(judge_time=False), rule("step_time", None)])
+def test_a_time_that_nobody_judges_may_be_missing(policy):
+    found = refresh([CALLS, STEP], [CALLS], policy=policy)
+    assert found.state is Refresh.KEPT
+    # Nor does a rule that gates it make a time that is switched off be missing.
+    gated = rule("step_time", Tolerance(relative=0.1))
+    assert refresh([CALLS, STEP], [CALLS], policy=replace(gated, judge_time=False)).state is Refresh.KEPT
+
+
+def test_what_is_only_ranked_is_never_missing():
+    assert refresh([CALLS, STEP, measured("profiler_overhead", 1.5)], [CALLS, STEP]).state is Refresh.KEPT
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.0, "0"), (-1.0, "-1"), (math.nan, "nan"), (math.inf, "inf")])
+@pytest.mark.parametrize("old", [None, [CALLS, STEP]])
+@pytest.mark.parametrize("reason", [None, WHY])
+def test_a_time_of_nothing_is_refused_always(old, value, said, reason):
+    found = refresh(old, [CALLS, replace(STEP, value=value)], reason=reason)
+    assert found.state is Refresh.REFUSED
+    assert found.stored == (None if old is None else baseline(*old, commit="old"))
+    assert found.refused.code is Code.B111
+    assert found.refused.message == f"step_time is {said} us, which is no measurement; record it again"
+
+
+@pytest.mark.parametrize(
+    ("one", "policy"),
+    [
+        (measured("memory_growth_bytes", 0, "cpu"), Policy()),
+        (measured("summary_scalar", 0.0, "loss@1"), Policy()),
+        (measured("operator_time", 0.0, "MatMul"), Policy()),
+        (replace(STEP, value=0.0), Policy(judge_time=False)),
+    ],
+)
+def test_other_numbers_may_be_0(one, policy):
+    assert refresh(None, [CALLS, one], policy=policy).state is Refresh.CREATED
+
+
+def test_a_loss_that_is_no_number_is_refused():
+    assert refresh(None, [measured("summary_scalar", math.nan, "loss@1")]).refused.message.startswith(
+        "summary_scalar[loss@1] is nan value"
+    )
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+def runs(*samples: float) -> Measurement:
+    return measured("cost_by_run", min(samples), samples=samples)
+
+
+@pytest.fixture
+def cost(monkeypatch):
+    """A metric with one sample a process."""
+    metric = Metric(
+        name="cost_by_run",
+        unit="ratio",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=0.5,
+        warn_relative=0.1,
+        by_run=True,
+        meaning="What a step costs.",
+    )
+    monkeypatch.setitem(METRICS, "cost_by_run", metric)
+    return metric
+
+
+FIVE = (1.0, 1.1, 1.2, 1.3, 1.4)
+
+
+@pytest.mark.parametrize("value", [2.0, 0.5])
+@pytest.mark.parametrize("reason", [None, WHY])
+@pytest.mark.parametrize("changes", [{}, {"environment": ELSEWHERE}, {"fingerprint": replace(FINGERPRINT, threads=2)}])
+def test_fewer_runs_never_replace_more(cost, value, reason, changes):
+    old = [CALLS, runs(*FIVE)]
+    found = refresh(old, [CALLS, runs(value)], reason=reason, **changes)
+    assert refused(found, old) == (
+        Code.B111,
+        "cost_by_run has 1 run, the stored baseline 5; run: perfguard baseline refresh --runs 5",
+    )
+
+
+def test_where_fewer_runs_say_the_same_the_many_are_kept(cost):
+    found = refresh([CALLS, runs(*FIVE)], [replace(CALLS, value=1), runs(1.05, 1.2)])
+    assert found.state is Refresh.UPDATED
+    assert runs(*FIVE) in found.stored.measurements
+    assert told(found) == ["improved: operator_calls[MatMul] 2 → 1 calls/step"]
+
+
+def test_more_runs_replace_fewer_that_say_the_same(cost):
+    found = refresh([CALLS, runs(1.0)], [CALLS, runs(1.05, 1.06, 1.07, 1.08, 1.09)])
+    assert (found.state, told(found)) == (
+        Refresh.UPDATED,
+        ["changed: cost_by_run 1 → 1.05 ratio, 5 runs instead of 1"],
+    )
+    assert len(found.stored.measurements[0].samples) == 5
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "change"),
+    [
+        (0.5, None, "improved: cost_by_run 1 → 0.5 ratio, 2 runs instead of 1"),
+        (2.0, WHY, "relaxed: cost_by_run 1 → 2 ratio, 2 runs instead of 1"),
+    ],
+)
+def test_more_runs_that_say_otherwise_are_told_by_their_direction(cost, value, reason, change):
+    assert told(refresh([runs(1.0)], [runs(value, value + 1)], reason=reason)) == [change]
+
+
+def test_as_many_runs_are_compared_as_ever(cost):
+    assert refresh([runs(1.0, 1.2)], [runs(1.05, 1.2)]).state is Refresh.KEPT
+    assert refresh([runs(1.0, 1.2)], [runs(1.2, 1.3)]).refused.code is Code.B110
+
+
+def test_runs_of_what_is_only_ranked_are_not_looked_at(cost):
+    assert refresh([CALLS, runs(*FIVE)], [CALLS, runs(9.0)], policy=rule("cost_by_run", None)).state is Refresh.KEPT
+
+
+# -- the ratchet -----------------------------------------------------------------------------------------------------
+
+
+def test_the_ratchet_writes_what_improved_and_nothing_else():
+    other = measured("operator_calls", 2, "Add")
+    time = measured("operator_time", 5.0, "Add")
+    old = [other, CALLS, time, MEMORY, STEP]
+    new = [replace(other, value=3), replace(CALLS, value=1), replace(time, value=1.0), replace(MEMORY, value=900)]
+    found = ratchet(old, [*new, replace(STEP, value=120.0), measured("steps", 3)])
+    assert (found.state, told(found)) == (
+        Refresh.UPDATED,
+        [
+            "improved: operator_calls[MatMul] 2 → 1 calls/step",
+            "improved: peak_memory_bytes[cpu] 1000 → 900 bytes",
+        ],
+    )
+    assert found.stored == baseline(
+        other, replace(CALLS, value=1), time, replace(MEMORY, value=900), STEP, commit="new"
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "policy"),
+    [
+        pytest.param(replace(STEP, value=60.0), Policy(), id="beyond noise and within the tolerance"),
+        pytest.param(replace(STEP, value=300.0), Policy(), id="worse"),
+        pytest.param(replace(STEP, value=40.0), Policy(judge_time=False), id="time off"),
+        pytest.param(replace(STEP, value=40.0), rule("step_time", None), id="switched off"),
+    ],
+)
+def test_the_ratchet_leaves_what_is_no_improvement_beyond_the_tolerance(now, policy):
+    found = ratchet([CALLS, STEP], [CALLS, now], policy=policy)
+    assert found == Refreshed(stored=baseline(CALLS, STEP, commit="old"), state=Refresh.KEPT)
+
+
+def test_the_ratchet_takes_a_time_beyond_the_tolerance_with_its_samples():
+    fast = measured("step_time", 49.0, samples=(49.0, 60.0))
+    assert ratchet([STEP], [fast]).stored == baseline(fast, commit="new")
+    half = rule("step_time", Tolerance(relative=0.5))
+    assert ratchet([STEP], [replace(STEP, value=60.0)], policy=half).state is Refresh.UPDATED
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [({"environment": ELSEWHERE}, Refresh.UPDATED), ({"fingerprint": replace(FINGERPRINT, threads=2)}, Refresh.KEPT)],
+)
+def test_of_another_machine_the_ratchet_takes_what_is_exact_and_of_another_fingerprint_nothing(changes, state):
+    found = ratchet([CALLS, STEP], [replace(CALLS, value=1), replace(STEP, value=1.0)], **changes)
+    assert found.state is state
+    # The machine stays that of the times.
+    assert found.stored.environment == HERE
+    assert STEP in found.stored.measurements
+
+
+def test_the_ratchet_keeps_the_reason_unless_there_is_another():
+    old = baseline(CALLS, reason=WHY)
+    assert ratcheted(old, baseline(replace(CALLS, value=1)), policy=Policy()).stored.reason == WHY
+    fused = baseline(replace(CALLS, value=1), reason="fused")
+    assert ratcheted(old, fused, policy=Policy()).stored.reason == "fused"
+
+
+def test_the_ratchet_refuses_a_time_of_nothing():
+    old = [CALLS, STEP]
+    assert refused(ratchet(old, [CALLS, replace(STEP, value=0.0)]), old)[0] is Code.B111
+
+
+def test_the_ratchet_leaves_more_runs_than_it_has(cost):
+    assert ratchet([runs(*FIVE)], [runs(0.1)]).state is Refresh.KEPT
+    assert ratchet([runs(1.0)], [runs(0.1, 0.2)]).state is Refresh.UPDATED
+
+
+# -- for every baseline ----------------------------------------------------------------------------------------------
+
+NUMBERS = {
+    "operator_calls": st.integers(0, 6),
+    "steps": st.integers(1, 4),
+    "peak_memory_bytes": st.integers(0, 300),
+    "memory_growth_bytes": st.integers(-100, 100),
+    "graph_compilations": st.integers(0, 4),
+    "step_time": st.floats(0.5, 500),
+    "summary_scalar": st.floats(-2, 2),
+    "operator_time": st.floats(0.5, 500),
+    "device_utilisation": st.floats(0.01, 1),
+    "flops": st.floats(1, 100),
+    "metric_of_yesterday": st.integers(0, 3),
+}
+#: Which way each gets worse: device_utilisation when it falls.
+WORSE = {
+    "operator_calls": 1,
+    "peak_memory_bytes": 1,
+    "memory_growth_bytes": 1,
+    "graph_compilations": 1,
+    "step_time": 1,
+    "operator_time": 1,
+    "device_utilisation": -1,
+}
+TOLERANCES = st.one_of(st.none(), st.builds(Tolerance, relative=st.floats(0, 2), absolute=st.sampled_from([0.0, 5.0])))
+
+
+@st.composite
+def measurements(draw) -> list[Measurement]:
+    keys = draw(st.lists(st.tuples(st.sampled_from(sorted(NUMBERS)), st.sampled_from("ab")), unique=True, max_size=12))
+    return [measured(name, draw(NUMBERS[name]), subject) for name, subject in keys]
+
+
+@st.composite
+def policies(draw) -> Policy:
+    named = draw(
+        st.dictionaries(st.sampled_from(sorted(NUMBERS.keys() - {"metric_of_yesterday"})), TOLERANCES, min_size=3)
+    )
+    rules = tuple(Rule(pattern=name, tolerance=tolerance) for name, tolerance in named.items())
+    return Policy(settings=rules, judge_time=draw(st.booleans()))
+
+
+ENVIRONMENTS = st.sampled_from([HERE, ELSEWHERE])
+
+
+def worse(stored: Baseline, before: Baseline, policy: Policy) -> list[str]:
+    """Return the gated numbers that are on the bad side of what they were."""
+    was = {one.key: one for one in before.measurements}
+    found = []
+    for one in stored.measurements:
+        if one.metric not in WORSE or one.key not in was or policy.tolerance(METRICS[one.metric], one.subject) is None:
+            continue
+        if WORSE[one.metric] * (one.value - was[one.key].value) > 0:
+            found.append(one.label)
+    return found
+
+
+@given(old=measurements(), new=measurements(), policy=policies(), where=ENVIRONMENTS)
+def test_a_ratchet_never_stores_anything_worse(old, new, policy, where):
+    before = baseline(*old)
+    found = ratcheted(before, baseline(*new, environment=where), policy=policy)
+    assert worse(found.stored, before, policy) == []
+    # Nothing comes, nothing goes, and what moved is told and moved to the better side.
+    assert [one.key for one in found.stored.measurements] == [one.key for one in before.measurements]
+    moved = {one.key for one, was in zip(found.stored.measurements, old, strict=True) if one != was}
+    assert moved == {change.key for change in found.changes}
+    assert {change.direction for change in found.changes} <= {Direction.IMPROVED}
+    again = ratcheted(found.stored, baseline(*new, environment=where), policy=policy)
+    assert again.state is Refresh.KEPT
+
+
+@given(old=measurements(), new=measurements(), policy=policies(), where=ENVIRONMENTS)
+def test_a_refresh_without_a_reason_never_stores_what_is_relaxed(old, new, policy, where):
+    before = baseline(*old)
+    found = refreshed(before, baseline(*new, environment=where), policy=policy)
+    # Times of another machine are no times to compare with.
+    timed = {name for name in NUMBERS if name in METRICS and METRICS[name].kind is Kind.TIMED}
+    loosened = [
+        label for label in worse(found.stored, before, policy) if where == HERE or label.split("[")[0] not in timed
+    ]
+    assert loosened == []
+    assert all(change.direction is not Direction.RELAXED for change in found.changes if found.refused is None)
+
+
+@given(old=measurements(), new=measurements(), policy=policies(), where=ENVIRONMENTS)
+def test_a_second_refresh_of_the_same_keeps(old, new, policy, where):
+    now = baseline(*new, environment=where, reason=WHY)
+    found = refreshed(baseline(*old), now, policy=policy)
+    assert found.state in (Refresh.UPDATED, Refresh.KEPT)
+    again = refreshed(found.stored, now, policy=policy)
+    assert again == Refreshed(stored=found.stored, state=Refresh.KEPT)
+
+
+@given(old=measurements(), new=measurements(), policy=policies(), where=ENVIRONMENTS)
+def test_what_a_refresh_refuses_leaves_the_old_baseline(old, new, policy, where):
+    before = baseline(*old)
+    found = refreshed(before, baseline(*new, environment=where), policy=policy)
+    assert (found.state is Refresh.REFUSED) == (found.refused is not None)
+    if found.state is not Refresh.UPDATED:
+        assert found.stored == before
