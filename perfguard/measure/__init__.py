@@ -3,17 +3,17 @@
 What goes in: a `Contract` whose artifacts could be read. What comes out: `Measurement`s, each of one metric and one subject.
 `METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
 dialect has in `metrics`, collectives in `communication`, a device's own counters in `device`, the data pipeline in `pipeline`,
-the values of a training in `summary`, compiled graphs in `graphs`.
+the values of a training in `summary`, compiled graphs in `graphs`, the order and the gaps of a profiled step in `timeline`.
 """
 
 from __future__ import annotations
 
-from perfguard.measure import communication, device, graphs, pipeline, summary
+from perfguard.measure import communication, device, graphs, pipeline, summary, timeline
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
 from perfguard.measure.metrics import METRICS, measure
 from perfguard.measure.operators import Operator, operators_of
 
 # The imports above filled METRICS.
-del communication, device, graphs, pipeline, summary
+del communication, device, graphs, pipeline, summary, timeline
 
 __all__ = ["METRICS", "Better", "Kind", "Measurement", "Metric", "Operator", "Statistics", "measure", "operators_of"]
