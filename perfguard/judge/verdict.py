@@ -13,6 +13,7 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, Refresh
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.measure.measurement import Measurement
@@ -84,6 +85,8 @@ class Verdict:
     ignore: tuple[str, ...] = ()
     #: What the files tell of backend, device, mode and ranks; where there is no fingerprint, they stand for it.
     traits: Mapping[str, Any] = field(default_factory=dict)
+    #: Where the change of the step's time went, where the times of operators are known of both sides.
+    ledger: Ledger | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -160,6 +163,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         findings=worst_first(findings),
         comparisons=comparisons,
         environment_changes=environment_changes,
+        ledger=ledger(baseline.measurements, verdict.measurements),
     )
     both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
     if not both and not failed:

@@ -10,7 +10,7 @@ import perfguard
 from perfguard.documents import FORMAT, dumps, read_document
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Tolerance, Verdict
+from perfguard.judge import Comparison, Coverage, Ledger, Outcome, Refresh, State, Tolerance, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Environment, Fingerprint
 from perfguard.reports import RunReport
@@ -102,6 +102,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "traits": dict(verdict.traits),
         "baseline": verdict.refresh.value if verdict.refresh else None,
         "changes": list(verdict.changes),
+        "ledger": verdict.ledger.as_dict() if verdict.ledger else None,
     }
 
 
@@ -145,6 +146,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         environment_changes=tuple(plain["environment_changes"]),
         rules=rules(plain["tolerance"], where="tolerance"),
         ignore=tuple(plain["ignore"]),
+        ledger=Ledger.from_dict(plain["ledger"]) if plain.get("ledger") else None,
     )
 
 
