@@ -399,7 +399,7 @@ def _signed(tenths: int) -> str:
     return _us(tenths) if tenths < 0 else f"+{_us(tenths)}"
 
 
-def _shortened(text: str, width: int = 100) -> str:
+def _shortened(text: str, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
