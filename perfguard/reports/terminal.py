@@ -378,11 +378,11 @@ def _a_call(ns: int, calls: float) -> str:
 
 def _others(entries: list[Entry], told: list[Entry]) -> str:
     """Name what one line stands for: how many operators, and which parts that are of none."""
-    names = {entry.subject for entry in entries if entry.subject}
+    names = {entry.subject for entry in entries if entry.cause not in _OF_THE_STEP}
     more = names - {entry.subject for entry in told}
     count = f"{len(more)} other operator{'' if len(more) == 1 else 's'}" if more else "the rest of these operators"
     return ", ".join(
-        [*([count] if names else []), *(_OF_THE_STEP[entry.cause] for entry in entries if not entry.subject)]
+        [*([count] if names else []), *(_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP)]
     )
 
 

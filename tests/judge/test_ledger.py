@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -518,6 +518,7 @@ def printed(line: str) -> int:
 
 
 @given(SIDE, SIDE)
+@example([measured("operator_time", 9.0, ""), *operator("Mul", 1)], operator("Mul", 1000))
 def test_the_parts_add_up_to_the_last_nanosecond(before, now):
     found = ledger(before, now)
     if found is None:
