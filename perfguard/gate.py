@@ -146,6 +146,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
         comparisons=(),
         refresh=None,
         changes=(),
+        ledger=None,
     )
     return compared(fresh, baseline, policy=policy)
 
@@ -295,7 +296,13 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return replace(
-            current, outcome=Outcome.INVALID, findings=broken + alone, comparisons=(), refresh=None, changes=()
+            current,
+            outcome=Outcome.INVALID,
+            findings=broken + alone,
+            comparisons=(),
+            refresh=None,
+            changes=(),
+            ledger=None,
         )
     return judge_again(current, _measured(base), policy=policy)
 

@@ -96,14 +96,15 @@ def show(workload: str | None, baselines: Path | None) -> None:
 @command.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
-def diff(report: Path, baselines: Path | None) -> None:
+@click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
+def diff(report: Path, baselines: Path | None, ledger: bool) -> None:
     """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
     from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
     from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.document import read_report
-    from perfguard.reports.terminal import finding_lines, printable
+    from perfguard.reports.terminal import asked_ledger_lines, finding_lines, printable
 
     if not os.path.exists(report):
         raise UsageError(f"{report} does not exist; write it with: pytest --perfguard --perfguard-report {report}")
@@ -111,7 +112,7 @@ def diff(report: Path, baselines: Path | None) -> None:
     verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
     for verdict in verdicts:
         click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
-        for line in finding_lines(verdict.findings):
+        for line in [*finding_lines(verdict.findings), *(asked_ledger_lines(verdict) if ledger else ())]:
             click.echo(f"  {line}")
     click.echo("")
     click.echo(REPORTERS["terminal"](RunReport(verdicts=tuple(verdicts))))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.argument("current", type=click.Path(path_type=Path))
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
-def command(base: Path, current: Path, report: Path | None, time: str | None) -> None:
+@click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
+def command(base: Path, current: Path, report: Path | None, time: str | None, ledger: bool) -> None:
     """Compare two recordings (directories) or two report files.
 
     Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
@@ -33,7 +34,7 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
     from perfguard.judge import Outcome
     from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import coverage_line, finding_lines, printable
+    from perfguard.reports.terminal import asked_ledger_lines, coverage_line, finding_lines, printable
     from perfguard.settings import find_root, read_settings
 
     settings = read_settings(find_root(Path.cwd()))
@@ -52,7 +53,7 @@ def command(base: Path, current: Path, report: Path | None, time: str | None) ->
             _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])))
             continue
         click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
-        for line in finding_lines(verdict.findings):
+        for line in [*finding_lines(verdict.findings), *(asked_ledger_lines(verdict) if ledger else ())]:
             click.echo(f"  {line}")
         if verdict.environment_changes:
             click.echo(f"  environment, base → current: {printable('; '.join(verdict.environment_changes))}")

@@ -1,14 +1,16 @@
 """Judge: is it worse?
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
-for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `refresh` what becomes of
-a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
+for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
+the machine moved, `ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts;
+tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
 
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
@@ -24,10 +26,13 @@ from perfguard.judge.verdict import (
 
 __all__ = [
     "Baseline",
+    "Cause",
     "Change",
     "Comparison",
     "Coverage",
     "Direction",
+    "Entry",
+    "Ledger",
     "Outcome",
     "Policy",
     "Refresh",
@@ -41,6 +46,7 @@ __all__ = [
     "examined",
     "is_suspect",
     "judges_runs",
+    "ledger",
     "ratcheted",
     "refreshed",
     "with_runs",

@@ -240,7 +240,7 @@ def _structures(
     finding = Finding(
         code=Code.R102,
         place=label(*key),
-        message=f"{label(*key)} changed: {_differences(before.value, now.value)}",
+        message=f"{label(*key)} changed: {differences(before.value, now.value)}",
         weight=_weight(metric, 0.0, exact=True),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
@@ -261,7 +261,8 @@ def _weight_one_sided(metric: Metric) -> float:
     return _WEIGHT_WHOLE + 1.0 if metric.name in _OF_THE_WHOLE else _WEIGHT_OPERATORS
 
 
-def _differences(before: Value, now: Value) -> str:
+def differences(before: Value, now: Value) -> str:
+    """Name what differs between two lists of names, or two censuses, at most four of it."""
     old = (
         before
         if isinstance(before, dict)

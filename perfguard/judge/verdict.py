@@ -15,6 +15,7 @@ from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.common_mode import CommonMode, common_mode
 from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
@@ -92,6 +93,8 @@ class Verdict:
     #: What controlled processes measured of it, in the order they ran, and those that left nothing.
     timings: tuple[Timing, ...] = ()
     lost_runs: tuple[LostRun, ...] = ()
+    #: Where the change of the step's time went, where the times of operators are known of both sides.
+    ledger: Ledger | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -201,6 +204,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         findings=worst_first(findings),
         comparisons=comparisons,
         environment_changes=environment_changes,
+        ledger=ledger(baseline.measurements, verdict.measurements),
     )
     both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
     if not both and not failed:

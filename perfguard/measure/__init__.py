@@ -3,19 +3,20 @@
 What goes in: a `Contract` whose artifacts could be read. What comes out: `Measurement`s, each of one metric and one subject.
 `METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
 dialect has in `metrics`, collectives in `communication`, a device's own counters in `device`, the data pipeline in `pipeline`,
-the values of a training in `summary`, compiled graphs in `graphs`, controlled processes in `runs`.
+the values of a training in `summary`, compiled graphs in `graphs`, the order and the gaps of a profiled step in `timeline`,
+controlled processes in `runs`.
 """
 
 from __future__ import annotations
 
-from perfguard.measure import communication, device, graphs, pipeline, runs, summary
+from perfguard.measure import communication, device, graphs, pipeline, runs, summary, timeline
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
 from perfguard.measure.metrics import METRICS, measure
 from perfguard.measure.operators import Operator, operators_of
 from perfguard.measure.runs import measure_runs
 
 # The imports above filled METRICS.
-del communication, device, graphs, pipeline, runs, summary
+del communication, device, graphs, pipeline, runs, summary, timeline
 
 __all__ = [
     "METRICS",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.schema import row_schema
 from perfguard.documents import schema
+from perfguard.measure.collectives import HOST_COLLECTIVE, annotated_collectives
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
 
@@ -123,13 +124,6 @@ def rank_spread(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
             yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
 
 
-#: Collectives on a host: MindSpore's kernels, and what torch's gloo, mpi and nccl backends annotate with its duration.
-_COLLECTIVE = re.compile(
-    r"^((gloo|mpi|nccl|ucc):\w+|All(Reduce|Gather|ToAll)\w*|ReduceScatter\w*|Reduce|Broadcast|Barrier|(Neighbor|All)\w*Exchange\w*"
-    r"|CollectiveScatter|CollectiveGather|Send|Receive)$"
-)
-
-
 @ranked_metric(shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."))
 def collective_wait(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
     """What a rank's call lasted beyond the shortest of the same call on any rank, whose rank came last and waited for none."""
@@ -170,25 +164,15 @@ def _collective_calls(cycle: Cycle) -> Iterator[tuple[str, int]]:
     """Yield the collectives of a host in the order of their start, those of the window's steps where these are known."""
     import polars as pl
 
-    from perfguard.contract.executions import unquoted
-    from perfguard.contract.table import nanoseconds
-
-    trace, executions = cycle.content("trace"), cycle.executions
+    executions = cycle.executions
     if executions is None or executions.on_device:
         return
-    if trace is None:
+    if cycle.content("trace") is None:
         frame = executions.frame.drop_nulls("step") if executions.by_step else executions.frame
-        found = frame.filter(pl.col("operator").str.contains(_COLLECTIVE.pattern)).sort("start_ns")
-        yield from found.select("operator", "duration_ns").iter_rows()
-        return
-    if not {"name", "cat", "ts", "dur"} <= set(trace.frame.columns):
-        return
-    named = trace.frame.with_columns(kind=unquoted("name"), category=unquoted("cat"))
-    named = named.filter((pl.col("category") == "user_annotation") & pl.col("kind").str.contains(_COLLECTIVE.pattern))
-    times = named.with_columns(start_ns=nanoseconds(named["ts"]), duration_ns=nanoseconds(named["dur"])).sort(
-        "start_ns"
-    )
-    yield from times.select("kind", "duration_ns").iter_rows()
+        found = frame.filter(pl.col("operator").str.contains(HOST_COLLECTIVE.pattern)).sort("start_ns")
+    else:
+        found = annotated_collectives(cycle)
+    yield from found.select("operator", "duration_ns").iter_rows()
 
 
 def kind_of(name: str) -> str:

@@ -112,6 +112,7 @@ _ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {
     "memory_growth_bytes": sum,
     "peak_memory_bytes": max,
     "operator_time": max,
+    "profiled_step_time": max,
 }
 
 

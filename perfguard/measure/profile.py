@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +12,7 @@ import polars as pl
 from perfguard.contract.executions import DATABASES, step_of, unquoted
 from perfguard.contract.shared_memory import without_shared
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
+from perfguard.measure.collectives import ANNOTATED, annotated_collectives
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
@@ -45,6 +46,14 @@ class Profile:
     #: operator, shapes (text), calls: over the whole window.
     shapes: pl.DataFrame
     memory: tuple[MemoryStep, ...]
+    #: Start and end of every step in the clock of the executions, in ns; empty where they are not known of all steps.
+    edges_ns: tuple[tuple[int, int], ...] = ()
+    #: How long every step took, by its edges or by perfguard's own clock; empty where that is not known of all steps.
+    step_ns: tuple[int, ...] = ()
+    #: Collectives that are annotated beside the operators: operator, start_ns, duration_ns.
+    collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANNOTATED))
+    #: Whether start times are known.
+    is_timeline: bool = True
 
 
 def profiles(contract: Contract) -> list[Profile]:
@@ -60,9 +69,13 @@ def _profile(rank: int, cycles: list[Cycle]) -> Profile:
     frames, shapes = [], []
     steps: int | None = 0
     memory: list[MemoryStep] = []
+    edges: list[tuple[int, int]] = []
+    durations: list[int] = []
     for cycle in cycles:
         executions = cycle.executions
         assert executions is not None
+        edges += executions.edges_ns
+        durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.asked.steps]
         offset = steps or 0
         # What lies outside every step belongs to no step of the model; where steps are unknown all of it counts.
         frame = executions.frame.drop_nulls("step") if executions.by_step else executions.frame
@@ -76,6 +89,10 @@ def _profile(rank: int, cycles: list[Cycle]) -> Profile:
         executions=pl.concat(frames),
         shapes=pl.concat(shapes).group_by("operator", "shapes").agg(pl.col("calls").sum()),
         memory=tuple(memory),
+        edges_ns=tuple(edges) if len(edges) == steps else (),
+        step_ns=tuple(durations) if len(durations) == steps else (),
+        collectives=pl.concat([annotated_collectives(cycle) for cycle in cycles]),
+        is_timeline=all(cycle.executions is not None and cycle.executions.is_timeline for cycle in cycles),
     )
 
 

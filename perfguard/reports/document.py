@@ -10,7 +10,7 @@ import perfguard
 from perfguard.documents import FORMAT, dumps, read_document
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Tolerance, Verdict
+from perfguard.judge import Comparison, Coverage, Ledger, Outcome, Refresh, State, Tolerance, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Environment, Fingerprint
 from perfguard.reports import RunReport
@@ -105,6 +105,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "changes": list(verdict.changes),
         "timings": [timing.as_dict() for timing in verdict.timings],
         "lost_runs": [{"number": lost.number, "reason": lost.reason} for lost in verdict.lost_runs],
+        "ledger": verdict.ledger.as_dict() if verdict.ledger else None,
     }
 
 
@@ -150,6 +151,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         ignore=tuple(plain["ignore"]),
         timings=tuple(Timing.from_dict(one) for one in plain.get("timings", ())),
         lost_runs=tuple(LostRun(**one) for one in plain.get("lost_runs", ())),
+        ledger=Ledger.from_dict(plain["ledger"]) if plain.get("ledger") else None,
     )
 
 

@@ -13,7 +13,7 @@ from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
 from perfguard.findings import Severity
 from perfguard.gate import examine, judge
-from perfguard.judge import Baseline, Outcome, Policy
+from perfguard.judge import Baseline, Outcome, Policy, ledger
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
 
@@ -72,6 +72,16 @@ def test_a_job_is_measured_by_rank_and_as_a_whole(two):
     assert measured[f"collective_transfer[{kind}]"] > 0
     assert all(measured[f"collective_wait[rank{r}:{kind}]"] >= 0 for r in (0, 1))
     assert [label for label in measured if label.startswith("slowest_rank[rank")]
+    # The ledger is of one rank: its collectives are a part of their own, and its step is what the parts come to.
+    found = ledger(verdict.measurements, verdict.measurements)
+    assert found is not None
+    slowest = max((0, 1), key=lambda rank: measured[f"profiled_step_time[rank{rank}:]"])
+    assert (found.rank, found.metric) == (slowest, "profiled_step_time")
+    parts = {
+        name: measured[f"profiled_step_part[rank{slowest}:{name}]"] for name in ("idle", "overlap", "communication")
+    }
+    assert 0 < parts["communication"] <= found.base_ns / 1e3
+    assert 0 <= parts["idle"] <= found.base_ns / 1e3 - parts["communication"]
 
 
 def test_a_job_is_compared_with_one_of_its_size_only(two):

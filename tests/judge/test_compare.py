@@ -16,7 +16,7 @@ from perfguard.measure.measurement import Better
 from tests.facts import ELSEWHERE, HERE, baseline, measured
 
 TIMED = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED)
-EXACT = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.EXACT)
+EXACT = sorted(name for name, metric in METRICS.items() if metric.kind is Kind.EXACT and metric.gated)
 VALUES = {"operator_set": ["a", "b"], "operator_shapes": {"[2]": 1}}
 OTHERS = {"operator_set": ["a", "c"], "operator_shapes": {"[3]": 1}}
 
@@ -100,6 +100,13 @@ def test_a_new_subject_of_a_known_metric_fails():
     assert [(c.subject, c.state) for c in found] == [("Add", State.SAME), ("Mul", State.NEW)]
     assert found[1].finding is not None
     assert found[1].finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("name", sorted(name for name, metric in METRICS.items() if not metric.gated))
+@pytest.mark.parametrize(("before", "now"), [(3, 4), (3, None), (None, 3), (3, 0)])
+def test_what_is_only_shown_fails_nothing_and_warns_of_nothing(name, before, now):
+    found = one(name, before, now)
+    assert (found.judged, found.finding) == (False, None)
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))

@@ -272,6 +272,7 @@ OF_A_HOST = {
     *("steps", "operator_set", "operator_calls", "operator_shapes", "operator_time", "operator_share"),
     *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
     *("step_time", "step_cpu_time", "profiler_overhead"),
+    *("operator_position", "profiled_step_time", "profiled_step_part"),
 }
 
 
@@ -288,8 +289,9 @@ def test_every_metric_is_measured_and_in_order(recording):
 def test_a_foreign_directory_has_the_same_exact_numbers(tmp_path, recording):
     shutil.copytree(RECORDINGS / recording / "profiler", tmp_path / "profiler")
     foreign, own = found(tmp_path), found(recording)
-    assert set(own) - set(foreign) <= {"step_time", "step_cpu_time", "profiler_overhead"}
-    for metric in ("steps", "operator_set", "operator_calls", "operator_shapes"):
+    of_steps = {"step_time", "step_cpu_time", "profiler_overhead", "profiled_step_time", "profiled_step_part"}
+    assert set(own) - set(foreign) <= of_steps
+    for metric in ("steps", "operator_set", "operator_calls", "operator_shapes", "operator_position"):
         assert values(foreign[metric]) == values(own[metric])
 
 
@@ -363,7 +365,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 37
+    assert len(METRICS) == 40
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

@@ -16,7 +16,7 @@ import perfguard
 from perfguard.documents import schema, violations
 from perfguard.errors import StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Environment, Fingerprint
 from perfguard.reports import REPORTERS, RunReport
@@ -79,6 +79,27 @@ ENVIRONMENTS = st.builds(
     cpu_count=COUNTS,
     device_name=TEXT,
 )
+NANOSECONDS = st.integers(-(10**18), 10**18)
+CALLS = st.one_of(st.none(), st.integers(0, 10**6), st.floats(0, 1e6))
+ENTRIES = st.builds(
+    Entry,
+    cause=st.sampled_from(Cause),
+    subject=TEXT,
+    base_ns=NANOSECONDS,
+    current_ns=NANOSECONDS,
+    base_calls=CALLS,
+    current_calls=CALLS,
+    renamed_from=TEXT,
+    note=TEXT,
+)
+LEDGERS = st.builds(
+    Ledger,
+    metric=TEXT,
+    base_ns=NANOSECONDS,
+    current_ns=NANOSECONDS,
+    entries=st.lists(ENTRIES, max_size=3).map(tuple),
+    rank=st.one_of(st.none(), COUNTS),
+)
 VERDICTS = st.builds(
     Verdict,
     workload=TEXT,
@@ -97,6 +118,7 @@ VERDICTS = st.builds(
     traits=st.fixed_dictionaries(
         {}, optional={"backend": TEXT, "device": TEXT, "mode": TEXT, "ranks": st.integers(1, 10**6)}
     ),
+    ledger=st.one_of(st.none(), LEDGERS),
 )
 
 PLAIN = Verdict(
@@ -179,6 +201,7 @@ def test_a_verdict_as_a_document():
         "ignore": [],
         "baseline": None,
         "changes": [],
+        "ledger": None,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Outcome, Refresh, State, Verdict
+from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.terminal import (
@@ -19,6 +19,7 @@ from perfguard.reports.terminal import (
     failure_message,
     finding_line,
     finding_lines,
+    ledger_lines,
     measurement_rows,
     printable,
     summary,
@@ -41,6 +42,24 @@ STALE = Finding(
     message="step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
 )
 OTHER_MACHINE = Finding(code=Code.B103, severity=Severity.NOTE, message="times are shown, not judged: A there, B here")
+SLOWER_LEDGER = Ledger(
+    metric="step_time",
+    base_ns=100_000,
+    current_ns=350_000,
+    entries=(
+        Entry(
+            cause=Cause.PER_CALL,
+            subject="MatMul",
+            base_ns=62_500,
+            current_ns=242_500,
+            base_calls=5,
+            current_calls=5,
+        ),
+        Entry(cause=Cause.IDLE, base_ns=20_000, current_ns=35_000),
+        Entry(cause=Cause.CALLS, subject="MatMul", base_ns=50_000, current_ns=62_500, base_calls=4, current_calls=5),
+        Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=42_500),
+    ),
+)
 NO_BASELINE = Finding(code=Code.B101, message="there is none")
 
 
@@ -187,6 +206,7 @@ def test_every_finding_is_shown_or_counted(codes):
                         for name, before, now in [("Add", 9, 10), ("MatMul", 50, 290), ("Relu", 5, 4), ("Gelu", 1, 8)]
                     ],
                 ),
+                ledger=SLOWER_LEDGER,
                 environment_changes=("torch: 2.12.0 → 2.13.0", "python: 3.10.1 → 3.11.7"),
                 recording=Path("/data/recording"),
             ),
@@ -195,7 +215,11 @@ perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no 
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 new, 0 gone, 0 not comparable; 4 shown, not judged
-  grew most: MatMul +240 us/step, Gelu +7 us/step, Add +1 us/step
+  step 100.0 → 350.0 us, +250.0 us:
+    +180.0 us  MatMul: slower per call (5 calls, 12.5 → 48.5 us)
+     +15.0 us  idle gaps (20.0 → 35.0 us)
+     +12.5 us  MatMul: more calls (4 → 5, 12.5 us each)
+     +42.5 us  residual
   environment, baseline → now: torch: 2.12.0 → 2.13.0; python: 3.10.1 → 3.11.7
   recording: /data/recording
   if this change is meant, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'""",
@@ -232,13 +256,136 @@ def test_the_message_of_a_failing_test(failing, text):
     assert failure_message(failing, refresh_command=COMMAND) == text
 
 
-def test_operator_times_are_named_only_where_a_time_got_worse():
+def test_a_ledger_is_shown_only_where_a_time_got_worse():
     comparisons = (
         compared(State.WORSE, metric="operator_calls", subject="MatMul", finding=MORE_CALLS),
         compared(State.SAME, metric="operator_time", subject="MatMul", judged=False, reference=50.0, current=290.0),
     )
-    message = failure_message(verdict(Outcome.FAILED, MORE_CALLS, comparisons=comparisons), refresh_command=COMMAND)
-    assert "most time in" not in message
+    failing = verdict(Outcome.FAILED, MORE_CALLS, comparisons=comparisons, ledger=SLOWER_LEDGER)
+    assert "residual" not in failure_message(failing, refresh_command=COMMAND)
+
+
+# -- the ledger ----------------------------------------------------------------------------------------------------------
+
+
+def of_operator(cause: Cause, base: int, current: int, **facts: object) -> Entry:
+    return Entry(**{"cause": cause, "subject": "Mul", "base_ns": base, "current_ns": current, **facts})
+
+
+@pytest.mark.parametrize(
+    "entry, text",
+    [
+        (of_operator(Cause.NEW, 0, 50_000, base_calls=0, current_calls=2), "Mul: new (2 calls, 25 us each)"),
+        (of_operator(Cause.NEW, 0, 50_000, base_calls=0), "Mul: new"),
+        (of_operator(Cause.VANISHED, 50_000, 0, base_calls=1, current_calls=0), "Mul: vanished (1 call, 50 us each)"),
+        (
+            of_operator(Cause.CALLS, 40_000, 50_000, base_calls=4, current_calls=5),
+            "Mul: more calls (4 → 5, 10 us each)",
+        ),
+        (
+            of_operator(Cause.CALLS, 40_000, 5_000, base_calls=4, current_calls=0.5),
+            "Mul: fewer calls (4 → 0.5, 10 us each)",
+        ),
+        (
+            of_operator(Cause.PER_CALL, 308_400, 618_400, base_calls=4, current_calls=4),
+            "Mul: slower per call (4 calls, 77.1 → 154.6 us)",
+        ),
+        (
+            of_operator(Cause.PER_CALL, 618_400, 308_400, base_calls=4, current_calls=4),
+            "Mul: faster per call (4 calls, 154.6 → 77.1 us)",
+        ),
+        (of_operator(Cause.PER_CALL, 10_000, 20_000), "Mul: slower (10.0 → 20.0 us)"),
+        (
+            of_operator(Cause.SHAPES, 10_000, 20_000, base_calls=1, current_calls=1, note="[2] 1 → 0; [4] 0 → 1"),
+            "Mul: changed shapes (1 call, 10 → 20 us; [2] 1 → 0; [4] 0 → 1)",
+        ),
+        (
+            of_operator(
+                Cause.RENAMED,
+                40_000,
+                44_000,
+                base_calls=4,
+                current_calls=4,
+                renamed_from="Multiply",
+                note="same calls and shapes, between t and relu",
+            ),
+            "Multiply → Mul: renamed (same calls and shapes, between t and relu; 4 calls, 10 → 11 us)",
+        ),
+        (Entry(cause=Cause.IDLE, base_ns=0, current_ns=12_000), "idle gaps (0.0 → 12.0 us)"),
+        (Entry(cause=Cause.OVERLAP, base_ns=-5_000, current_ns=-7_000), "operators beside each other (5.0 → 7.0 us)"),
+        (
+            Entry(cause=Cause.COMMUNICATION, base_ns=5_000, current_ns=9_000),
+            "communication not overlapped (5.0 → 9.0 us)",
+        ),
+        (
+            Entry(cause=Cause.PROFILER, base_ns=-50_000, current_ns=-60_000),
+            "the profiler's own time, which is not in the step (50.0 → 60.0 us)",
+        ),
+        (Entry(cause=Cause.RANK, base_ns=10_000, current_ns=0), "another rank was the slowest before"),
+    ],
+)
+def test_a_part_of_a_ledger_says_why(entry, text):
+    residual = Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0)
+    ledger = Ledger(metric="step_time", base_ns=0, current_ns=entry.change_ns, entries=(entry, residual))
+    _, line, last = ledger_lines(ledger)
+    assert line.split(" us  ", 1)[1] == text
+    assert last.split() == ["+0.0", "us", "residual"]
+
+
+@pytest.mark.parametrize(
+    "metric, rank, head",
+    [
+        ("step_time", None, "step 2410.0 → 2890.0 us, +480.0 us:"),
+        ("step_time", 3, "step of rank 3, the slowest 2410.0 → 2890.0 us, +480.0 us:"),
+        ("run_wall_time", None, "step (run_wall_time) 2410.0 → 2890.0 us, +480.0 us:"),
+        ("profiled_step_time", None, "profiled step 2410.0 → 2890.0 us, +480.0 us:"),
+        ("operator_time", None, "all that was profiled 2410.0 → 2890.0 us, +480.0 us:"),
+    ],
+)
+def test_a_ledger_says_of_what_it_is(metric, rank, head):
+    residual = Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=480_000)
+    ledger = Ledger(metric=metric, rank=rank, base_ns=2_410_000, current_ns=2_890_000, entries=(residual,))
+    assert ledger_lines(ledger)[0] == head
+
+
+def test_small_parts_are_one_line_and_what_is_printed_adds_up():
+    entries = [
+        of_operator(Cause.PER_CALL, 0, 300_040, subject="MatMul"),
+        Entry(cause=Cause.IDLE, base_ns=0, current_ns=940),
+    ]
+    entries += [of_operator(Cause.PER_CALL, 0, 440, subject=f"op{i}") for i in range(10)]
+    entries += [Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=1_040)]
+    whole = sum(entry.change_ns for entry in entries)
+    ledger = Ledger(metric="step_time", base_ns=0, current_ns=whole, entries=tuple(entries))
+    assert ledger_lines(ledger, most=8) == [
+        "step 0.0 → 306.4 us, +306.4 us:",
+        "  +300.0 us  MatMul: slower (0.0 → 300.0 us)",
+        "    +5.4 us  10 other operators, idle gaps",
+        "    +1.0 us  residual",
+    ]
+    assert [line.split(" us  ")[0].strip() for line in ledger_lines(ledger)] == [
+        "step 0.0 → 306.4 us, +306.4 us:",
+        *("+300.0", "+0.9", *["+0.4"] * 10, "+1.5"),
+    ]
+
+
+def test_beyond_so_many_lines_even_large_parts_are_one():
+    entries = [of_operator(Cause.PER_CALL, 0, 10_000, subject=f"op{i}") for i in range(20)]
+    residual = Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0)
+    ledger = Ledger(metric="step_time", base_ns=0, current_ns=200_000, entries=(*entries, residual))
+    lines = ledger_lines(ledger, most=8)
+    assert len(lines) == 9
+    assert lines[1] == "  +140.0 us  14 other operators"
+
+
+def test_the_small_rest_of_an_operator_already_told_is_no_other_operator():
+    entries = (
+        of_operator(Cause.CALLS, 10_000, 20_000, base_calls=1, current_calls=2),
+        of_operator(Cause.PER_CALL, 20_000, 20_010, base_calls=2, current_calls=2),
+        Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0),
+    )
+    ledger = Ledger(metric="step_time", base_ns=0, current_ns=10_010, entries=entries)
+    assert ledger_lines(ledger, most=8)[2] == "   +0.0 us  the rest of these operators"
 
 
 def test_a_path_the_advice_names_can_be_copied_into_a_shell():
@@ -265,6 +412,15 @@ def test_hostile_names_are_escaped_wherever_they_stand(name):
         comparisons=(
             compared(State.WORSE, metric="step_time", reference=1.0, current=9.0, finding=worse),
             compared(State.SAME, metric="operator_time", subject=name, judged=False, reference=1.0, current=9.0),
+        ),
+        ledger=Ledger(
+            metric="step_time",
+            base_ns=0,
+            current_ns=9000,
+            entries=(
+                Entry(cause=Cause.RENAMED, subject=name, renamed_from=name, note=name, base_ns=0, current_ns=9000),
+                Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0),
+            ),
         ),
         environment_changes=(name,),
         recording=Path(name),

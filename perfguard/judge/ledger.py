@@ -1,0 +1,444 @@
+"""The ledger: where the change of a step's time went, from the measurements of both sides, in parts that add up to it.
+
+Nothing but measurements goes in, so it is the same of recordings, report files and stored baselines. All of it is whole
+nanoseconds: the parts add up to the last one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from perfguard.judge.compare import differences
+from perfguard.measure.collectives import COLLECTIVE
+from perfguard.measure.measurement import Measurement
+
+#: What a step took without the profiler, in us: in controlled processes, else in the process that was profiled later.
+UNPROFILED = ("run_wall_time", "run_cpu_time", "step_time")
+PROFILED = "profiled_step_time"
+OPERATORS = "operator_time"
+
+_RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
+_ALL_RANKS = "ranks:"
+#: More us than thirty years have, no number, fewer calls than one in a million steps: that comes from a damaged report.
+_LARGEST = 1e15
+_FEWEST_CALLS = 1e-6
+
+
+class Cause(Enum):
+    """Why a part of the time changed."""
+
+    NEW = "new-operator"
+    VANISHED = "vanished-operator"
+    RENAMED = "renamed-operator"
+    CALLS = "calls"
+    SHAPES = "shapes"
+    PER_CALL = "per-call"
+    COMMUNICATION = "communication-not-overlapped"
+    IDLE = "idle"
+    #: Operators that ran beside each other: their times together are more than the time that went by. Its ns are below 0.
+    OVERLAP = "overlap"
+    #: What the profiler adds to a step, which is in the operators and not in the unprofiled step. Its ns are below 0.
+    PROFILER = "profiler"
+    #: The rank told is the slowest now; another one was before.
+    RANK = "slowest-rank"
+    RESIDUAL = "residual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One part of a change, in ns a step. `subject` is the operator, empty where the part is of the whole step."""
+
+    cause: Cause
+    subject: str = ""
+    base_ns: int
+    current_ns: int
+    base_calls: float | None = None
+    current_calls: float | None = None
+    #: The operator's name in the base, where it is another.
+    renamed_from: str = ""
+    #: What tells it: which shapes changed, by what a renamed operator was matched.
+    note: str = ""
+
+    @property
+    def change_ns(self) -> int:
+        """How much longer a step takes by it."""
+        return self.current_ns - self.base_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return {
+            "cause": self.cause.value,
+            "subject": self.subject,
+            "base_ns": self.base_ns,
+            "current_ns": self.current_ns,
+            "change_ns": self.change_ns,
+            "base_calls": self.base_calls,
+            "current_calls": self.current_calls,
+            "renamed_from": self.renamed_from,
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Entry:
+        """Invert `as_dict`; the change is computed anew."""
+        return cls(cause=Cause(plain["cause"]), **{k: v for k, v in plain.items() if k not in ("cause", "change_ns")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The change of a step's time and its parts, the largest first and the residual last.
+
+    `metric` is what the whole was measured by; where no step was timed it is operator_time, and the whole is the sum of the
+    parts. Of several ranks it is that of `rank`, the slowest one now, because the job waits for it.
+    """
+
+    metric: str
+    base_ns: int
+    current_ns: int
+    entries: tuple[Entry, ...]
+    rank: int | None = None
+
+    @property
+    def change_ns(self) -> int:
+        """How much longer a step takes; the sum of the entries' changes."""
+        return self.current_ns - self.base_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return {
+            "metric": self.metric,
+            "rank": self.rank,
+            "base_ns": self.base_ns,
+            "current_ns": self.current_ns,
+            "change_ns": self.change_ns,
+            "entries": [entry.as_dict() for entry in self.entries],
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Ledger:
+        """Invert `as_dict`."""
+        return cls(
+            metric=plain["metric"],
+            rank=plain["rank"],
+            base_ns=plain["base_ns"],
+            current_ns=plain["current_ns"],
+            entries=tuple(Entry.from_dict(one) for one in plain["entries"]),
+        )
+
+
+def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledger | None:
+    """Return where the time of a step went from `base` to `current`, or None where one of them has no times of operators."""
+    before, after = _by_rank(base), _by_rank(current)
+    ranks = [rank for rank, side in after.items() if side.times and rank in before and before[rank].times]
+    if not ranks:
+        return None
+    rank = max(sorted(ranks, key=_order), key=lambda rank: after[rank].length_ns)
+    old, new = before[rank], after[rank]
+    parts = [*_of_operators(old, new), *_of_the_step(old, new)]
+    jobs = _of_the_job(before), _of_the_job(after)
+    metric = next((name for name in (*UNPROFILED, PROFILED) if name in jobs[0] and name in jobs[1]), None)
+    if metric is None:
+        return _closed(OPERATORS, rank, _sums(parts), parts)
+    whole = jobs[0][metric], jobs[1][metric]
+    of_rank = old.wholes.get(metric, whole[0]), new.wholes.get(metric, whole[1])
+    parts.append(Entry(cause=Cause.RANK, base_ns=whole[0] - of_rank[0], current_ns=whole[1] - of_rank[1]))
+    if metric != PROFILED and PROFILED in old.wholes and PROFILED in new.wholes:
+        added = old.wholes[PROFILED] - of_rank[0], new.wholes[PROFILED] - of_rank[1]
+        parts.append(Entry(cause=Cause.PROFILER, base_ns=-added[0], current_ns=-added[1]))
+    return _closed(metric, rank, whole, parts)
+
+
+def _closed(metric: str, rank: int | None, whole: tuple[int, int], parts: Sequence[Entry]) -> Ledger:
+    """Add what is left as the residual, and leave out what did not change."""
+    sums = _sums(parts)
+    residual = Entry(cause=Cause.RESIDUAL, base_ns=whole[0] - sums[0], current_ns=whole[1] - sums[1])
+    changed = [entry for entry in parts if entry.change_ns or entry.cause in _SHOWN_UNCHANGED]
+    changed.sort(key=lambda entry: (-abs(entry.change_ns), entry.cause.value, entry.subject))
+    return Ledger(metric=metric, rank=rank, base_ns=whole[0], current_ns=whole[1], entries=(*changed, residual))
+
+
+#: That an operator is another one is news, even where no time came of it.
+_SHOWN_UNCHANGED = frozenset({Cause.NEW, Cause.VANISHED, Cause.RENAMED})
+
+
+def _sums(parts: Sequence[Entry]) -> tuple[int, int]:
+    """Return what the parts come to on both sides."""
+    # The calls of an operator are the way to the entry of its single call: what is between them is on neither side.
+    between = sum(entry.current_ns for entry in parts if entry.cause is Cause.CALLS)
+    return sum(entry.base_ns for entry in parts) - between, sum(entry.current_ns for entry in parts) - between
+
+
+# -- one side --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """What one rank measured: times in ns, by operator or by part."""
+
+    times: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, float] = field(default_factory=dict)
+    shapes: dict[str, dict[str, float]] = field(default_factory=dict)
+    positions: dict[str, float] = field(default_factory=dict)
+    #: Parts perfguard saw in the profiled window, and those the profiler itself wrote down.
+    seen: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    wholes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def length_ns(self) -> int:
+        """What orders the ranks: the best measure of a step that is there."""
+        known = [self.wholes[name] for name in (*UNPROFILED, PROFILED) if name in self.wholes]
+        return known[0] if known else sum(self.times.values())
+
+    @property
+    def order(self) -> list[str]:
+        """The operators in the order of their first call."""
+        return sorted((name for name in self.times if name in self.positions), key=lambda name: self.positions[name])
+
+    def signature(self, name: str) -> tuple[float, tuple[tuple[str, float], ...]] | None:
+        """What is the same of an operator under another name: calls and shapes. None where its calls are not known."""
+        calls = self.calls.get(name)
+        return None if calls is None else (calls, tuple(sorted(self.shapes.get(name, {}).items())))
+
+
+def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
+    """Sort out what the ledger needs; of one rank alone the key is None, and so is that of the whole job."""
+    sides: dict[int | None, _Side] = defaultdict(_Side)
+    for one in measurements:
+        rank, subject = _split(one)
+        value = one.value
+        if one.metric == "operator_shapes":
+            if isinstance(value, dict):
+                sides[rank].shapes[subject] = value
+            continue
+        if subject.startswith(_ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
+            continue
+        side = sides[rank]
+        if one.metric == "operator_calls":
+            side.calls[subject] = value
+        elif one.metric == "operator_position":
+            side.positions[subject] = value
+        elif one.metric == OPERATORS:
+            side.times[subject] = _ns(value)
+        elif one.metric == "profiled_step_part":
+            side.seen[subject] = _ns(value)
+        elif one.metric == "step_part_time":
+            side.written[subject] = _ns(value)
+        elif one.metric in (*UNPROFILED, PROFILED) and not subject:
+            side.wholes[one.metric] = _ns(value)
+    return sides
+
+
+def _split(one: Measurement) -> tuple[int | None, str]:
+    """Return rank and subject; the steps of a rank are `rank1`, its operators `rank1:MatMul`."""
+    found = _RANK.match(one.subject)
+    if found is None or (found[2] is None and one.metric not in UNPROFILED):
+        return None, one.subject
+    return int(found[1]), found[2] or ""
+
+
+def _ns(us: float) -> int:
+    return round(us * 1000)
+
+
+def _order(rank: int | None) -> int:
+    return -1 if rank is None else rank
+
+
+def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:
+    """Return how long the whole job's step took, by metric: its own, else the slowest rank's."""
+    names = {name for side in sides.values() for name in side.wholes}
+    own = sides[None].wholes if None in sides else {}
+    return {
+        name: own.get(name, max(side.wholes.get(name, 0) for side in sides.values() if name in side.wholes))
+        for name in names
+    }
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _of_the_step(old: _Side, new: _Side) -> Iterator[Entry]:
+    """Yield the parts of the step that are of no operator, where both sides know them."""
+    for cause, times in (
+        (Cause.COMMUNICATION, _communication(old, new)),
+        (Cause.IDLE, _known(old, new, "idle", written="free")),
+        (Cause.OVERLAP, _known(old, new, "overlap")),
+    ):
+        if times is not None:
+            sign = -1 if cause is Cause.OVERLAP else 1
+            yield Entry(cause=cause, base_ns=sign * times[0], current_ns=sign * times[1])
+
+
+def _known(old: _Side, new: _Side, seen: str, *, written: str = "") -> tuple[int, int] | None:
+    for before, after, name in ((old.seen, new.seen, seen), (old.written, new.written, written)):
+        if name in before and name in after:
+            return before[name], after[name]
+    return None
+
+
+def _communication(old: _Side, new: _Side) -> tuple[int, int] | None:
+    """Return the time in which only collectives ran: what the profiler says of it, else what was seen."""
+    name = "communication_not_overlapped"
+    if name in old.written and name in new.written:
+        return old.written[name], new.written[name]
+    # A window in which none ran has idle time and no communication.
+    if "idle" in old.seen and "idle" in new.seen and "communication" in {*old.seen, *new.seen}:
+        return old.seen.get("communication", 0), new.seen.get("communication", 0)
+    return None
+
+
+def _of_operators(old: _Side, new: _Side) -> Iterator[Entry]:
+    """Yield the parts of the operators; where communication is a part of its own, collectives are in that one."""
+    apart = _communication(old, new) is not None
+    base = [name for name in old.times if not (apart and COLLECTIVE.search(name))]
+    current = [name for name in new.times if not (apart and COLLECTIVE.search(name))]
+    renames = _renames(old, new, vanished=set(base) - set(current), appeared=set(current) - set(base))
+    for name in current:
+        if name in renames:
+            before, note = renames[name]
+            yield _entry(Cause.RENAMED, old, new, before=before, after=name, note=note)
+        elif name in old.times:
+            yield from _of_operator(name, old, new)
+        else:
+            yield _entry(Cause.NEW, old, new, after=name)
+    gone = set(base) - set(current) - {before for before, _ in renames.values()}
+    yield from (_entry(Cause.VANISHED, old, new, before=name) for name in sorted(gone))
+
+
+def _entry(
+    cause: Cause, old: _Side, new: _Side, *, before: str | None = None, after: str | None = None, note: str = ""
+) -> Entry:
+    """Return the entry of all the time of an operator."""
+    return Entry(
+        cause=cause,
+        subject=after if after is not None else before or "",
+        base_ns=old.times[before] if before is not None else 0,
+        current_ns=new.times[after] if after is not None else 0,
+        base_calls=old.calls.get(before) if before is not None else 0,
+        current_calls=new.calls.get(after) if after is not None else 0,
+        renamed_from=before or "" if cause is Cause.RENAMED else "",
+        note=note,
+    )
+
+
+def _of_operator(name: str, old: _Side, new: _Side) -> Iterator[Entry]:
+    """Yield what more or fewer calls of an operator cost at the base's price, and then by how much one of them costs more."""
+    before, after = old.calls.get(name), new.calls.get(name)
+    reached = old.times[name]
+    if before is not None and after is not None and before != after and min(before, after) > _FEWEST_CALLS:
+        start, reached = reached, round(reached * Fraction(after) / Fraction(before))
+        yield Entry(
+            cause=Cause.CALLS, subject=name, base_ns=start, current_ns=reached, base_calls=before, current_calls=after
+        )
+        before = after
+    shapes = old.shapes.get(name), new.shapes.get(name)
+    other = shapes[0] is not None and shapes[1] is not None and not _is_alike(shapes[0], shapes[1])
+    yield Entry(
+        cause=Cause.SHAPES if other else Cause.PER_CALL,
+        subject=name,
+        base_ns=reached,
+        current_ns=new.times[name],
+        base_calls=before,
+        current_calls=after,
+        note=differences(shapes[0] or {}, shapes[1] or {}) if other else "",
+    )
+
+
+def _is_alike(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Whether the calls have the same shapes in the same proportions: more calls alone are no other shapes."""
+    sums = sum(before.values()), sum(after.values())
+    return before.keys() == after.keys() and all(
+        math.isclose(before[shape] * sums[1], after[shape] * sums[0]) for shape in before
+    )
+
+
+# -- renamed operators -----------------------------------------------------------------------------------------------
+
+
+def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) -> dict[str, tuple[str, str]]:
+    """Return new name → (old name, by what they were matched): equally many calls of the same shapes, in the same place.
+
+    A place lies between two operators that both sides have, renamed ones too once they were matched. Several alike in one place
+    are matched in their order, if they are equally many. Where positions are not known, the two must be the only ones alike.
+    """
+    renames: dict[str, tuple[str, str]] = {}
+    if not (old.positions and new.positions):
+        left = {name: (old.signature(name),) for name in sorted(vanished) if old.shapes.get(name)}
+        right = {name: (new.signature(name),) for name in sorted(appeared)}
+        return {
+            after: (before, "same calls and shapes as no other")
+            for group in _alike(left, right)
+            if len(group) == 1
+            for before, after in group
+        }
+    found = True
+    while found:
+        found = False
+        names = {name: name for name in new.times if name in old.times}
+        names |= {after: before for after, (before, _) in renames.items()}
+        base, current = _places(old.order, {name: name for name in names.values()}), _places(new.order, names)
+        # First both neighbours are asked for, then the one before or the one behind alone.
+        for neighbours in ((0, 1), (0,), (1,)):
+            left = {
+                name: _key(old, name, base, neighbours) for name in old.order if name in vanished - {*names.values()}
+            }
+            right = {
+                name: _key(new, name, current, neighbours) for name in new.order if name in appeared - names.keys()
+            }
+            for before, after in (pair for group in _alike(left, right) for pair in group):
+                # Equal calls alone say little: then it must lie between the same two.
+                if old.shapes.get(before) or (len(neighbours) == 2 and None not in base[before]):
+                    renames[after] = before, _reason(old.shapes.get(before), base[before], neighbours)
+                    found = True
+            if found:
+                break
+    return renames
+
+
+_Place = tuple[str | None, str | None]
+
+
+def _key(side: _Side, name: str, places: Mapping[str, _Place], neighbours: Sequence[int]) -> tuple[Any, ...]:
+    return side.signature(name), *(places[name][which] for which in neighbours)
+
+
+def _places(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, _Place]:
+    """Return the nearest anchors before and behind every operator, by their names in the base; None is the edge of the step."""
+    before, behind = _nearest(order, anchors), _nearest(order[::-1], anchors)
+    return {name: (before[name], behind[name]) for name in order}
+
+
+def _nearest(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    last = None
+    for name in order:
+        found[name] = last
+        last = anchors.get(name, last)
+    return found
+
+
+def _alike(
+    left: Mapping[str, tuple[Any, ...]], right: Mapping[str, tuple[Any, ...]]
+) -> Iterator[list[tuple[str, str]]]:
+    """Yield the names of equal keys, each with the one in the same order, where both sides have equally many of the key."""
+    groups: dict[tuple[Any, ...], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for side, keys in enumerate((left, right)):
+        for name, key in keys.items():
+            groups[key][side].append(name)
+    for (signature, *_), (before, after) in groups.items():
+        if signature is not None and len(before) == len(after):
+            yield list(zip(before, after, strict=True))
+
+
+def _reason(shapes: Mapping[str, float] | None, place: _Place, neighbours: Sequence[int]) -> str:
+    before, behind = place[0] or "the step's begin", place[1] or "the step's end"
+    where = {(0, 1): f"between {before} and {behind}", (0,): f"after {before}", (1,): f"before {behind}"}
+    return f"{'same calls and shapes' if shapes else 'same calls'}, {where[tuple(neighbours)]}"
