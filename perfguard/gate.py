@@ -22,6 +22,7 @@ from perfguard.findings import worst_first
 from perfguard.judge import (
     Baseline,
     Outcome,
+    Paired,
     Policy,
     Refresh,
     Refreshed,
@@ -32,13 +33,14 @@ from perfguard.judge import (
     judges_runs,
     ratcheted,
     refreshed,
+    with_pairs,
     with_runs,
 )
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
-from perfguard.timing import LostRun, Timing
+from perfguard.timing import LostRun, PairedTiming, Timing
 
 
 class Update(Enum):
@@ -305,6 +307,20 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
             ledger=None,
         )
     return judge_again(current, _measured(base), policy=policy)
+
+
+def compare_beside(
+    base: Verdict,
+    current: Verdict,
+    timings: tuple[PairedTiming, ...],
+    lost: tuple[LostRun, ...],
+    *,
+    policy: Policy,
+    sensitive: bool = False,
+) -> tuple[Verdict, Paired]:
+    """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
+    verdict = compare(base, current, policy=policy)
+    return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
 
 
 def current_commit(root: Path) -> str | None:

@@ -2,7 +2,7 @@
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
 for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
-the machine moved, `ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts;
+the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts;
 tolerances come from the settings, so that a refresh can never loosen one.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
+from perfguard.judge.pairs import Pace, Paired, paired, with_pairs
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
@@ -34,6 +35,8 @@ __all__ = [
     "Entry",
     "Ledger",
     "Outcome",
+    "Pace",
+    "Paired",
     "Policy",
     "Refresh",
     "Refreshed",
@@ -47,7 +50,9 @@ __all__ = [
     "is_suspect",
     "judges_runs",
     "ledger",
+    "paired",
     "ratcheted",
     "refreshed",
+    "with_pairs",
     "with_runs",
 ]
