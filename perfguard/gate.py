@@ -20,6 +20,7 @@ from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import worst_first
 from perfguard.judge import (
+    TIMES,
     Baseline,
     Outcome,
     Paired,
@@ -35,6 +36,7 @@ from perfguard.judge import (
     refreshed,
     with_pairs,
     with_runs,
+    with_times_shown,
 )
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
@@ -321,6 +323,11 @@ def compare_beside(
     """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
     verdict = compare(base, current, policy=policy)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
+
+
+def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
+    """Judge what is exact of `current` against `base`; times are shown, and decide nothing."""
+    return with_times_shown(compare(base, current, policy=policy), TIMES)
 
 
 def current_commit(root: Path) -> str | None:

@@ -44,6 +44,8 @@ _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
     "from perfguard.plugin.side import main; main(sys.argv[2])"
 )
+#: With warnings as errors pytest would stop at that.
+_IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PROBE = (
     "import json, os, sys, perfguard, pytest; "
     "print(json.dumps([perfguard.__version__, os.path.dirname(os.path.dirname(os.path.realpath(perfguard.__file__)))]))"
@@ -85,9 +87,9 @@ class Timeable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What pytest came to on one side. `report` is there where anything was measured."""
+    """What pytest came to on one side. `report` is there where anything was measured, `status` where pytest came to its end."""
 
-    status: int
+    status: int | None
     report: Path
     timed: dict[str, Timeable] = field(default_factory=dict)
     #: Why tests and files did not come to an end, by node.
@@ -198,7 +200,7 @@ def _record(
         *("--perfguard-update", "--perfguard-runs=0", f"--perfguard-time={'on' if time else 'off'}"),
         *(f"--perfguard-baselines={own / 'baselines'}", f"--perfguard-report={report}"),
         *(f"--perfguard-recordings={recordings or own / 'recordings'}", f"--basetemp={own / 'tmp'}"),
-        *("-o", f"cache_dir={own / 'cache'}"),
+        *("-o", f"cache_dir={own / 'cache'}", "-W", _IMPORTED_BEFORE),
     ]
     asked = {
         "do": "record",
@@ -211,13 +213,13 @@ def _record(
     ended, said = _run(side, asked, own, place, environment=side.environment, timeout_s=timeout_s)
     facts = json.loads(result.read_text(encoding="utf-8")) if result.is_file() else {}
     return Recorded(
-        status=ended.status,
+        status=facts.get("status"),
         report=report,
         timed={name: Timeable(**one) for name, one in facts.get("timed", {}).items()},
         reasons=facts.get("reasons", {}),
         strangers=tuple(facts.get("strangers", ())),
         not_found=_not_found(own / "output"),
-        last_words=f"it was ended after {timeout_s:.0f} seconds" if ended.timed_out else said,
+        last_words=_how_it_ended(ended.status, ended.timed_out, timeout_s, said, did="came to no end"),
     )
 
 
@@ -516,7 +518,10 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     return (drawn, *unbound)
 
 
-def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str) -> str:
+def _how_it_ended(
+    status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = "timed nothing"
+) -> str:
+    """Say how a process ended that did not do what it was started for."""
     said = f": {said}" if said else ""
     if timed_out:
         return f"was ended after {timeout_s:.0f} seconds{said}"
@@ -524,4 +529,4 @@ def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str) -> 
         name = signal.Signals(status - 128).name
         why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
         return f"was ended by {name}{why}{said}"
-    return f"ended with status {status} and timed nothing{said}"
+    return f"ended with status {status} and {did}{said}"

@@ -149,11 +149,9 @@ def _refuse(
 
 def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     """Compare with what was recorded once: exact metrics are judged, times shown."""
-    from dataclasses import replace
-
     from perfguard.capture.beside import current_side
     from perfguard.cli.compare import verdicts_of
-    from perfguard.gate import compare
+    from perfguard.gate import compare_exactly
 
     before = verdicts_of(path, asked.policy)
     here = current_side(Path.cwd())
@@ -161,10 +159,11 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     if path.is_dir() and len(now) == 1:
         # A single recording is compared whatever it is called.
         before = dict(zip(now, before.values(), strict=True))
-    policy = replace(asked.policy, judge_time=False)
     found = _found(f"{path} → what lies here", before, now, recorded, recorded)
     found.told.append("times are shown, not judged: what was recorded once cannot be run beside this one (B108)")
-    found.rows.extend((compare(before[name], now[name], policy=policy), None) for name in now if name in before)
+    found.rows.extend(
+        (compare_exactly(before[name], now[name], policy=asked.policy), None) for name in now if name in before
+    )
     return found
 
 
@@ -220,7 +219,7 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
         what = f"there is no {recorded.not_found[0]}" if recorded.not_found else "pytest collected no test"
         raise UsageError(f"{what}; name tests that use perfguard, such as: perfguard ab --base main -- tests/models")
     if recorded.status not in _RAN and not is_missing:
-        why = next(iter(recorded.reasons.values()), recorded.last_words) or f"it ended with status {recorded.status}"
+        why = next(iter(recorded.reasons.values()), recorded.last_words)
         whose = "what lies here" if here else "the base"
         mend = "mend it" if here else "name another base"
         raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
@@ -259,12 +258,14 @@ def _compared(
 
     from perfguard import thresholds
     from perfguard.capture.beside import time_beside
-    from perfguard.gate import compare, compare_beside
+    from perfguard.gate import compare_beside, compare_exactly
     from perfguard.judge import Outcome
 
     before, now = base[1], current[1]
-    exact = compare(before, now, policy=asked.policy)
-    if base[2] is None or current[2] is None or exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
+    exact = compare_exactly(before, now, policy=asked.policy)
+    if not asked.policy.judge_time or base[2] is None or current[2] is None:
+        return exact, None
+    if exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
         return exact, None
     found = time_beside(
         (base[0], base[2]),

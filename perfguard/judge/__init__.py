@@ -11,7 +11,7 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
-from perfguard.judge.pairs import Pace, Paired, paired, with_pairs
+from perfguard.judge.pairs import TIMES, Pace, Paired, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
@@ -26,6 +26,7 @@ from perfguard.judge.verdict import (
 )
 
 __all__ = [
+    "TIMES",
     "Baseline",
     "Cause",
     "Change",
@@ -55,4 +56,5 @@ __all__ = [
     "refreshed",
     "with_pairs",
     "with_runs",
+    "with_times_shown",
 ]

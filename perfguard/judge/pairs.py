@@ -17,11 +17,14 @@ from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.compare import Comparison, State, weight_of_the_whole
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Kind, Measurement
+from perfguard.measure.metrics import METRICS
 from perfguard.timing import LostRun, PairedTiming
 
 #: What the same steps come to where they were timed one side after the other: with `step_ab` at hand it decides nothing.
-_ONE_AFTER_THE_OTHER = ("step_time", "step_cpu_time", "profiler_overhead")
+ONE_AFTER_THE_OTHER = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
+#: All that is a time, of one run or of many; a loss is compared like one, and is none.
+TIMES = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
 
 
 class Pace(Enum):
@@ -109,6 +112,26 @@ def agreeing_of(processes: int) -> int:
     return min(processes, math.ceil(processes * thresholds.PAIRED_AGREEING / thresholds.PAIRED_PROCESSES))
 
 
+def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_OTHER) -> Verdict:
+    """Return a compared verdict in which such times are shown, and decide nothing.
+
+    What is wrong with a baseline that has no controlled runs is left out as well: there is no baseline here.
+    """
+    comparisons = tuple(
+        replace(one, judged=False, finding=None) if one.metric in metrics and one.judged else one
+        for one in verdict.comparisons
+    )
+    silenced = {one.label for one in verdict.comparisons if one.metric in metrics}
+    findings = tuple(f for f in verdict.findings if f.place not in silenced and not _is_of_stored_runs(f))
+    failed = any(finding.severity is Severity.ERROR for finding in findings)
+    outcome = Outcome.PASSED if verdict.outcome is Outcome.FAILED and not failed else verdict.outcome
+    return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
+
+
+def _is_of_stored_runs(finding: Finding) -> bool:
+    return finding.code is Code.B108 and finding.severity is Severity.NOTE
+
+
 def with_pairs(
     verdict: Verdict,
     timings: tuple[PairedTiming, ...],
@@ -127,11 +150,12 @@ def with_pairs(
     found = paired(timings, tolerance=own, sensitive=sensitive)
     if verdict.outcome is Outcome.INVALID:
         return verdict, found
-    findings = [f for f in verdict.findings if f.place not in _ONE_AFTER_THE_OTHER]
+    verdict = with_times_shown(verdict)
+    findings = [*verdict.findings]
     findings += [
         Finding(code=Code.B109, severity=Severity.WARNING, message=f"process {one.number} {one.reason}") for one in lost
     ]
-    comparisons = [_shown(one) for one in verdict.comparisons]
+    comparisons = [*verdict.comparisons]
     measurements = list(verdict.measurements)
     if found.effects:
         finding = _finding(found, timings)
@@ -159,11 +183,6 @@ def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged
     return Outcome.INCONCLUSIVE if found.pace is Pace.UNDECIDED and is_judged else Outcome.PASSED
 
 
-def _shown(one: Comparison) -> Comparison:
-    """Show what was timed one side after the other, without judging it."""
-    return replace(one, judged=False, finding=None) if one.metric in _ONE_AFTER_THE_OTHER else one
-
-
 def _finding(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
     if found.pace not in (Pace.SLOWER, Pace.FASTER):
         return None
@@ -178,7 +197,7 @@ def _finding(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
         severity=Severity.ERROR if slower else Severity.NOTE,
         message=f"step_ab {base:.1f} → {current:.1f} us, {100 * (found.ratio - 1):+.1f} % "
         f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %) {_how(found)} (%: {each})",
-        weight=weight_of_the_whole(abs(found.effect)),
+        weight=weight_of_the_whole(abs(found.ratio - 1)),
     )
 
 
