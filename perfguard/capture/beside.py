@@ -44,8 +44,6 @@ _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
     "from perfguard.plugin.side import main; main(sys.argv[2])"
 )
-#: With warnings as errors pytest would stop at that.
-_IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PROBE = (
     "import json, os, sys, perfguard, pytest; "
     "print(json.dumps([perfguard.__version__, os.path.dirname(os.path.dirname(os.path.realpath(perfguard.__file__)))]))"
@@ -200,7 +198,7 @@ def _record(
         *("--perfguard-update", "--perfguard-runs=0", f"--perfguard-time={'on' if time else 'off'}"),
         *(f"--perfguard-baselines={own / 'baselines'}", f"--perfguard-report={report}"),
         *(f"--perfguard-recordings={recordings or own / 'recordings'}", f"--basetemp={own / 'tmp'}"),
-        *("-o", f"cache_dir={own / 'cache'}", "-W", _IMPORTED_BEFORE),
+        *("-o", f"cache_dir={own / 'cache'}"),
     ]
     asked = {
         "do": "record",

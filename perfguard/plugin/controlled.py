@@ -61,6 +61,8 @@ _OF_THE_WHOLE_RUN = frozenset(
         *("numprocesses", "maxprocesses", "dist", "tx", "px", "looponfail", "distload", "setuponly", "setupplan"),
     }
 )
+#: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
+IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
 
 
@@ -134,7 +136,10 @@ def request_for(
     path, *names = item.nodeid.split("::")
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
     ini = [*(options.get("override_ini") or []), f"cache_dir={place / 'cache'}"]
-    own = {"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True}
+    own = {
+        **{"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True},
+        "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
+    }
     return Request(
         nodeid="::".join((str(config.rootpath / path), *names)),
         workload=workload,

@@ -28,7 +28,7 @@ from perfguard.capture.turns import TurnsWindow
 from perfguard.capture.worktree import is_below, relocated
 from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
-from perfguard.plugin.controlled import Controlled, Request, Window, end_with_parent, request_for, run_test
+from perfguard.plugin.controlled import IMPORTED_BEFORE, Controlled, Request, Window, end_with_parent, request_for, run_test
 from perfguard.plugin.session import GateSession
 
 #: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
@@ -148,7 +148,7 @@ def _record(asked: dict[str, Any]) -> None:
     place = Place(asked["directory"], asked["moved"])
     place.settle()
     recorder = Recorder(Path(asked["requests"]))
-    status = int(pytest.main(asked["arguments"], plugins=[recorder]))
+    status = int(pytest.main([*asked["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
     facts = {
         "status": status,
         "timed": recorder.timed,
@@ -232,10 +232,9 @@ class Beside(Controlled, Reasons):
     def keep(self, window: Window) -> None:
         """Nothing: every turn was handed back when it was over."""
 
-    @property
-    def reason(self) -> str:
-        """Why the test came to no step, or to no more."""
-        return "; ".join(dict.fromkeys(self.reasons.values())) or "the test ended without a step to time"
+    def reason(self, error: str = "") -> str:
+        """Return why the test came to no step, or to no more: what pytest said of it goes before the error it ended with."""
+        return "; ".join(dict.fromkeys(self.reasons.values())) or error or "the test ended without a step to time"
 
 
 def _request(path: str) -> Request:
@@ -253,7 +252,7 @@ def _take_turns(asked: dict[str, Any]) -> None:
     try:
         run_test(request, side)
     finally:
-        turns.tell({"ended": side.reason})
+        turns.tell({"ended": side.reason()})
 
 
 class PipeTurns:
@@ -370,7 +369,7 @@ class ThreadSide:
 
     def _require_running(self) -> None:
         if self.turns.has_ended:
-            raise CaptureError(f"{self.name}: {self._error or self.plugin.reason}")
+            raise CaptureError(f"{self.name}: {self.plugin.reason(self._error)}")
 
 
 def _run_together(asked: dict[str, Any]) -> None:
