@@ -24,6 +24,7 @@ class _Commands(CommandGroup):
         "analyse": "perfguard.cli.analyse",
         "compare": "perfguard.cli.compare",
         "ab": "perfguard.cli.ab",
+        "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",
         "schema": "perfguard.cli.schema",

@@ -19,10 +19,12 @@ from perfguard.judge.verdict import (
     Outcome,
     Verdict,
     compared,
+    could_judge_runs,
     examined,
+    has_runs,
     is_suspect,
-    judges_runs,
     with_runs,
+    without_runs,
 )
 
 __all__ = [
@@ -47,9 +49,10 @@ __all__ = [
     "Verdict",
     "compare",
     "compared",
+    "could_judge_runs",
     "examined",
+    "has_runs",
     "is_suspect",
-    "judges_runs",
     "ledger",
     "paired",
     "ratcheted",
@@ -57,4 +60,5 @@ __all__ = [
     "with_pairs",
     "with_runs",
     "with_times_shown",
+    "without_runs",
 ]
