@@ -113,23 +113,16 @@ def agreeing_of(processes: int) -> int:
 
 
 def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_OTHER) -> Verdict:
-    """Return a compared verdict in which such times are shown, and decide nothing.
-
-    What is wrong with a baseline that has no controlled runs is left out as well: there is no baseline here.
-    """
+    """Return a compared verdict in which such times are shown, and decide nothing."""
     comparisons = tuple(
         replace(one, judged=False, finding=None) if one.metric in metrics and one.judged else one
         for one in verdict.comparisons
     )
     silenced = {one.label for one in verdict.comparisons if one.metric in metrics}
-    findings = tuple(f for f in verdict.findings if f.place not in silenced and not _is_of_stored_runs(f))
+    findings = tuple(f for f in verdict.findings if f.place not in silenced)
     failed = any(finding.severity is Severity.ERROR for finding in findings)
     outcome = Outcome.PASSED if verdict.outcome is Outcome.FAILED and not failed else verdict.outcome
     return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
-
-
-def _is_of_stored_runs(finding: Finding) -> bool:
-    return finding.code is Code.B108 and finding.severity is Severity.NOTE
 
 
 def with_pairs(

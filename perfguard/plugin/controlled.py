@@ -135,7 +135,9 @@ def request_for(
     """Return what a process is asked for that runs one test as this run of pytest does; it keeps its files in `place`."""
     path, *names = item.nodeid.split("::")
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
-    ini = [*(options.get("override_ini") or []), f"cache_dir={place / 'cache'}"]
+    ini = [*(options.get("override_ini") or [])]
+    if _has_cache(config):
+        ini.append(f"cache_dir={place / 'cache'}")
     own = {
         **{"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True},
         "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
@@ -151,6 +153,15 @@ def request_for(
         plugins=tuple(config.option.plugins or ()),
         result=str(place / "timing.json"),
     )
+
+
+def _has_cache(config: pytest.Config) -> bool:
+    """Whether pytest knows of its cache; with `-p no:cacheprovider` naming a place for it is an error."""
+    try:
+        config.getini("cache_dir")
+    except (ValueError, KeyError):
+        return False
+    return True
 
 
 def _travels(name: str, value: object) -> bool:

@@ -184,6 +184,11 @@ class Recorder(Reasons):
         self.directory = directory
         self.timed: dict[str, dict[str, Any]] = {}
 
+    def pytest_addoption(self, parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+        """Let pytest know of the setting that says where its cache lies, where `-p no:cacheprovider` left it out."""
+        if pluginmanager.is_blocked("cacheprovider"):
+            parser.addini("cache_dir", "Where a cache would lie.")
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the requests."""
