@@ -155,10 +155,11 @@ def base_on(python: Path, current: Side, version: str) -> Side:
     except (OSError, subprocess.TimeoutExpired) as error:
         why = getattr(error, "strerror", None) or "it did not answer"
         raise UsageError(f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python.") from error
-    if found.returncode != 0:
+    said = [line.strip() for line in found.stdout.splitlines() if line.strip()]
+    if found.returncode != 0 or not said:
         last = [line.strip() for line in found.stderr.splitlines() if line.strip()][-1:] or ["it said nothing"]
         raise UsageError(f"{python} has no perfguard that can be imported ({last[0]}); run: {install}")
-    theirs, home = json.loads(found.stdout.splitlines()[-1])
+    theirs, home = json.loads(said[-1])
     if theirs != version:
         raise UsageError(f"{python} has perfguard {theirs}, and this is {version}; run: {install}")
     return Side(name="base", python=path, home=home, directory=current.directory, environment=environment)
@@ -254,7 +255,7 @@ def _run(
             output=output,
             directory=side.directory,
         )
-    return ended, _last_words(own / "output")
+    return ended, _last_words(own / "output", was_ended=ended.timed_out or ended.status > 128)
 
 
 def _command(side: Side, asked: Path) -> list[str]:
@@ -263,15 +264,18 @@ def _command(side: Side, asked: Path) -> list[str]:
 
 
 def _marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str, str]:
-    # Not one compiled file into the user's checkout.
-    return {**environment, MARK: place.mark, _RUN_MARK: f"{place.mark}-{own.name}", "PYTHONDONTWRITEBYTECODE": "1"}
+    temporary = own / "temporary"
+    temporary.mkdir()
+    # Not one compiled file into the user's checkout, and what is temporary goes away with all else.
+    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
+    return {**environment, **own_variables, MARK: place.mark, _RUN_MARK: f"{place.mark}-{own.name}"}
 
 
-def _last_words(path: Path) -> str:
-    """Return the last thing a process said that tells something, for one line."""
+def _last_words(path: Path, *, was_ended: bool) -> str:
+    """Return the last thing a process said that tells something, for one line; one that somebody ended said nothing of it."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("E  ", "ERROR: ", "perfguard: ", "Fatal"))]
-    telling = [*errors[-1:], *lines[-1:]]
+    telling = errors[-1:] if was_ended else [*errors[-1:], *lines[-1:]]
     return telling[0].removeprefix("E  ").removeprefix("ERROR: ").strip()[:300] if telling else ""
 
 
@@ -418,7 +422,8 @@ class _Stepper:
         if reply is None:
             status = self._process.wait()
             status = 128 - status if status < 0 else status
-            raise self._lost(_how_it_ended(status, False, self._timeout_s, _last_words(self._output)))
+            said = _last_words(self._output, was_ended=status > 128)
+            raise self._lost(_how_it_ended(status, False, self._timeout_s, said))
         if wanted not in reply:
             raise self._lost(f"ended early: {reply.get('ended')}")
         return reply[wanted]
@@ -428,7 +433,8 @@ class _Stepper:
         while b"\n" not in self._read:
             readable, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
-                raise self._lost(_how_it_ended(0, True, self._timeout_s, _last_words(self._output)))
+                said = _last_words(self._output, was_ended=True)
+                raise self._lost(_how_it_ended(0, True, self._timeout_s, said))
             if not (more := os.read(self._replies, 65536)):
                 return None
             self._read += more

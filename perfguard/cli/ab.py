@@ -219,7 +219,7 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
         what = f"there is no {recorded.not_found[0]}" if recorded.not_found else "pytest collected no test"
         raise UsageError(f"{what}; name tests that use perfguard, such as: perfguard ab --base main -- tests/models")
     if recorded.status not in _RAN and not is_missing:
-        why = next(iter(recorded.reasons.values()), recorded.last_words)
+        why = next(iter(recorded.reasons.values()), f"it {recorded.last_words}")
         whose = "what lies here" if here else "the base"
         mend = "mend it" if here else "name another base"
         raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
