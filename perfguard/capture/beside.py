@@ -1,7 +1,7 @@
 """Two sides beside each other: the processes of `perfguard ab`, seen from the one that starts them.
 
-Each side is recorded by pytest in a process of its own. Then the steps of each workload are timed: both sides in one process, step by
-step, where one process bears both; else in two processes that take turns on one CPU. What runs inside is `plugin.side`.
+Each side is recorded by pytest in a process of its own. Then the steps of each workload are timed: both sides in one process,
+step by step, where one process bears both; else in two processes that take turns on one CPU. What runs inside is `plugin.side`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import random
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,15 @@ class Side:
     home: str
     directory: Path
     environment: Mapping[str, str]
-    #: The checkout, and the worktree that stands for it.
+    #: The top of the checkout, where the other side lies in a worktree of it.
+    checkout: str | None = None
+    #: The checkout, and the worktree that stands for it, of that other side.
     moved: tuple[str, str] | None = None
+
+    @property
+    def top(self) -> str | None:
+        """The top of the tree this side's code is to come from; None where both run the same files."""
+        return self.moved[1] if self.moved is not None else self.checkout
 
     def argument(self, text: str) -> str:
         """Return an argument of pytest's as this side is given it: paths into the checkout lead into the worktree."""
@@ -92,7 +100,7 @@ class Recorded:
     timed: dict[str, Timeable] = field(default_factory=dict)
     #: Why tests and files did not come to an end, by node.
     reasons: dict[str, str] = field(default_factory=dict)
-    #: Modules that came from the user's checkout, where the side lies in a worktree.
+    #: Modules that were not the side's own.
     strangers: tuple[str, ...] = ()
     #: Files and tests that were named, and are not there.
     not_found: tuple[str, ...] = ()
@@ -112,28 +120,32 @@ class Beside:
 Say = Callable[[str], None]
 
 
-def current_side(directory: Path) -> Side:
+def current_side(directory: Path, checkout: Path | None = None) -> Side:
     """Return the user's own side: this interpreter, this directory, whatever lies there."""
-    import sys
+    return Side(
+        name="current",
+        python=sys.executable,
+        home=_home(),
+        directory=directory,
+        environment=without_git_variables(os.environ),
+        checkout=str(checkout) if checkout is not None else None,
+    )
 
-    environment = without_git_variables(os.environ)
-    return Side(name="current", python=sys.executable, home=_home(), directory=directory, environment=environment)
 
-
-def base_in(worktree: Worktree, current: Side, top: Path) -> Side:
-    """Return the side of a worktree of the checkout at `top`. Raises `UsageError` where it has no such directory."""
+def base_in(worktree: Worktree, current: Side) -> Side:
+    """Return the side of a worktree of the current side's checkout. Raises `UsageError` where it has no such directory."""
+    assert current.checkout is not None
+    top = current.checkout
     directory = worktree.top / current.directory.relative_to(top)
     if not directory.is_dir():
         raise UsageError(
-            f"{worktree.commit[:12]} has no directory {current.directory.relative_to(top)}; run this where both have their tests."
+            f"{worktree.commit[:12]} has no directory {current.directory.relative_to(top)}; run this where both have tests."
         )
-    moved = (str(top), str(worktree.top))
+    moved = (top, str(worktree.top))
     environment = dict(current.environment)
     if paths := environment.get("PYTHONPATH"):
         environment["PYTHONPATH"] = os.pathsep.join(relocated(one, *moved) for one in paths.split(os.pathsep))
-    return Side(
-        name="base", python=current.python, home=current.home, directory=directory, environment=environment, moved=moved
-    )
+    return replace(current, name="base", directory=directory, environment=environment, checkout=top, moved=moved)
 
 
 def base_on(python: Path, current: Side, version: str) -> Side:
@@ -154,7 +166,9 @@ def base_on(python: Path, current: Side, version: str) -> Side:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         why = getattr(error, "strerror", None) or "it did not answer"
-        raise UsageError(f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python.") from error
+        raise UsageError(
+            f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python."
+        ) from error
     said = [line.strip() for line in found.stdout.splitlines() if line.strip()]
     if found.returncode != 0 or not said:
         last = [line.strip() for line in found.stderr.splitlines() if line.strip()][-1:] or ["it said nothing"]
@@ -205,6 +219,8 @@ def _record(
         "do": "record",
         "directory": str(side.directory),
         "moved": side.moved,
+        "top": side.top,
+        "checkout": side.checkout,
         "arguments": [*arguments, *options],
         "requests": str(own / "requests"),
         "result": str(result),
@@ -522,9 +538,7 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     return (drawn, *unbound)
 
 
-def _how_it_ended(
-    status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = "timed nothing"
-) -> str:
+def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = "timed nothing") -> str:
     """Say how a process ended that did not do what it was started for."""
     said = f": {said}" if said else ""
     if timed_out:

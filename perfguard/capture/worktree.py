@@ -203,7 +203,11 @@ def _has_vanished(place: Path) -> bool:
 
 
 def _own(directory: Path, repository: Path | None) -> None:
-    owner = {"pid": os.getpid(), "started": _started(os.getpid()), "repository": str(repository) if repository else None}
+    owner = {
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+        "repository": str(repository) if repository else None,
+    }
     (directory / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
 
 

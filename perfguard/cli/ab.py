@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: pytest: tests passed, tests failed, no test was collected.
 _RAN = (0, 1)
 _NOTHING_COLLECTED = 5
+#: ... and the call itself was wrong.
+_REFUSED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,19 @@ class _Invalid(Exception):
     help="A recording's directory, or a file of --perfguard-report: exact metrics only, times are shown.",
 )
 @click.option("--sensitive", is_flag=True, help="Fail beyond +3 % instead of +5 %: a false alarm or two in a hundred.")
-@click.option("--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5).")
+@click.option(
+    "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
+)
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
-@click.option("--timeout", "timeout_s", type=float, default=1800.0, show_default=True, metavar="SECONDS", help="Of pytest, a side.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=1800.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Of pytest, a side.",
+)
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
@@ -107,10 +119,10 @@ def command(
     )
     try:
         with guarded_place() as place:
-            if recording is not None:
-                found = _with_recording(recording, asked, place)
-            else:
-                found = _with_side(ref, python, asked, place)
+            side = ref if ref is not None else python
+            found = (
+                _with_recording(recording, asked, place) if recording is not None else _with_side(side, asked, place)
+            )
     except _Invalid as error:
         from perfguard.reports.terminal import printable
 
@@ -138,7 +150,9 @@ def _refuse(
         )
     least = thresholds.FEWEST_RUNS
     if processes is not None and not least <= processes <= thresholds.MOST_BASELINE_RUNS:
-        raise UsageError(f"--processes {processes}: with fewer than {least} nobody can tell noise from a change; write 5.")
+        raise UsageError(
+            f"--processes {processes}: with fewer than {least} nobody can tell noise from a change; write 5."
+        )
     if ref is None and (sensitive or processes is not None):
         option = "--sensitive" if sensitive else "--processes"
         raise UsageError(f"{option} is of sides that share one process, so it goes with --base REF; leave it out.")
@@ -159,7 +173,11 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     if path.is_dir() and len(now) == 1:
         # A single recording is compared whatever it is called.
         before = dict(zip(now, before.values(), strict=True))
+    others = len(before.keys() - now.keys())
+    before = {name: verdict for name, verdict in before.items() if name in now}
     found = _found(f"{path} → what lies here", before, now, recorded, recorded)
+    if others:
+        found.told.append(f"{others} more in {path} were not asked for here")
     found.told.append("times are shown, not judged: what was recorded once cannot be run beside this one (B108)")
     found.rows.extend(
         (compare_exactly(before[name], now[name], policy=asked.policy), None) for name in now if name in before
@@ -167,30 +185,27 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     return found
 
 
-def _with_side(ref: str | None, python: Path | None, asked: _Asked, place: Place) -> _Found:
-    """Compare with a side that can be run: a commit in a worktree, or another environment."""
+def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
+    """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
     import perfguard
     from perfguard.capture.beside import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
 
-    here = current_side(Path.cwd().resolve())
-    if ref is not None:
-        repository = find_repository(here.directory)
+    directory = Path.cwd().resolve()
+    here = current_side(directory)
+    if isinstance(ref, str):
+        repository = find_repository(directory)
+        here = current_side(directory, repository.top)
         _say(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
-        base = base_in(worktree, here, repository.top)
+        base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → what lies here"
     else:
-        assert python is not None
-        base = base_on(python, here, perfguard.__version__)
-        sides = f"{python} → {here.python}"
+        assert ref is not None
+        base = base_on(ref, here, perfguard.__version__)
+        sides = f"{ref} → {here.python}"
     recorded, now = _record(here, asked, place)
     recorded_base, before = _record(base, asked, place)
-    if recorded_base.strangers:
-        raise _Invalid(
-            f"the base took {', '.join(recorded_base.strangers[:3])} from your checkout, so both sides would run the same "
-            "code; take it out of this environment, or give the base one of its own: perfguard ab --base-python PATH"
-        )
     found = _found(sides, before, now, recorded_base, recorded)
     for name in now:
         if name in before:
@@ -220,9 +235,17 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
         raise UsageError(f"{what}; name tests that use perfguard, such as: perfguard ab --base main -- tests/models")
     if recorded.status not in _RAN and not is_missing:
         why = next(iter(recorded.reasons.values()), f"it {recorded.last_words}")
+        if here and recorded.status == _REFUSED:
+            raise UsageError(f"pytest refuses this call: {recorded.last_words}")
         whose = "what lies here" if here else "the base"
         mend = "mend it" if here else "name another base"
         raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
+    if recorded.strangers:
+        names = ", ".join(recorded.strangers[:3])
+        raise _Invalid(
+            f"{'what lies here' if here else 'the base'} took {names} from elsewhere, so both sides would run the same code; "
+            "install it editable (pip install -e .), or give the base an environment of its own (--base-python PATH)"
+        )
     verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
     if here and not verdicts:
         why = next(iter(recorded.reasons.values()), "no test that was run uses perfguard")
@@ -230,7 +253,9 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
     return recorded, {verdict.workload: verdict for verdict in verdicts}
 
 
-def _found(sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base: Recorded, current: Recorded) -> _Found:
+def _found(
+    sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base: Recorded, current: Recorded
+) -> _Found:
     """Say what only one of the sides has, and why."""
     gone = sorted(before.keys() - now.keys())
     new = sorted(now.keys() - before.keys())

@@ -2,8 +2,8 @@
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
 for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
-the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts;
-tolerances come from the settings, so that a refresh can never loosen one.
+the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh`
+what becomes of a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations

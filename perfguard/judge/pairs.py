@@ -84,9 +84,7 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
     allowed = _allowed(len(effects), interleaved, sensitive) if tolerance is None else tolerance
     effect = (statistics.median(effects) if interleaved else statistics.fmean(effects)) if effects else 0.0
     pace = Pace.UNDECIDED if len(effects) < least else _pace(effects, effect, allowed, interleaved)
-    return Paired(
-        pace=pace, effects=effects, effect=effect, allowed=allowed, interleaved=interleaved, least=least
-    )
+    return Paired(pace=pace, effects=effects, effect=effect, allowed=allowed, interleaved=interleaved, least=least)
 
 
 def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
@@ -223,9 +221,7 @@ def _comparisons(
             current=round(found.ratio, 6),
             finding=finding if judged else None,
         ),
-        Comparison(
-            metric="step_ab_time", subject="", state=State.SAME, judged=False, reference=base, current=current
-        ),
+        Comparison(metric="step_ab_time", subject="", state=State.SAME, judged=False, reference=base, current=current),
     ]
 
 

@@ -72,7 +72,9 @@ METRICS["step_ab"] = Metric(
     by_run=True,
     meaning="A step over the same step of the base, timed beside each other in one session.",
 )
-METRICS["step_ab_time"] = _shown("step_ab_time", "us", "The step that `step_ab` is taken from; the minimum of a process.")
+METRICS["step_ab_time"] = _shown(
+    "step_ab_time", "us", "The step that `step_ab` is taken from; the minimum of a process."
+)
 
 
 @run_metric(

@@ -129,9 +129,7 @@ def _last_words(path: Path) -> str:
     return f": {telling[0][:300] if telling[0].startswith('E  ') else telling[-1][:300]}" if telling else ""
 
 
-def request_for(
-    config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path
-) -> Request:
+def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
     """Return what a process is asked for that runs one test as this run of pytest does; it keeps its files in `place`."""
     path, *names = item.nodeid.split("::")
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
@@ -139,7 +137,10 @@ def request_for(
     if _has_cache(config):
         ini.append(f"cache_dir={place / 'cache'}")
     own = {
-        **{"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True},
+        "override_ini": ini,
+        "basetemp": str(place / "tmp"),
+        "capture": "no",
+        "benchmark_disable": True,
         "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
     }
     return Request(

@@ -1,8 +1,8 @@
 """One side of `perfguard ab`, or both in one process: what runs in the processes that a comparison starts.
 
 A process is asked to `record` a side (pytest as the user calls it, exact metrics), to run the steps of one workload in
-`turns` with another process, or to run those of both sides `together`, each in a thread that owns its step. A side that lies in a
-worktree has all paths of the checkout replaced by the worktree's, so that an editable install of the project does not win.
+`turns` with another process, or to run those of both sides `together`, each in a thread that owns its step. A side that lies
+in a worktree has all paths of the checkout replaced by the worktree's, so that an editable install of the project does not win.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from perfguard.capture.turns import TurnsWindow
 from perfguard.capture.worktree import is_below, relocated
 from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
-from perfguard.plugin.controlled import IMPORTED_BEFORE, Controlled, Request, Window, end_with_parent, request_for, run_test
+from perfguard.plugin.controlled import (
+    IMPORTED_BEFORE,
+    Controlled,
+    Request,
+    Window,
+    end_with_parent,
+    request_for,
+    run_test,
+)
 from perfguard.plugin.session import GateSession
 
 #: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
@@ -131,14 +139,27 @@ def _editable_installs() -> Iterator[dict[str, str]]:
             yield mapping
 
 
-def strangers(checkout: str) -> list[str]:
-    """Return the modules of this process that were imported from the user's checkout."""
-    found = [
-        name
-        for name, module in list(sys.modules.items())
-        if not _is_perfguard(name) and is_below(_file_of(module), checkout)
-    ]
+def strangers(top: str, checkout: str) -> list[str]:
+    """Return the modules that are not the side's own: of the user's checkout, where the side at `top` lies elsewhere, or of an
+    installed copy of what lies at `top`."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = _file_of(module)
+        if file is None or _is_perfguard(name) or is_below(file, top):
+            continue
+        if is_below(file, checkout) or (_is_installed(file) and _lies_in(top, name)):
+            found.append(name)
     return sorted(found)
+
+
+def _is_installed(file: str) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def _lies_in(top: str, name: str) -> bool:
+    """Whether a tree has a top-level module or package of that name, in the places where projects keep them."""
+    places = (Path(top), Path(top, "src"), Path(top, "lib"), Path(top, "python"))
+    return "." not in name and any((p / name / "__init__.py").is_file() or (p / f"{name}.py").is_file() for p in places)
 
 
 # -- recording a side --------------------------------------------------------------------------------------------------
@@ -153,7 +174,7 @@ def _record(asked: dict[str, Any]) -> None:
         "status": status,
         "timed": recorder.timed,
         "reasons": recorder.reasons,
-        "strangers": strangers(asked["moved"][0]) if asked["moved"] else [],
+        "strangers": strangers(asked["top"], asked["checkout"]) if asked["top"] else [],
     }
     write_atomically(Path(asked["result"]), json.dumps(facts))
     sys.exit(status)
@@ -391,7 +412,9 @@ def _run_together(asked: dict[str, Any]) -> None:
 
 def _timed_together(asked: dict[str, Any]) -> dict[str, Any]:
     cpus = bind(asked["threads"])
-    places = {name: Place(one["directory"], one["moved"], top=asked["checkout"]) for name, one in asked["sides"].items()}
+    places = {
+        name: Place(one["directory"], one["moved"], top=asked["checkout"]) for name, one in asked["sides"].items()
+    }
     sides = {}
     for name, place in places.items():
         place.settle()

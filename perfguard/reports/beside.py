@@ -19,9 +19,9 @@ def beside_lines(verdict: Verdict) -> list[str]:
     """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
     it was timed."""
     lines = finding_lines(verdict.findings)
-    if verdict.outcome is Outcome.FAILED:
-        if verdict.ledger is not None and any(f.place == "step_ab" for f in verdict.findings):
-            lines += ledger_lines(verdict.ledger, most=LEDGER_LINES)
+    is_slower = verdict.outcome is Outcome.FAILED and any(f.place == "step_ab" for f in verdict.findings)
+    if verdict.ledger is not None and is_slower:
+        lines += ledger_lines(verdict.ledger, most=LEDGER_LINES)
     if lines and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
     lines += [note for note in verdict.notes if note.startswith(_NOT_TOGETHER)]

@@ -163,7 +163,7 @@ def test_an_unknown_base_is_refused_with_what_is_near(checkout, ref, said):
 
 def test_a_directory_outside_of_git_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="is in no git repository.*--base-python"):
+    with pytest.raises(UsageError, match=r"is in no git repository.*--base-python"):
         find_repository(tmp_path)
 
 
@@ -183,7 +183,7 @@ def test_what_git_says_is_passed_on(checkout, temporary):
     with guarded_place() as place:
         blob = git(checkout, "rev-parse", "v1.0:model.py").strip()
         shutil.rmtree(checkout / ".git" / "objects" / blob[:2])
-        with pytest.raises(CaptureError, match="git could not check v1.0 out"):
+        with pytest.raises(CaptureError, match=r"git could not check v1\.0 out"):
             add_worktree(find_repository(checkout), "v1.0", place)
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
 
@@ -209,10 +209,13 @@ def test_an_environment_inside_the_checkout_stays(tmp_path, monkeypatch):
 
 #: Checks a base out, starts a process that would live on, and says so.
 WORK = """
-import os, subprocess, sys, time
+import os, signal, subprocess, sys, time
 from pathlib import Path
 from perfguard.capture.worktree import MARK, add_worktree, find_repository, guarded_place
 
+# A shell that starts the suite in the background lets it ignore Ctrl-C and its hanging up, and everything below it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with guarded_place() as place:
     add_worktree(find_repository(Path.cwd()), "v1.0", place)
     child = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: place.mark}, start_new_session=True)

@@ -62,6 +62,9 @@ def test_loop(perfguard):
         step()
 """
 
+#: A shell that starts the suite in the background lets it ignore Ctrl-C, and everything below it.
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from perfguard.cli import main; main()"
+
 #: A test that needs no framework: what was recorded once.
 REPLAY = f"""
 def test_replay(perfguard):
@@ -101,7 +104,7 @@ class Checkout:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "perfguard", "ab", *arguments],
+            [sys.executable, "-c", MAIN, "ab", *arguments],
             cwd=self.top,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -163,14 +166,18 @@ def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout
 
 def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
     torch_or_skip()
-    twice = MODEL + "\nlibrary = torch.library.Library('of_the_test', 'DEF')\nlibrary.define('one(Tensor x) -> Tensor')\n"
+    twice = (
+        MODEL + "\nlibrary = torch.library.Library('of_the_test', 'DEF')\nlibrary.define('one(Tensor x) -> Tensor')\n"
+    )
     checkout.commit(model=twice, test_model=LOOP)
     status, said = checkout.ab("--base", "HEAD", "--", "-k", "loop")
     row = next(line for line in said.splitlines() if "test_model.py::test_loop" in line and "in turns" in line)
     # A busy machine may say what it likes of the time; of what is exact it may not.
     assert status in (0, 1), said
     assert row.rstrip().endswith("same")
-    assert "not interleaved, as one process does not bear both (current: RuntimeError: Only a single TORCH_LIBRARY" in said
+    assert (
+        "not interleaved, as one process does not bear both (current: RuntimeError: Only a single TORCH_LIBRARY" in said
+    )
 
 
 def test_another_environment_is_compared_exactly(checkout):
@@ -262,13 +269,31 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     checkout.commit(test_replay=REPLAY, conftest=hidden, model_of_mine="")
     status, said = checkout.ab("--base", "main")
     assert status == 3, said
-    assert "the base took model_of_mine from your checkout, so both sides would run the same code" in said
+    assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
+
+
+def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
+    """`pip install .` without -e: both sides would run what is installed."""
+    checkout.commit(test_replay=REPLAY + "\nimport model_of_mine\n", conftest="")
+    installed = checkout.temporary / "site-packages"
+    (checkout.top / "src" / "model_of_mine").mkdir(parents=True)
+    (checkout.top / "src" / "model_of_mine" / "__init__.py").write_text("")
+    (checkout.top / "conftest.py").write_text(f"import sys; sys.path.insert(0, {str(installed)!r})\n")
+    checkout.git("add", "-A")
+    checkout.git("commit", "-qm", "src")
+    installed.mkdir()
+    (installed / "model_of_mine.py").write_text("")
+    status, said = checkout.ab("--base", "main")
+    assert status == 3, said
+    assert "what lies here took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
 def test_paths_into_the_checkout_lead_into_the_base(checkout):
     checkout.commit(test_replay=REPLAY + "\n\ndef test_base_only(perfguard): test_replay(perfguard)\n")
     checkout.write(test_replay=REPLAY)
-    status, said = checkout.ab("--base", "main", "--", str(checkout.top / "test_replay.py"), f"--rootdir={checkout.top}")
+    status, said = checkout.ab(
+        "--base", "main", "--", str(checkout.top / "test_replay.py"), f"--rootdir={checkout.top}"
+    )
     assert status == 1, said
     assert "gone: test_replay.py::test_base_only" in said
 
@@ -316,7 +341,7 @@ def test_a_directory_outside_of_git_is_refused(tmp_path):
 def test_another_perfguard_in_the_other_environment_is_refused(checkout):
     checkout.commit(test_replay=REPLAY)
     python = checkout.temporary / "python"
-    python.write_text(f"#!/bin/sh\nexport PYTHONPATH={checkout.temporary}\nexec {sys.executable} \"$@\"\n")
+    python.write_text(f'#!/bin/sh\nexport PYTHONPATH={checkout.temporary}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     (checkout.temporary / "perfguard").mkdir()
     (checkout.temporary / "perfguard" / "__init__.py").write_text("__version__ = '0.0.1'\n")
