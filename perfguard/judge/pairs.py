@@ -50,6 +50,9 @@ class Paired:
     interleaved: bool
     #: How many processes have to be there at least.
     least: int
+    #: The smallest step of a process: of all processes the median (interleaved) or the geometric mean (taking turns).
+    base_us: float = 0.0
+    current_us: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -79,12 +82,30 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
     """Decide from all processes of one design. `tolerance` is the user's own, in place of the one measured."""
     timings = tuple(timings)
     interleaved = all(timing.interleaved for timing in timings)
-    effects = tuple(effect for timing in timings if (effect := effect_of(timing)) is not None)
+    counted = [(timing, effect) for timing in timings if (effect := effect_of(timing)) is not None]
+    effects = tuple(effect for _, effect in counted)
     least = thresholds.FEWEST_RUNS if interleaved else thresholds.PROCESS_PAIRS
     allowed = _allowed(len(effects), interleaved, sensitive) if tolerance is None else tolerance
     effect = (statistics.median(effects) if interleaved else statistics.fmean(effects)) if effects else 0.0
     pace = Pace.UNDECIDED if len(effects) < least else _pace(effects, effect, allowed, interleaved)
-    return Paired(pace=pace, effects=effects, effect=effect, allowed=allowed, interleaved=interleaved, least=least)
+    return Paired(
+        pace=pace,
+        effects=effects,
+        effect=effect,
+        allowed=allowed,
+        interleaved=interleaved,
+        least=least,
+        base_us=_typical_us([timing.base_ns for timing, _ in counted], interleaved),
+        current_us=_typical_us([timing.current_ns for timing, _ in counted], interleaved),
+    )
+
+
+def _typical_us(steps: Sequence[Sequence[int]], interleaved: bool) -> float:
+    """Return the smallest step of a process, over all processes; so that the two sides' are as far apart as the effect."""
+    minima = [min(ns for ns in one if ns) / 1e3 for one in steps]
+    if not minima:
+        return 0.0
+    return round(statistics.median(minima) if interleaved else statistics.geometric_mean(minima), 3)
 
 
 def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
@@ -98,10 +119,9 @@ def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
 def _pace(effects: Sequence[float], effect: float, allowed: float, interleaved: bool) -> Pace:
     if abs(effect) <= math.log1p(allowed):
         return Pace.SAME
-    if interleaved:
-        agreeing = sum(one * effect > 0 for one in effects)
-        if agreeing < agreeing_of(len(effects)):
-            return Pace.SAME
+    agreeing = sum(one * effect > 0 for one in effects)
+    if agreeing < (agreeing_of(len(effects)) if interleaved else len(effects)):
+        return Pace.SAME
     return Pace.SLOWER if effect > 0 else Pace.FASTER
 
 
@@ -149,9 +169,9 @@ def with_pairs(
     comparisons = [*verdict.comparisons]
     measurements = list(verdict.measurements)
     if found.effects:
-        finding = _finding(found, timings)
-        comparisons += _comparisons(found, timings, is_judged, finding)
-        measurements += _measurements(found, timings)
+        finding = _finding(found)
+        comparisons += _comparisons(found, is_judged, finding)
+        measurements += _measurements(found)
         if finding is not None and is_judged:
             findings += policy.considered([finding])
     if found.pace is Pace.UNDECIDED and is_judged:
@@ -174,19 +194,18 @@ def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged
     return Outcome.INCONCLUSIVE if found.pace is Pace.UNDECIDED and is_judged else Outcome.PASSED
 
 
-def _finding(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
+def _finding(found: Paired) -> Finding | None:
     if found.pace not in (Pace.SLOWER, Pace.FASTER):
         return None
     slower = found.pace is Pace.SLOWER
     each = " ".join(f"{100 * (ratio - 1):+.1f}" for ratio in found.ratios)
-    base, current = (min(side) / 1e3 for side in (_minima(timings, "base_ns"), _minima(timings, "current_ns")))
     sign = "+" if slower else "−"
     edge = found.allowed if slower else 1 - 1 / (1 + found.allowed)
     return Finding(
         code=Code.R101 if slower else Code.R106,
         place="step_ab",
         severity=Severity.ERROR if slower else Severity.NOTE,
-        message=f"step_ab {base:.1f} → {current:.1f} us, {100 * (found.ratio - 1):+.1f} % "
+        message=f"step_ab {found.base_us:.1f} → {found.current_us:.1f} us, {100 * (found.ratio - 1):+.1f} % "
         f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %) {_how(found)} (%: {each})",
         weight=weight_of_the_whole(abs(found.ratio - 1)),
     )
@@ -205,11 +224,8 @@ def _undecided(found: Paired) -> Finding:
     return Finding(code=Code.B108, message=left)
 
 
-def _comparisons(
-    found: Paired, timings: Sequence[PairedTiming], is_judged: bool, finding: Finding | None
-) -> list[Comparison]:
+def _comparisons(found: Paired, is_judged: bool, finding: Finding | None) -> list[Comparison]:
     states = {Pace.SLOWER: State.WORSE, Pace.FASTER: State.BETTER}
-    base, current = (min(side) / 1e3 for side in (_minima(timings, "base_ns"), _minima(timings, "current_ns")))
     judged = is_judged and found.pace is not Pace.UNDECIDED
     return [
         Comparison(
@@ -221,18 +237,20 @@ def _comparisons(
             current=round(found.ratio, 6),
             finding=finding if judged else None,
         ),
-        Comparison(metric="step_ab_time", subject="", state=State.SAME, judged=False, reference=base, current=current),
+        Comparison(
+            metric="step_ab_time",
+            subject="",
+            state=State.SAME,
+            judged=False,
+            reference=found.base_us,
+            current=found.current_us,
+        ),
     ]
 
 
-def _measurements(found: Paired, timings: Sequence[PairedTiming]) -> list[Measurement]:
+def _measurements(found: Paired) -> list[Measurement]:
     ratios = tuple(round(ratio, 6) for ratio in found.ratios)
-    times = tuple(ns / 1e3 for ns in _minima(timings, "current_ns"))
     return [
         Measurement(metric="step_ab", subject="", value=round(found.ratio, 6), samples=ratios),
-        Measurement(metric="step_ab_time", subject="", value=min(times), samples=times),
+        Measurement(metric="step_ab_time", subject="", value=found.current_us),
     ]
-
-
-def _minima(timings: Sequence[PairedTiming], side: str) -> list[int]:
-    return [min(getattr(timing, side)) for timing in timings if effect_of(timing) is not None]

@@ -98,7 +98,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     [
         ("raise SystemError('no such thing')", "pass", "of the base ended with status 1 and timed nothing: SystemError: no"),
         ("", "if turn == 3 and name == 'base': os.abort()", "of the base was ended by SIGABRT"),
-        ("tell({'ended': 'the loader ended after 7 timed steps; give it more batches.'})", "pass", "of the base ended early: the l"),
+        ("tell({'ended': 'the loader ended after 7 timed steps; give it more.'})", "pass", "of the base ended early: the lo"),
         ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 1 seconds"),
     ],
 )  # fmt: skip

@@ -82,8 +82,10 @@ def test_interleaved(percents, pace):
 TURNS = [
     ((4.2, 4.2, 4.2), Pace.SLOWER),
     ((3.8, 3.8, 3.8), Pace.SAME),
-    # The mean counts, in logarithms.
-    ((-1.0, 4.0, 10.0), Pace.SLOWER),
+    # The mean counts, in logarithms, and all three have to point one way.
+    ((0.5, 3.0, 10.0), Pace.SLOWER),
+    ((-1.0, 4.0, 10.0), Pace.SAME),
+    ((-20.0, -16.4, 8.9), Pace.SAME),
     ((-4.2, -4.2, -4.2), Pace.FASTER),
     ((30.0, 30.0), Pace.UNDECIDED),
     ((), Pace.UNDECIDED),
@@ -175,7 +177,7 @@ def test_a_slower_step_fails_with_the_number_of_every_process():
     (finding,) = verdict.findings
     assert finding.code is Code.R101
     assert finding.message == (
-        "step_ab 1000.0 → 1070.0 us, +8.0 % (allowed +5.0 %) step by step in 5 processes (%: +8.0 +9.0 +7.0 +8.5 +7.5)"
+        "step_ab 1000.0 → 1080.0 us, +8.0 % (allowed +5.0 %) step by step in 5 processes (%: +8.0 +9.0 +7.0 +8.5 +7.5)"
     )
     assert {c.metric: c.state for c in verdict.comparisons}["step_ab"] is State.WORSE
     assert next(m for m in verdict.measurements if m.metric == "step_ab").samples == (1.08, 1.09, 1.07, 1.085, 1.075)

@@ -1,0 +1,67 @@
+"""The table of `perfguard ab`: both sides' step, what each process came to, and what changed besides."""
+
+from __future__ import annotations
+
+from perfguard.findings import Code, Finding
+from perfguard.judge import Outcome, Policy, State, Verdict, with_pairs
+from perfguard.judge.compare import Comparison
+from perfguard.reports.beside import beside_lines, beside_table
+from perfguard.timing import PairedTiming
+
+
+def verdict(**values) -> Verdict:
+    exact = Comparison(metric="steps", subject="", state=State.SAME, judged=True, reference=3, current=3)
+    return Verdict(
+        **{"workload": "t.py::t", "outcome": Outcome.PASSED, "findings": (), "comparisons": (exact,), **values}
+    )
+
+
+def timed(*percents: int, interleaved: bool = True, **values):
+    timings = tuple(
+        PairedTiming(interleaved=interleaved, base_ns=(2_000_000,), current_ns=(20_000 * (100 + percent),))
+        for percent in percents
+    )
+    return with_pairs(verdict(**values), timings, (), policy=Policy())
+
+
+def row(found) -> list[str]:
+    """Return the cells of the one row there is."""
+    return [cell.strip() for cell in beside_table([found]).splitlines()[-1].split("  ") if cell.strip()]
+
+
+def test_a_row_tells_both_sides_and_every_process():
+    cells = row(timed(8, 9, 7, 8, 10))
+    assert cells[:5] == ["FAILED", "t.py::t", "2", "2.16", "+8.0"]
+    assert cells[5:] == ["+8.0 +9.0 +7.0 +8.0 +10.0", "+5.0", "slower, step by step", "1 same"]
+    assert row(timed(-8, -9, -7, interleaved=False))[4:8] == ["-8.0", "-8.0 -9.0 -7.0", "+4.0", "faster, in turns"]
+    assert row(timed(9, 9))[7:] == ["undecided, step by step", "1 same"]
+
+
+def test_more_processes_than_a_line_holds_are_cut():
+    assert row(timed(*[1] * 12))[5] == " ".join(["+1.0"] * 10) + " …"
+
+
+def test_without_times_a_row_is_of_what_is_exact():
+    step = Comparison(metric="step_time", subject="", state=State.SAME, judged=False, reference=1500.0, current=1750.0)
+    changed = Finding(code=Code.R102, place="steps", message="steps 3 → 4")
+    exact = Comparison(
+        metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4, finding=changed
+    )
+    cells = row((verdict(comparisons=(step, exact)), None))
+    assert cells == ["PASSED", "t.py::t", "1.5", "1.75", "-", "-", "-", "not judged", "1 of 1 changed"]
+
+
+def test_nothing_is_said_of_what_is_as_it_was():
+    assert beside_lines(verdict()) == []
+    assert beside_lines(verdict(notes=("timed interleaved; ...",))) == []
+    told = beside_lines(verdict(notes=("not interleaved, as one process does not bear both (base: no); ...",)))
+    assert told[0] == "PASSED t.py::t"
+    assert "not interleaved" in told[1]
+
+
+def test_versions_are_shown_beside_what_changed():
+    found = Finding(code=Code.R102, place="steps", message="steps 3 → 4")
+    lines = beside_lines(
+        verdict(outcome=Outcome.FAILED, findings=(found,), environment_changes=("torch: 2.13 → 2.14",))
+    )
+    assert lines == ["FAILED t.py::t", "  R102 steps 3 → 4", "  environment, base → now: torch: 2.13 → 2.14"]
