@@ -81,6 +81,9 @@ class PairedTiming:
     interleaved: bool
     base_ns: tuple[int, ...]
     current_ns: tuple[int, ...]
+    #: The same steps by the clock on the wall.
+    base_wall_ns: tuple[int, ...] = ()
+    current_wall_ns: tuple[int, ...] = ()
     #: `process` (CPU time of all threads), or `wall` where a device does the work.
     clock: str = "process"
     #: What the order of the two was drawn with.

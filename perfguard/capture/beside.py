@@ -390,17 +390,18 @@ def _one_in_turns(
     cpus = choose_cpus(current[1].threads)
     seed = random.SystemRandom().randrange(2**32)
     draw = random.Random(seed)
-    costs: dict[str, list[int]] = {"base": [], "current": []}
+    found: dict[str, Any] = {"base_ns": [], "current_ns": [], "base_wall_ns": [], "current_wall_ns": [], "cpus": cpus}
     try:
         with _stepper(*base, place, cpus) as one, _stepper(*current, place, cpus) as other:
             steppers = {"base": one, "current": other}
-            clocks = {stepper.ready() for stepper in steppers.values()}
+            found["clock"] = {name: stepper.ready() for name, stepper in steppers.items()}["current"]
             for _ in range(thresholds.BLOCKS):
                 for name in draw.sample(sorted(steppers), len(steppers)):
-                    costs[name] += steppers[name].run(thresholds.BLOCK_STEPS)
+                    costs, walls = steppers[name].run(thresholds.BLOCK_STEPS)
+                    found[f"{name}_ns"] += costs
+                    found[f"{name}_wall_ns"] += walls
     except _Lost as lost:
         return LostRun(number=number, reason=str(lost))
-    found = {"base_ns": costs["base"], "current_ns": costs["current"], "clock": clocks.pop(), "cpus": cpus}
     return _timing(found, interleaved=False, seed=seed)
 
 
@@ -426,12 +427,13 @@ class _Stepper:
         """Wait until its steps have settled; return the clock its costs are of."""
         return str(self._reply("ready"))
 
-    def run(self, steps: int) -> list[int]:
-        """Let it run so many steps; return what each cost, in ns."""
+    def run(self, steps: int) -> tuple[list[int], list[int]]:
+        """Let it run so many steps; return what each cost, and how long it took by the clock, in ns."""
         with contextlib.suppress(BrokenPipeError):
             # One that has gone says so at the other pipe.
             os.write(self._commands, f"{steps}\n".encode())
-        return list(self._reply("costs"))
+        costs, walls = self._reply("costs")
+        return costs, walls
 
     def _reply(self, wanted: str) -> Any:
         reply = self._line()
@@ -520,6 +522,8 @@ def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> Paired
         interleaved=interleaved,
         base_ns=tuple(found["base_ns"]),
         current_ns=tuple(found["current_ns"]),
+        base_wall_ns=tuple(found["base_wall_ns"]),
+        current_wall_ns=tuple(found["current_wall_ns"]),
         clock=found["clock"],
         seed=seed,
         cpus=tuple(found["cpus"]),

@@ -24,8 +24,8 @@ class Turns(Protocol):
     def wait(self) -> int:
         """Wait for this side's turn; return how many steps it is to run, 0 when there are no more."""
 
-    def done(self, costs_ns: list[int]) -> None:
-        """Hand back what each step of the turn cost."""
+    def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
+        """Hand back what each step of the turn cost, and how long it took by the clock."""
 
 
 class TurnsWindow:
@@ -50,16 +50,17 @@ class TurnsWindow:
         self.turns.ready("process" if on_cpu else "wall")
         ran = 0
         while steps := self.turns.wait():
-            costs = []
+            costs, walls = [], []
             for _ in range(steps):
                 # Without this the work a step left behind would be timed as the next one's.
                 self.backend.synchronize()
-                began = clock()
+                began_wall, began = time.perf_counter_ns(), clock()
                 batch = next(source, _END)
                 if batch is _END:
                     raise CaptureError(f"the loader ended after {ran} timed steps; give it more batches.")
                 yield batch  # type: ignore[misc]
                 self.backend.synchronize()
                 costs.append(max(0, clock() - began))
+                walls.append(max(0, time.perf_counter_ns() - began_wall))
                 ran += 1
-            self.turns.done(costs)
+            self.turns.done(costs, walls)

@@ -172,8 +172,8 @@ def with_pairs(
         finding = _finding(found)
         comparisons += _comparisons(found, is_judged, finding)
         measurements += _measurements(found)
-        if finding is not None and is_judged:
-            findings += policy.considered([finding])
+        if is_judged:
+            findings += policy.considered([one for one in (finding, _waits(found, timings)) if one is not None])
     if found.pace is Pace.UNDECIDED and is_judged:
         findings.append(_undecided(found))
     judged = replace(
@@ -208,6 +208,24 @@ def _finding(found: Paired) -> Finding | None:
         message=f"step_ab {found.base_us:.1f} → {found.current_us:.1f} us, {100 * (found.ratio - 1):+.1f} % "
         f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %) {_how(found)} (%: {each})",
         weight=weight_of_the_whole(abs(found.ratio - 1)),
+    )
+
+
+def _waits(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
+    """Warn of a step that takes twice as long by the clock without costing more: it sleeps, reads, or waits for a lock."""
+    walls = [(timing.base_wall_ns, timing.current_wall_ns) for timing in timings if timing.clock == "process"]
+    medians = [(statistics.median(base), statistics.median(current)) for base, current in walls if base and current]
+    if found.pace in (Pace.SLOWER, Pace.UNDECIDED) or not medians:
+        return None
+    base_us, current_us = (statistics.median(side) / 1e3 for side in zip(*medians, strict=True))
+    if current_us <= (1 + thresholds.WALL_WARNING) * base_us or current_us - base_us <= thresholds.BLOCKED_US:
+        return None
+    return Finding(
+        code=Code.R105,
+        place="step_ab",
+        severity=Severity.WARNING,
+        message=f"step_ab costs no more CPU time, and takes {base_us:.1f} → {current_us:.1f} us by the clock: it waits, for "
+        "sleep, I/O, a lock or a loader",
     )
 
 

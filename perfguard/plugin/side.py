@@ -303,9 +303,9 @@ class PipeTurns:
         """Read the next number; the end of the pipe is the end of the steps."""
         return int(self._commands.readline() or 0)
 
-    def done(self, costs_ns: list[int]) -> None:
+    def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
         """Hand them back."""
-        self.tell({"costs": costs_ns})
+        self.tell({"costs": [costs_ns, wall_ns]})
 
 
 # -- both sides in one process -----------------------------------------------------------------------------------------
@@ -320,6 +320,7 @@ class ThreadTurns:
         self._steps = 0
         self.clock: str | None = None
         self.costs_ns: list[int] = []
+        self.wall_ns: list[int] = []
         self.has_ended = False
 
     def ready(self, clock: str) -> None:
@@ -332,9 +333,9 @@ class ThreadTurns:
         self._go.acquire()
         return self._steps
 
-    def done(self, costs_ns: list[int]) -> None:
+    def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
         """Hand them back."""
-        self.costs_ns = costs_ns
+        self.costs_ns, self.wall_ns = costs_ns, wall_ns
         self._back.release()
 
     def end(self) -> None:
@@ -369,14 +370,14 @@ class ThreadSide:
         self.turns.rest()
         self._require_running()
 
-    def step(self) -> int:
-        """Run one step and return its cost. Raises `CaptureError` where the test ended instead."""
+    def step(self) -> tuple[int, int]:
+        """Run one step; return its cost, and how long it took by the clock. Raises `CaptureError` where the test ended."""
         self.place.enter()
         self.turns.give(1)
         self.turns.rest()
         self.place.leave()
         self._require_running()
-        return self.turns.costs_ns[0]
+        return self.turns.costs_ns[0], self.turns.wall_ns[0]
 
     def finish(self) -> None:
         """Let its test end."""
@@ -431,10 +432,11 @@ def _timed_together(asked: dict[str, Any]) -> dict[str, Any]:
 def _interleaved(sides: dict[str, ThreadSide], *, pairs: int, seed: int) -> dict[str, list[int]]:
     """Run pairs of steps, which of the two comes first being drawn for every pair."""
     draw = random.Random(seed)
-    costs: dict[str, list[int]] = {f"{name}_ns": [] for name in sides}
+    costs: dict[str, list[int]] = {f"{name}_{what}": [] for name in sides for what in ("ns", "wall_ns")}
     for number in range(-_UNCOUNTED_PAIRS, pairs):
         for name in draw.sample(sorted(sides), len(sides)):
-            cost = sides[name].step()
+            cost, wall = sides[name].step()
             if number >= 0:
                 costs[f"{name}_ns"].append(cost)
+                costs[f"{name}_wall_ns"].append(wall)
     return costs

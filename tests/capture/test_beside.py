@@ -29,7 +29,7 @@ turn = 0
 while line := commands.readline():
     turn += 1
     {each}
-    tell({{"costs": [1000 if name == "base" else 2000] * int(line)}})
+    tell({{"costs": [[1000 if name == "base" else 2000] * int(line), [5000] * int(line)]}})
 """
 
 
@@ -73,6 +73,7 @@ def test_two_processes_take_turns(place, sides, child):
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert found.lost == ()
     steps = thresholds.BLOCKS * thresholds.BLOCK_STEPS
+    assert all(one.base_wall_ns == one.current_wall_ns == (5000,) * steps for one in found.timings)
     assert all(one.base_ns == (1000,) * steps and one.current_ns == (2000,) * steps for one in found.timings)
     assert not any(one.interleaved for one in found.timings)
     assert len({one.seed for one in found.timings}) == thresholds.PROCESS_PAIRS

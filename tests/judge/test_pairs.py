@@ -243,3 +243,24 @@ def test_times_of_one_side_after_the_other_decide_nothing():
     found = with_pairs(verdict, processes(*[0.0] * 5), (), policy=Policy())[0]
     assert (found.outcome, found.findings) == (Outcome.PASSED, ())
     assert found.coverage.shown_only == 2
+
+
+@pytest.mark.parametrize(
+    "base, current, clock, warned",
+    [
+        (1_000_000, 2_100_000, "process", True),
+        (1_000_000, 1_900_000, "process", False),
+        # So little is not worth a word.
+        (50_000, 240_000, "process", False),
+        # Where a device does the work the clock is the cost.
+        (1_000_000, 2_100_000, "wall", False),
+        (1_000_000, 400_000, "process", False),
+    ],
+)
+def test_a_step_that_waits_is_told_though_it_costs_no_more(base, current, clock, warned):
+    one = PairedTiming(
+        interleaved=True, base_ns=(5,), current_ns=(5,), base_wall_ns=(base,), current_wall_ns=(current,), clock=clock
+    )
+    verdict = with_pairs(compared_verdict(), (one,) * 5, (), policy=Policy())[0]
+    assert verdict.outcome is Outcome.PASSED
+    assert [f.code for f in verdict.findings] == ([Code.R105] if warned else [])

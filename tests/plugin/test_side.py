@@ -118,7 +118,7 @@ def test_only_one_of_two_threads_runs_at_a_time():
         turns.ready("process")
         while count := turns.wait():
             ran.append(count)
-            turns.done([count] * count)
+            turns.done([count] * count, [9] * count)
         turns.end()
 
     thread = threading.Thread(target=steps)
@@ -142,9 +142,9 @@ class Stepped:
     def __init__(self, name: str, cost: int, order: list[str]) -> None:
         self.name, self.cost, self.order = name, cost, order
 
-    def step(self) -> int:
+    def step(self) -> tuple[int, int]:
         self.order.append(self.name)
-        return self.cost
+        return self.cost, 10 * self.cost
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345])
@@ -155,7 +155,8 @@ def test_pairs_are_drawn_in_an_order_that_the_seed_tells(seed):
         return side._interleaved(sides, pairs=30, seed=seed), order
 
     (costs, order), (_, again) = run(), run()
-    assert costs == {"base_ns": [10] * 30, "current_ns": [20] * 30}
+    assert (costs["base_ns"], costs["current_ns"]) == ([10] * 30, [20] * 30)
+    assert (costs["base_wall_ns"], costs["current_wall_ns"]) == ([100] * 30, [200] * 30)
     assert order == again
     pairs = [tuple(order[i : i + 2]) for i in range(0, len(order), 2)]
     assert set(pairs) == {("base", "current"), ("current", "base")}
