@@ -94,25 +94,33 @@ def test_without_time_no_process_is_started(gated):
     assert costs(gated, "off.json") is None
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL, as a process is that the system ran out of memory for"),
-        ("os._exit(3)", "ended with status 3 and timed nothing"),
-        ("raise ValueError('no luck')", "ended with status 1 and timed nothing: E   ValueError: no luck"),
-    ],
-)
-def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path, how, said):
+#: How the processes end, one after the other, and what is said of each.
+ENDINGS = {
+    "os.kill(os.getpid(), 9)": "was ended by SIGKILL, as a process is that the system ran out of memory for",
+    "os._exit(3)": "ended with status 3 and timed nothing",
+    "raise ValueError('no luck')": "ended with status 1 and timed nothing: ValueError: no luck",
+    "pytest.skip('not today')": "ended with status 0 and timed nothing",
+    "assert False, 'at last'": "ended with status 1 and timed nothing: AssertionError: at last",
+}
+
+
+def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
     project = gated.copy(tmp_path / "copy")
-    source = MODEL.replace("    perfguard(product)\n", f"    if IN_A_PROCESS:\n        {how}\n    perfguard(product)\n")
-    project.write("test_a.py", source)
+    lines = ["    if IN_A_PROCESS:", "        with open('seen', 'a') as seen:", "            print(file=seen)"]
+    lines += ["        number = len(open('seen').read())"]
+    for number, how in enumerate(ENDINGS, start=1):
+        lines += [f"        if number == {number}:", f"            {how}"]
+    project.write(
+        "test_a.py", MODEL.replace("    perfguard(product)\n", "\n".join([*lines, "    perfguard(product)", ""]))
+    )
     run = project.run("--perfguard", "--perfguard-report=lost.json")
     assert run.counts == {"failed": 1}
     outcome, codes = project.findings("lost.json")["test_a.py::test_callable"]
     assert (outcome, codes) == ("INCONCLUSIVE", ["B108"])
     (one,) = project.report("lost.json")["workloads"]
     assert [lost["number"] for lost in one["lost_runs"]] == [1, 2, 3, 4, 5]
-    assert all(said in lost["reason"] for lost in one["lost_runs"]), one["lost_runs"]
+    for lost, said in zip(one["lost_runs"], ENDINGS.values(), strict=True):
+        assert said in lost["reason"]
 
 
 def test_a_process_runs_the_one_test_as_the_run_was_asked_to(module_project):
