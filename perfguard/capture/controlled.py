@@ -115,6 +115,7 @@ class StepClock:
         self._faults = _faults()
         self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
         self._began: _Reading | None = None
+        self._warm_up = 0
         self.thread: list[int] = []
         self.process: list[int] = []
         self.wall: list[int] = []
@@ -131,7 +132,8 @@ class StepClock:
         # Of this process's own CPU time: on a busy machine it takes longer, and has seen as much.
         own = time.process_time() - self._opened_cpu >= thresholds.WINDOW_S
         long = time.perf_counter() - self._opened >= thresholds.LONGEST_WINDOW_S
-        return self.steps >= max(least, thresholds.MOST_STEPS) or (self.steps >= least and (own or long))
+        steps = self.steps - self._warm_up
+        return steps >= max(least, thresholds.MOST_STEPS) or (steps >= least and (own or long))
 
     def begin(self) -> None:
         """Run the kernel, wait for the device, read the clocks."""
@@ -153,6 +155,15 @@ class StepClock:
         self.wall.append(max(0, wall - began.wall))
         if self._schedule is not None:
             self.run_queue.append(max(0, self._waited() - began.run_queue))
+        is_early = time.perf_counter() - self._opened <= thresholds.WARMUP_S
+        if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
+            self._warm_up = self.steps
+
+    def leave_out_warm_up(self, least: int) -> None:
+        """Leave out the first steps, which warmed up, as far as so many remain: a short loop has none to spare."""
+        spare = max(0, min(self._warm_up, self.steps - least))
+        for samples in (self.thread, self.process, self.wall, self.calibration, self.run_queue):
+            del samples[:spare]
 
     def forget(self) -> None:
         """Leave out the step that was begun and never came."""
@@ -226,7 +237,7 @@ def _faults() -> tuple[int, int]:
 
 
 class ControlledWindow:
-    """The steps of one controlled process: those that settle and warm up, then those that are timed."""
+    """The steps of one controlled process: those that settle, those that warm up, and those that are timed."""
 
     def __init__(self, backend: Backend, *, workload: str, settle: int, least: int, cpus: tuple[int, ...]) -> None:
         self.backend = backend
@@ -246,18 +257,14 @@ class ControlledWindow:
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield a batch a step; asking for it belongs to the step. `timing` is there afterwards."""
         source = iter(batches)
-        began, warm = time.perf_counter(), 0
-        while warm < self.settle or (
-            warm < self.settle + thresholds.WARMUP_STEPS and time.perf_counter() - began < thresholds.WARMUP_S
-        ):
+        for number in range(self.settle):
             try:
                 batch = next(source)
             except StopIteration:
                 raise CaptureError(
-                    f"the loader gave {warm} batches, which were all needed to settle; give it more."
+                    f"the loader gave {number} batches, which were all needed to settle; give it more."
                 ) from None
             yield batch
-            warm += 1
         gc.collect()
         clock = StepClock(self.backend)
         notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
@@ -269,8 +276,10 @@ class ControlledWindow:
                 batch = next(source)
             except StopIteration:
                 clock.forget()
-                notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
+                if clock.steps < self.least:
+                    notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
                 break
             yield batch
             clock.end()
+        clock.leave_out_warm_up(self.least)
         self.timing = clock.timing(self.workload, cpus=self.cpus, notes=notes)
