@@ -101,7 +101,7 @@ def test_a_step_that_sleeps_stands_still_and_costs_nothing(window):
     timing = window(least=5).run(lambda: time.sleep(0.01))
     found = {one.metric: one.value for one in measure_runs([timing])}
     if timing.run_queue_ns:
-        assert found["run_blocked_time"] > 5_000
+        assert found["run_blocked_time"] > 0
     assert found["run_wall_time"] >= 10_000
     assert found["run_cpu_time"] < found["run_wall_time"]
 
