@@ -17,7 +17,8 @@ import pytest
 
 RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 
-#: Time is judged by nobody here: a busy machine must not decide these tests.
+#: Time is judged by nobody here: a busy machine must not decide these tests. Nor is it measured in processes of its own,
+#: five for each workload that is refreshed; a test of those says `runs` itself.
 SETTINGS = """
 [tool.pytest.ini_options]
 addopts = "-p no:randomly -p no:cacheprovider"
@@ -26,6 +27,9 @@ addopts = "-p no:randomly -p no:cacheprovider"
 step_time = "off"
 step_cpu_time = "off"
 profiler_overhead = "off"
+
+[tool.perfguard]
+runs = 0
 """
 
 #: The head of a test file whose steps run under torch's real profiler: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps.
@@ -91,7 +95,7 @@ class Project:
 
     def settings(self, text: str) -> None:
         """Append to pyproject.toml's `[tool.perfguard]`."""
-        self.write("pyproject.toml", f"{SETTINGS}\n[tool.perfguard]\n{text}\n")
+        self.write("pyproject.toml", f"{SETTINGS}{text}\n")
 
     def replays(self, name: str = "test_a.py", **tests: str) -> None:
         """Write a test file in which every test judges a recording that lies on disk: `test_one="torch-mlp"`."""
@@ -104,7 +108,8 @@ class Project:
     def environment(self, **env: str) -> dict[str, str]:
         # CI makes pytest print whole messages in its short summary.
         clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST") and k not in ("CI", "BUILD_NUMBER")}
-        return {**clean, "COLUMNS": "1000", **env}
+        # A test file that is written twice in one second, with as many bytes, would be run as it was: by its byte code.
+        return {**clean, "COLUMNS": "1000", "PYTHONDONTWRITEBYTECODE": "1", **env}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pytest", *arguments]
