@@ -1,16 +1,24 @@
 """Fixtures of the whole suite."""
 
-import compileall
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.environments import interpreter
+
 pytest_plugins = ["pytester"]
 
-PACKAGE = Path(__file__).resolve().parent.parent / "perfguard"
+# Hundreds of processes of this suite import perfguard: those before them have compiled it, unless told not to keep that.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Compile perfguard once: hundreds of processes import it, and under PYTHONDONTWRITEBYTECODE each would do it again."""
-    if not hasattr(config, "workerinput"):
-        compileall.compile_dir(PACKAGE, quiet=2)
+@pytest.fixture
+def environment(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Return what gives the Python of another environment, by its name."""
+
+    def python_of(name: str) -> Path:
+        return interpreter(name, Path(request.config.cache.mkdir("environments")))
+
+    return python_of
