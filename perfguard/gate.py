@@ -27,12 +27,14 @@ from perfguard.judge import (
     Refreshed,
     Verdict,
     compared,
+    could_judge_runs,
     examined,
+    has_runs,
     is_suspect,
-    judges_runs,
     ratcheted,
     refreshed,
     with_runs,
+    without_runs,
 )
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
@@ -177,7 +179,7 @@ def judge_with_store(
             verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:
-        if run is not None and judges_runs(verdict, baseline, policy=policy):
+        if run is not None and could_judge_runs(verdict, baseline, policy=policy):
             verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
         return _judged_as_ratcheted(verdict, baseline, policy=policy)
     return judge_time(verdict, baseline, policy=policy, run=run)
@@ -188,8 +190,10 @@ def judge_time(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, r
 
     Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all.
     """
-    if run is None or not judges_runs(verdict, baseline, policy=policy):
+    if run is None or not could_judge_runs(verdict, baseline, policy=policy):
         return compared(verdict, baseline, policy=policy)
+    if not has_runs(baseline):
+        return without_runs(compared(verdict, baseline, policy=policy))
     found: list[Timing | LostRun] = []
     judged = verdict
     while len(found) < thresholds.MOST_RUNS:

@@ -154,12 +154,13 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
         return Tolerance(relative=_fraction(value, where))
     refuse_unknown(value, _TOLERANCE_KEYS, where=where)
     metric = METRICS.get(pattern.partition("[")[0])
+    relative, absolute = 0.0, 0.0
     if metric is not None and not {"relative", "absolute"} & value.keys():
         # Whoever asks to be warned earlier did not ask to fail at once.
-        value = {"relative": metric.relative, "absolute": metric.absolute, **value}
+        relative, absolute = metric.relative, metric.absolute
     return Tolerance(
-        relative=_fraction(value.get("relative", 0.0), where),
-        absolute=_fraction(value.get("absolute", 0.0), where),
+        relative=_fraction(value["relative"], where) if "relative" in value else relative,
+        absolute=_fraction(value["absolute"], where) if "absolute" in value else absolute,
         warn_relative=_fraction(value["warn"], where) if "warn" in value else None,
     )
 

@@ -133,8 +133,9 @@ FLOORS = [
     ["judge"],
     ["measure"],
     ["contract"],
+    ["timing"],
     ["recording"],
-    ["findings", "window", "documents"],
+    ["findings", "window", "documents", "thresholds"],
     ["errors"],
 ]
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}

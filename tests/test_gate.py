@@ -437,7 +437,7 @@ def test_the_tolerances_of_now_decide():
     slow = replace(
         base,
         measurements=tuple(
-            replace(m, value=m.value * 1.5) if m.metric == "step_time" else m for m in base.measurements
+            replace(m, value=m.value * 2.5) if m.metric == "step_time" else m for m in base.measurements
         ),
     )
     strict = Policy(settings=(Rule(pattern="step_time", tolerance=Tolerance(relative=0.1)),))

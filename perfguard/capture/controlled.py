@@ -262,6 +262,8 @@ class ControlledWindow:
         clock = StepClock(self.backend)
         notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
         while not clock.has_enough(self.least):
+            if clock.steps and clock.steps % thresholds.STEPS_IN_A_ROW == 0:
+                time.sleep(thresholds.REST_S)
             clock.begin()
             try:
                 batch = next(source)

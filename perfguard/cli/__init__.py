@@ -23,6 +23,7 @@ class _Commands(CommandGroup):
         "check": "perfguard.cli.check",
         "analyse": "perfguard.cli.analyse",
         "compare": "perfguard.cli.compare",
+        "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",
         "schema": "perfguard.cli.schema",

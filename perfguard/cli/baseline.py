@@ -35,8 +35,9 @@ def command() -> None:
 @click.option(
     "--ratchet", is_flag=True, help="Judge, and store what improved beyond its tolerance; never anything worse."
 )
+@click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
-def refresh(reason: str | None, new_only: bool, ratchet: bool, pytest_args: tuple[str, ...]) -> None:
+def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines; everything after the options goes to pytest."""
     from perfguard.judge import Outcome
     from perfguard.reports.document import read_report
@@ -47,6 +48,8 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, pytest_args: tupl
     arguments = [sys.executable, "-m", "pytest", "--perfguard", mode]
     if reason:
         arguments.append(f"--perfguard-reason={reason}")
+    if runs is not None:
+        arguments.append(f"--perfguard-runs={runs}")
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
         own = not any(one.startswith("--perfguard-report") for one in pytest_args)

@@ -18,10 +18,12 @@ from perfguard.judge.verdict import (
     Outcome,
     Verdict,
     compared,
+    could_judge_runs,
     examined,
+    has_runs,
     is_suspect,
-    judges_runs,
     with_runs,
+    without_runs,
 )
 
 __all__ = [
@@ -43,11 +45,13 @@ __all__ = [
     "Verdict",
     "compare",
     "compared",
+    "could_judge_runs",
     "examined",
+    "has_runs",
     "is_suspect",
-    "judges_runs",
     "ledger",
     "ratcheted",
     "refreshed",
     "with_runs",
+    "without_runs",
 ]

@@ -82,11 +82,10 @@ def compare(
             found.append(_comparison(key, State.NOT_COMPARABLE, False, before, now))
             continue
         tolerance = policy.tolerance(metric, key[1])
-        if (now is None or before is None) and metric.by_run:
-            # Nobody ran controlled processes on one of the sides; whether that is right is not a number's to say.
-            found.append(_comparison(key, State.NOT_COMPARABLE, False, before, now))
-        elif now is None or before is None:
-            found.append(_one_sided(metric, key, before, now, tolerance is not None, metric.name in known_metrics))
+        if now is None or before is None:
+            # Where nobody ran controlled processes on one of the sides, that is no finding of a number.
+            judged = tolerance is not None and not metric.by_run
+            found.append(_one_sided(metric, key, before, now, judged, metric.name in known_metrics))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
             found.append(_numbers(metric, key, before, now, tolerance))
         else:
@@ -161,7 +160,7 @@ def _numbers(
     assert isinstance(reference, (int, float))
     assert isinstance(current, (int, float))
     judged = tolerance is not None
-    limits = tolerance or Tolerance(relative=metric.relative, absolute=metric.absolute)
+    limits = tolerance or _as_shown(metric)
     exact = limits.relative == 0 and limits.absolute == 0
     change = _change(reference, current, metric)
     ratio = _relative(reference, current)
@@ -196,6 +195,12 @@ def _numbers(
         )
         return _comparison(key, State.BETTER, judged, before, now, finding)
     return _comparison(key, State.SAME, judged, before, now)
+
+
+def _as_shown(metric: Metric) -> Tolerance:
+    """Return what says of a number that is only shown whether it is worse: for one that never fails, where it would warn."""
+    relative = metric.warn_relative or 0.0 if metric.relative == math.inf else metric.relative
+    return Tolerance(relative=relative, absolute=metric.absolute)
 
 
 def _slower_in_runs(

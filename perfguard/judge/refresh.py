@@ -296,7 +296,9 @@ def _without_value(measurements: Iterable[Measurement], terms: _Terms) -> Findin
         metric = METRICS.get(one.metric)
         if metric is None or terms.gate(one.key) is None or not isinstance(one.value, (int, float)):
             continue
-        nothing = metric.kind is Kind.TIMED and metric.better is not Better.EQUAL and one.value <= 0
+        nothing = (
+            metric.kind is Kind.TIMED and metric.better is not Better.EQUAL and one.value <= 0 and not metric.absolute
+        )
         if nothing or not math.isfinite(one.value):
             return _unfit(f"{one.label} is {one.value:g} {metric.unit}, which is no measurement; record it again")
     return None

@@ -13,7 +13,7 @@ from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import METRICS
 
-_PATTERN = re.compile(r"^(?P<metric>[a-z_]+)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
+_PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 
 #: A measurement of one rank, or of all of them.
 _RANK = re.compile(r"^rank(\d+|s):")
@@ -49,7 +49,11 @@ class Tolerance:
 
     def is_better(self, current: float, reference: float, better: Better) -> bool:
         """Whether `current` is so good that swapping the two would be worse: the reference is stale."""
-        return better is not Better.EQUAL and self.is_worse(reference, current, better)
+        if better is Better.EQUAL:
+            return False
+        if self.relative == math.inf:
+            return self.is_warning(reference, current, better)
+        return self.is_worse(reference, current, better)
 
 
 def _on_bad_side(change: float, allowance: float, better: Better) -> bool:

@@ -132,14 +132,22 @@ def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[Lo
     """Return the verdict with what controlled processes measured, in place of what earlier ones did."""
     others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
     measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
-    return replace(verdict, measurements=tuple(measurements), timings=timings, lost_runs=lost_runs)
+    lost = [
+        Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {one.number} {one.reason}")
+        for one in lost_runs
+    ]
+    return replace(
+        verdict,
+        findings=worst_first([*verdict.findings, *lost]),
+        measurements=tuple(measurements),
+        timings=timings,
+        lost_runs=lost_runs,
+    )
 
 
-def judges_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
-    """Whether controlled processes would be judged: the baseline has such, of this machine, and time is asked for."""
-    if baseline is None or verdict.outcome is Outcome.INVALID or not policy.judge_time:
-        return False
-    if policy.tolerance(METRICS["step_cost"], "") is None or not _has_cost(baseline.measurements):
+def could_judge_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
+    """Whether controlled processes could be judged: the baseline is of this machine and window, and time is asked for."""
+    if baseline is None or verdict.outcome is Outcome.INVALID or policy.tolerance(METRICS["step_cost"], "") is None:
         return False
     if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
         return False
@@ -147,13 +155,21 @@ def judges_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
     return here is not None and there is not None and here.machine == there.machine
 
 
+def has_runs(baseline: Baseline | None) -> bool:
+    """Whether a baseline has times of controlled processes."""
+    return baseline is not None and any(one.metric == "step_cost" for one in baseline.measurements)
+
+
+def without_runs(verdict: Verdict) -> Verdict:
+    """Say of a verdict that its time was not judged, because its baseline has no runs."""
+    message = "the baseline has no times of controlled processes; measure them with: perfguard baseline refresh"
+    note = Finding(code=Code.B108, severity=Severity.NOTE, message=message)
+    return replace(verdict, findings=worst_first([*verdict.findings, note]))
+
+
 def is_suspect(verdict: Verdict) -> bool:
     """Whether the step is slower in every process so far, so that one more has to be asked."""
     return any(one.metric == "step_cost" and one.judged and one.state is State.WORSE for one in verdict.comparisons)
-
-
-def _has_cost(measurements: Iterable[Measurement]) -> bool:
-    return any(one.metric == "step_cost" for one in measurements)
 
 
 def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
@@ -192,7 +208,6 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
                     f"{_machine(verdict.environment)} here",
                 )
             )
-    findings += _on_runs(verdict, baseline, policy)
     moved = _moved_machine(verdict, baseline, comparisons)
     if moved is not None:
         # Shown, and blamed on nobody.
@@ -221,18 +236,6 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         left = f"{len(verdict.timings)} of {len(verdict.timings) + len(verdict.lost_runs)} processes left a time"
         return _inconclusive(verdict, Code.B108, left)
     return verdict
-
-
-def _on_runs(verdict: Verdict, baseline: Baseline, policy: Policy) -> Iterable[Finding]:
-    """Say which processes were lost, and why time was not judged where it could have been."""
-    for lost in verdict.lost_runs:
-        yield Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {lost.number} {lost.reason}")
-    here, there = verdict.environment, baseline.environment
-    same_machine = here is not None and there is not None and here.machine == there.machine
-    has_time = any(one.metric == "step_time" for one in verdict.measurements)
-    if same_machine and has_time and policy.judge_time and not _has_cost(baseline.measurements):
-        message = "the baseline has no controlled runs: perfguard baseline refresh"
-        yield Finding(code=Code.B108, severity=Severity.NOTE, message=message)
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:

@@ -150,7 +150,8 @@ def _travels(name: str, value: object) -> bool:
         return False
     try:
         pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - what a plugin keeps among its options and cannot be pickled stays here
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
+        # What a plugin keeps among its options and cannot be pickled stays here.
         return False
     return True
 

@@ -361,7 +361,21 @@ class GateSession:
             verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
             unused=self.unused,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            error_rate=self._error_rate(),
         )
+
+    def _error_rate(self) -> str:
+        """Quote the calibration beside the baselines, where it is of this machine."""
+        from perfguard.stores.calibration import read_calibration
+
+        try:
+            calibration = read_calibration(self.settings.baselines_directory)
+        except StoreError as error:
+            return str(error)
+        if calibration is None or calibration.error_rate is None:
+            return ""
+        machines = {v.environment.machine for v in self.verdicts.values() if v.environment is not None}
+        return calibration.error_rate.sentence if machines == {calibration.machine} else ""
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember that a test exists, and was not meant to run."""

@@ -21,6 +21,8 @@ class RunReport:
     verdicts: tuple[Verdict, ...]
     unused: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
+    #: What the gate says of its own error rate, where it was calibrated; else empty.
+    error_rate: str = ""
 
     @property
     def coverage(self) -> Coverage:

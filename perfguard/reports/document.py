@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,9 @@ def _tolerance_document(tolerance: Tolerance | None) -> Any:
     if tolerance is None:
         return "off"
     warn = {} if tolerance.warn_relative is None else {"warn": tolerance.warn_relative}
+    if tolerance.relative == math.inf:
+        # It only warns; a reader takes the metric's own limit, which is as infinite.
+        return warn
     return {"relative": tolerance.relative, "absolute": tolerance.absolute, **warn}
 
 

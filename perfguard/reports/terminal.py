@@ -258,6 +258,8 @@ def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
         if any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage)
+    if report.error_rate and any(verdict.timings for verdict in report.verdicts):
+        yield report.error_rate
     if not report.verdicts:
         why = "the tests that use perfguard got not so far" if report.not_run else "no test of this run uses perfguard"
         yield f"nothing was measured, so nothing was gated: {why}"

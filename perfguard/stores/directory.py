@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
+from perfguard.stores.calibration import CALIBRATION_FILE
 
 #: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
 _LONGEST_NAME = 120
@@ -62,7 +63,7 @@ class BaselineDirectory:
             return []
         except OSError as error:
             raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Mend its permissions.") from error
-        paths = [self.directory / name for name in names if name.endswith(".json") and not name.startswith(".")]
+        paths = [self.directory / name for name in names if _is_baseline(name)]
         return sorted(_read(path).workload for path in paths)
 
     @contextmanager
@@ -96,6 +97,10 @@ class BaselineDirectory:
     def path(self, workload: str) -> Path:
         """Return the file of a workload."""
         return self.directory / f"{file_name(workload)}.json"
+
+
+def _is_baseline(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".") and name != CALIBRATION_FILE
 
 
 def file_name(workload: str) -> str:

@@ -236,6 +236,7 @@ def slower(tmp_path):
 
 @pytest.mark.parametrize("options, exit_code", [((), 1), (("--time", "on"), 1), (("--time", "off"), 0)])
 def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, options, exit_code):
+    Path("pyproject.toml").write_text("[tool.perfguard]\ntolerance.step_time = 1.0\n")
     found = run("compare", TORCH, slower, *options)
     assert found.exit_code == exit_code
     assert ("R101 step_time 294.5 → 883.4 us, +200.0 % (allowed +100.0 %)" in found.stdout) is bool(exit_code)
@@ -245,11 +246,13 @@ def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, op
     "table, options, exit_code",
     [
         ('time = "off"', (), 0),
-        ('time = "off"', ("--time", "on"), 1),
+        ('time = "off"', ("--time", "on"), 0),
+        ('time = "off"\ntolerance.step_time = 0.5', (), 0),
+        ('time = "off"\ntolerance.step_time = 0.5', ("--time", "on"), 1),
         ("tolerance.step_time = 5.0", (), 0),
         ('tolerance.step_time = "off"', (), 0),
         ("tolerance.step_time = 0.5", (), 1),
-        ('ignore = ["R101"]', (), 0),
+        ('ignore = ["R101"]\ntolerance.step_time = 0.5', (), 0),
     ],
 )
 def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, options, exit_code):

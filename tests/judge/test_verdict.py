@@ -20,6 +20,7 @@ from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, baseline, codes,
 
 CALLS = measured("operator_calls", 2, "MatMul")
 STEP = measured("step_time", 100.0)
+COST = measured("step_cost", 2.0, samples=(2.0, 2.1, 2.2, 2.1, 2.0))
 
 
 def examine(
@@ -76,8 +77,8 @@ def test_what_is_ignored_becomes_a_note_and_decides_nothing(ignore, outcome):
     [
         ([CALLS, STEP], [CALLS, STEP], "PASSED", []),
         ([CALLS], [replace(CALLS, value=3)], "FAILED", ["R102"]),
-        ([CALLS, STEP], [CALLS, replace(STEP, value=300.0)], "FAILED", ["R101"]),
-        ([CALLS, STEP], [CALLS, replace(STEP, value=150.0)], "PASSED", ["R105"]),
+        ([CALLS, COST], [CALLS, replace(COST, value=3.0)], "FAILED", ["R101"]),
+        ([CALLS, STEP], [CALLS, replace(STEP, value=300.0)], "PASSED", ["R105"]),
         ([CALLS, STEP], [CALLS, replace(STEP, value=10.0)], "PASSED", ["R106"]),
         ([CALLS, STEP], [CALLS], "FAILED", ["R103"]),
         ([CALLS], [CALLS, STEP], "PASSED", ["R104"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shutil
 import statistics
@@ -330,6 +331,12 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("operator_share", "fraction", "timed", "equal", False),
         ("step_time", "us", "timed", "lower", True),
         ("step_cpu_time", "us", "timed", "lower", True),
+        ("step_cost", "kernels", "timed", "lower", True),
+        ("run_cpu_time", "us", "timed", "lower", False),
+        ("run_wall_time", "us", "timed", "lower", False),
+        ("run_wall_p90", "us", "timed", "lower", True),
+        ("run_blocked_time", "us", "timed", "lower", True),
+        ("run_calibration", "us", "timed", "lower", False),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
         ("communication_bandwidth", "GB/s", "timed", "higher", False),
@@ -361,11 +368,15 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
     limits = (metric.relative, metric.absolute, metric.warn_relative)
     # Twice the time fails and 1.3 times warns; of what should be high, that is half and 1/1.3 of it.
     timed = (0.5, 0.0, pytest.approx(0.3 / 1.3)) if better == "higher" else (1.0, 0.0, 0.3)
+    if gated and kind == "timed":
+        # The one time that fails; the others only warn.
+        waiting = 200.0 if name == "run_blocked_time" else 0.0
+        timed = (0.1, 0.0, None) if name == "step_cost" else (math.inf, waiting, 1.0)
     assert limits == ((0.0, 0.0, None) if kind == "exact" else timed)
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 40
+    assert len(METRICS) == 46
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

@@ -201,6 +201,8 @@ def test_a_verdict_as_a_document():
         "ignore": [],
         "baseline": None,
         "changes": [],
+        "timings": [],
+        "lost_runs": [],
         "ledger": None,
     }
 

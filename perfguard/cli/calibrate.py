@@ -1,0 +1,147 @@
+"""`perfguard calibrate`: run the suite unchanged, and say how often its gate would be wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.cli.exits import EXIT_NOTHING
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.judge import Verdict
+    from perfguard.judge.calibration import Calibrated
+    from perfguard.stores.calibration import Calibration
+
+
+@click.command(name="calibrate", context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.option("--runs", metavar="N", type=click.IntRange(10, 1000), default=20, help="How many runs (default: 20).")
+@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie; the result is put beside.")
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
+    """Run the suite N times unchanged; print the spread of every metric, false alarms and what would be seen.
+
+    Everything after the options goes to pytest. Nothing is judged, and no baseline is touched. The result is written beside
+    the baselines, and the summary of every later run on this machine quotes it.
+    """
+    from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
+    from perfguard.settings import find_root, read_settings
+    from perfguard.stores.calibration import Calibration, write_calibration
+
+    rate_at_most(0.0, 1)  # what is needed and missing is said before an hour of runs, not after
+    settings = read_settings(find_root(Path.cwd()))
+    directory = baselines if baselines is not None else settings.baselines_directory
+    found = [_one_run(number, runs, pytest_args) for number in range(1, runs + 1)]
+    whole = [run for run in found if run]
+    if not whole:
+        raise UsageError("not one run measured anything; see what is wrong with: pytest --perfguard --perfguard-runs 0")
+    environments = [verdict.environment for run in whole for verdict in run.values()]
+    machines = {environment.machine for environment in environments if environment is not None}
+    workloads = {}
+    for workload in sorted({name for run in whole for name in run}):
+        of_workload = [run[workload] for run in whole if workload in run]
+        policy = settings.policy
+        if of_workload[0].rules:
+            from dataclasses import replace
+
+            policy = replace(policy, marker=of_workload[0].rules)
+        workloads[workload] = calibrated([verdict.measurements for verdict in of_workload], policy=policy)
+    calibration = Calibration(
+        runs=len(whole),
+        machine=sorted(machines)[0] if machines else ("", 0, ""),
+        workloads=workloads,
+        error_rate=error_rate(workloads.values()),
+    )
+    click.echo(_table(calibration))
+    if lost := len(found) - len(whole):
+        click.echo(f"{lost} of {runs} runs measured nothing, and are left out")
+    if calibration.error_rate is None:
+        click.echo("time was not compared: no workload was timed in processes of its own ten times")
+    else:
+        click.echo(calibration.error_rate.sentence)
+    directory.mkdir(parents=True, exist_ok=True)
+    click.echo(f"written to {write_calibration(calibration, directory)}")
+    sys.exit(0 if workloads else EXIT_NOTHING)
+
+
+def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
+    """Run the suite once into a place of its own; empty where it measured nothing."""
+    from perfguard.reports.document import read_report
+
+    if sys.stderr.isatty():
+        click.echo(f"\rperfguard: run {number} of {runs}", nl=False, err=True)
+    with tempfile.TemporaryDirectory(prefix="perfguard-calibrate-") as directory:
+        report = Path(directory) / "report.json"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "--perfguard", "--perfguard-update", "--perfguard-runs=1", "-q"),
+                *(f"--perfguard-baselines={directory}/baselines", f"--perfguard-report={report}", *pytest_args),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if sys.stderr.isatty():
+            click.echo("\r" + " " * 40 + "\r", nl=False, err=True)
+        if done.returncode in (2, 3, 4):
+            # Interrupted, or a call that pytest itself refused: one more run says the same.
+            raise UsageError(f"pytest ended with status {done.returncode}: {_last_line(done.stdout)}")
+        if not report.is_file():
+            return {}
+        verdicts = read_report(report)
+    from perfguard.judge import Outcome
+
+    return {verdict.workload: verdict for verdict in verdicts if verdict.outcome is Outcome.PASSED}
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("ERROR", "Error", "perfguard:"))]
+    return (errors or lines or ["it said nothing"])[-1]
+
+
+def _table(calibration: Calibration) -> str:
+    from tabulate import tabulate
+
+    from perfguard.reports.terminal import printable
+
+    rows = []
+    for workload, metrics in calibration.workloads.items():
+        exact = [one for one in metrics if one.values is not None]
+        steady = sum(one.values == 1 for one in exact)
+        name = printable(workload.rpartition(os.sep)[2])
+        rows.append((name, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
+        rows += [
+            (
+                name,
+                one.metric,
+                f"{one.values} values",
+                f"{one.alarms} changed",
+                "",
+                "",
+                "not exact here: off, or a tolerance",
+            )
+            for one in exact
+            if one.values != 1
+        ]
+        rows += [(name, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
+    headers = ("workload", "metric", "spread", "false alarms", "at most in 100", "sees", "proposed")
+    return str(tabulate(rows, headers=headers, disable_numparse=True))
+
+
+def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:
+    spread = "-" if one.spread is None else f"{100 * one.spread:.1f} %"
+    if one.comparisons is None:
+        return spread, "", "", "", ""
+    at_most = "-" if one.at_most is None else f"{100 * one.at_most:.0f} ({one.independent} independent)"
+    sees = "-" if one.smallest_slowdown is None else f"+{100 * one.smallest_slowdown:.0f} %"
+    proposed = "-" if one.proposed_tolerance is None else f"{one.metric} = {one.proposed_tolerance}"
+    return spread, f"{one.alarms} of {one.comparisons}", at_most, sees, proposed

@@ -1,0 +1,207 @@
+"""Calibration: what the rule for time does on this machine when nothing has changed, as far as the runs can show it.
+
+Runs are resampled in consecutive blocks, because the noise of a machine comes and goes: five runs in a row are a baseline,
+five others in a row are judged against it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from perfguard import thresholds
+from perfguard.errors import UsageError
+from perfguard.judge.tolerance import Policy
+from perfguard.measure import METRICS, Kind, Measurement
+
+#: Slowdowns that are tried, and tolerances that may be proposed, as fractions.
+_SLOWDOWNS = tuple(percent / 100 for percent in range(1, 201))
+_TOLERANCES = (0.03, 0.05, 0.08, 0.10, 0.12, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.75, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """What one metric did over unchanged runs. Fractions are of 1; None is what the runs cannot say, or what is not judged.
+
+    `spread` is the standard deviation of the logarithm between runs, `values` how many different values an exact metric had
+    (of several subjects the most). `alarms` of `comparisons` resampled decisions were false; `independent` of them share no
+    run, and `at_most` is the upper end of the 95 % interval of the rate that those can show (Clopper and Pearson 1934).
+    """
+
+    metric: str
+    runs: int
+    spread: float | None = None
+    values: int | None = None
+    tolerance: float | None = None
+    alarms: int | None = None
+    comparisons: int | None = None
+    independent: int | None = None
+    at_most: float | None = None
+    smallest_slowdown: float | None = None
+    proposed_tolerance: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as the file keeps it: without what the runs cannot say."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Calibrated:
+        """Invert `as_dict`."""
+        return cls(**plain)
+
+
+def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tuple[Calibrated, ...]:
+    """Return what every metric of one workload did over `runs`, each the measurements of one run, in the order they ran.
+
+    Raises `UsageError` without scipy.
+    """
+    by_metric: dict[str, dict[str, list[Measurement]]] = {}
+    for run in runs:
+        for one in run:
+            by_metric.setdefault(one.metric, {}).setdefault(one.subject, []).append(one)
+    found = []
+    for name, subjects in sorted(by_metric.items()):
+        metric = METRICS.get(name)
+        if metric is None or (metric.kind is Kind.TIMED and "" not in subjects):
+            # Operators are ranked by time, and never judged by it.
+            continue
+        if metric.kind is Kind.EXACT:
+            found.append(_exact(name, len(runs), subjects.values()))
+        else:
+            values = [float(one.value) for one in subjects[""] if isinstance(one.value, (int, float)) and one.value > 0]
+            if values:
+                found.append(_timed(name, values, policy))
+    return tuple(found)
+
+
+def _exact(name: str, runs: int, subjects: Iterable[list[Measurement]]) -> Calibrated:
+    """Count different values; one that is missing in a run is a value of its own."""
+    most = 1
+    for measured in subjects:
+        different = {repr(one.value) for one in measured}
+        most = max(most, len(different) + (len(measured) < runs))
+    return Calibrated(metric=name, runs=runs, values=most, tolerance=0.0, alarms=None if most == 1 else most - 1)
+
+
+def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
+    spread = statistics.stdev(map(math.log, values)) if len(values) > 1 else None
+    tolerance = policy.tolerance(METRICS[name], "")
+    if name != "step_cost" or tolerance is None:
+        return Calibrated(metric=name, runs=len(values), spread=spread)
+    ratios = block_ratios(values)
+    if not ratios:
+        return Calibrated(metric=name, runs=len(values), spread=spread, tolerance=tolerance.relative)
+    alarms = sum(ratio > 1 + tolerance.relative for ratio in ratios)
+    independent = len(values) // (thresholds.BASELINE_RUNS + thresholds.MOST_RUNS)
+    return Calibrated(
+        metric=name,
+        runs=len(values),
+        spread=spread,
+        tolerance=tolerance.relative,
+        alarms=alarms,
+        comparisons=len(ratios),
+        independent=independent,
+        at_most=rate_at_most(alarms / len(ratios), independent),
+        smallest_slowdown=smallest_slowdown(ratios, tolerance.relative),
+        proposed_tolerance=proposed_tolerance(ratios),
+    )
+
+
+def block_ratios(values: Sequence[float]) -> list[float]:
+    """Return what the rule would compare: the best of five runs in a row over that of five others in a row, all such pairs."""
+    size, judged = thresholds.BASELINE_RUNS, thresholds.MOST_RUNS
+    bases = {first: min(values[first : first + size]) for first in range(len(values) - size + 1)}
+    blocks = {first: min(values[first : first + judged]) for first in range(len(values) - judged + 1)}
+    return [
+        best / base
+        for at_base, base in bases.items()
+        for at_block, best in blocks.items()
+        if at_block >= at_base + size or at_base >= at_block + judged
+    ]
+
+
+def rate_at_most(rate: float, independent: int) -> float | None:
+    """Return the upper end of the one-sided 95 % interval of a rate that `independent` comparisons showed; None for none.
+
+    Clopper and Pearson, Biometrika 26 (1934): it never claims less than so many comparisons can show.
+    """
+    if not independent:
+        return None
+    try:
+        from scipy.stats import binomtest
+    except ImportError as error:
+        raise UsageError(
+            f"perfguard calibrate needs scipy, and it cannot be imported ({error}). Run: pip install 'perfguard[calibrate]'"
+        ) from error
+    seen = math.ceil(rate * independent)
+    return round(float(binomtest(seen, independent).proportion_ci(confidence_level=0.90, method="exact").high), 4)
+
+
+def smallest_slowdown(ratios: Sequence[float], tolerance: float) -> float | None:
+    """Return the smallest slowdown that 95 in 100 of the comparisons would catch, or None where none that was tried is."""
+    for slowdown in _SLOWDOWNS:
+        caught = sum(ratio * (1 + slowdown) > 1 + tolerance for ratio in ratios)
+        if caught >= 0.95 * len(ratios):
+            return slowdown
+    return None
+
+
+def proposed_tolerance(ratios: Sequence[float]) -> float | None:
+    """Return the smallest round tolerance that is a quarter wider than everything seen, or None where none is wide enough."""
+    widest = 1.25 * math.log(max(1.0, *ratios))
+    return next((one for one in _TOLERANCES if math.log1p(one) >= widest), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRate:
+    """What a gate says of itself: all its workloads together."""
+
+    alarms: int
+    comparisons: int
+    independent: int
+    at_most: float
+    smallest_slowdown: float | None
+
+    @property
+    def sentence(self) -> str:
+        """`this gate: at most 5 false alarms in 100 (0 of 420 seen), sees +17 %`."""
+        sees = "nothing that was tried" if self.smallest_slowdown is None else f"+{100 * self.smallest_slowdown:.0f} %"
+        return (
+            f"this gate: at most {math.ceil(100 * self.at_most)} false alarms in 100 by time "
+            f"({self.alarms} of {self.comparisons} seen, {self.independent} independent), sees {sees}"
+        )
+
+
+def error_rate(calibration: Iterable[Iterable[Calibrated]]) -> ErrorRate | None:
+    """Return the rate over all workloads, or None where nothing was compared. The least sensitive one says what is seen."""
+    judged = [one for metrics in calibration for one in metrics if one.comparisons and one.independent]
+    if not judged:
+        return None
+    alarms = sum(one.alarms or 0 for one in judged)
+    comparisons = sum(one.comparisons or 0 for one in judged)
+    independent = sum(one.independent or 0 for one in judged)
+    at_most = rate_at_most(alarms / comparisons, independent)
+    assert at_most is not None
+    seen = [one.smallest_slowdown for one in judged]
+    return ErrorRate(
+        alarms=alarms,
+        comparisons=comparisons,
+        independent=independent,
+        at_most=at_most,
+        smallest_slowdown=None if None in seen else max(one for one in seen if one is not None),
+    )
+
+
+__all__ = [
+    "Calibrated",
+    "ErrorRate",
+    "block_ratios",
+    "calibrated",
+    "error_rate",
+    "proposed_tolerance",
+    "rate_at_most",
+    "smallest_slowdown",
+]

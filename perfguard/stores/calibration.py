@@ -1,0 +1,63 @@
+"""The calibration beside the baselines: what the gate knows of its own error rate, on which machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.judge.calibration import Calibrated, ErrorRate
+
+#: No baseline is ever called so: their names have the name of a test in them.
+CALIBRATION_FILE = "calibration.json"
+
+_REMEDY = "Delete it, or write it again with: perfguard calibrate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What `runs` unchanged runs of a suite showed, by workload, on one machine: CPU model, cores, device."""
+
+    runs: int
+    machine: tuple[str, int, str]
+    workloads: Mapping[str, tuple[Calibrated, ...]]
+    error_rate: ErrorRate | None
+
+
+def write_calibration(calibration: Calibration, directory: Path) -> Path:
+    """Write it beside the baselines, and return where. Raises `StoreError`."""
+    cpu_model, cpu_count, device_name = calibration.machine
+    path = directory / CALIBRATION_FILE
+    document = {
+        "format": FORMAT,
+        "runs": calibration.runs,
+        "machine": {"cpu_model": cpu_model, "cpu_count": cpu_count, "device_name": device_name},
+        "error_rate": asdict(calibration.error_rate) if calibration.error_rate else None,
+        "metrics": [
+            {"workload": workload, **one.as_dict()}
+            for workload, found in sorted(calibration.workloads.items())
+            for one in found
+        ],
+    }
+    write_atomically(path, dumps(document, lines_of="metrics"))
+    return path
+
+
+def read_calibration(directory: Path) -> Calibration | None:
+    """Return the calibration beside the baselines, or None where nobody made one. Raises `StoreError` for a damaged one."""
+    path = directory / CALIBRATION_FILE
+    if not path.exists():
+        return None
+    document = read_document(path, "calibration", remedy=_REMEDY)
+    workloads: dict[str, tuple[Calibrated, ...]] = {}
+    for line in document["metrics"]:
+        facts = {key: value for key, value in line.items() if key != "workload"}
+        workloads[line["workload"]] = (*workloads.get(line["workload"], ()), Calibrated.from_dict(facts))
+    machine = document["machine"]
+    return Calibration(
+        runs=document["runs"],
+        machine=(machine["cpu_model"], machine["cpu_count"], machine["device_name"]),
+        workloads=workloads,
+        error_rate=ErrorRate(**document["error_rate"]) if document["error_rate"] else None,
+    )

@@ -1,0 +1,276 @@
+"""The rule for time: five processes of a baseline, fresh ones until one is quick enough, and whose fault it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.findings import Severity
+from perfguard.gate import judge_time
+from perfguard.judge import Outcome, Policy, Rule, Tolerance
+from perfguard.judge.common_mode import common_mode
+from perfguard.timing import LostRun, Timing
+from tests.facts import HERE, baseline, measured
+from tests.judge.test_verdict import ELSEWHERE, examine
+
+KERNEL_NS = 1_000_000
+FIVE = (2.0, 2.1, 2.05, 2.2, 2.0)
+OPERATORS = [f"aten::op{number}" for number in range(8)]
+
+
+def timing(cost: float, *, kernel: float = 1.0, wall_ns: int | None = None) -> Timing:
+    """One process whose steps cost `cost` kernels of `kernel` ms."""
+    kernel_ns = round(KERNEL_NS * kernel)
+    step_ns = round(cost * kernel_ns)
+    wall = step_ns if wall_ns is None else wall_ns
+    return Timing(
+        workload="w",
+        clock="process",
+        thread_cpu_ns=(step_ns,) * 3,
+        process_cpu_ns=(step_ns,) * 3,
+        wall_ns=(wall,) * 3,
+        calibration_ns=(kernel_ns,) * 3,
+        run_queue_ns=(0,) * 3,
+    )
+
+
+def stored(*costs: float, kernel_us: float = 1000.0, operators: float = 10.0, **facts):
+    """A baseline of so many processes, with eight operators beside."""
+    return baseline(
+        measured("operator_calls", 1, "aten::mm"),
+        *(measured("operator_time", operators, name) for name in OPERATORS),
+        *(measured("operator_calls", 1, name) for name in OPERATORS),
+        *([measured("step_cost", min(costs), samples=tuple(costs))] if costs else []),
+        measured("run_calibration", kernel_us, samples=(kernel_us,)),
+        **facts,
+    )
+
+
+def judged(base, *found, operators: float = 10.0, policy: Policy | None = None, **facts):
+    """Judge; each process that is asked for gives the next of `found`. Returns the verdict and how many were asked for."""
+    verdict = examine(
+        measured("operator_calls", 1, "aten::mm"),
+        *(measured("operator_time", operators, name) for name in OPERATORS),
+        *(measured("operator_calls", 1, name) for name in OPERATORS),
+        **facts,
+    )
+    asked = []
+
+    def run(number):
+        asked.append(number)
+        one = found[number - 1]
+        return replace(one, number=number) if isinstance(one, LostRun) else one
+
+    return judge_time(verdict, base, policy=policy or Policy(), run=run), asked
+
+
+def codes(verdict, severity=Severity.ERROR):
+    return [f.code.name for f in verdict.findings if f.severity is severity]
+
+
+LOST = LostRun(number=1, reason="was ended by SIGKILL")
+
+
+# -- five of five ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("costs", "asked", "outcome", "errors"),
+    [
+        ([2.0], 1, "PASSED", []),
+        ([2.19], 1, "PASSED", []),
+        ([2.21, 2.1], 2, "PASSED", []),
+        ([2.3, 2.4, 2.5, 2.6, 2.19], 5, "PASSED", []),
+        ([2.3, 2.4, 2.5, 2.6, 2.21], 5, "FAILED", ["R101"]),
+        ([9.0] * 5, 5, "FAILED", ["R101"]),
+        ([1.0], 1, "PASSED", []),
+    ],
+)
+def test_a_test_passes_with_the_first_quick_process_and_fails_after_five_slow_ones(costs, asked, outcome, errors):
+    verdict, numbers = judged(stored(*FIVE), *map(timing, costs))
+    assert (verdict.outcome.value, codes(verdict)) == (outcome, errors)
+    assert numbers == list(range(1, asked + 1))
+    assert len(verdict.timings) == asked
+
+
+@given(costs=st.lists(st.floats(1.0, 4.0), min_size=5, max_size=5), tolerance=st.floats(0.01, 1.0))
+def test_passing_early_is_the_same_as_asking_five(costs, tolerance):
+    policy = Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=tolerance)),))
+    verdict, _ = judged(stored(*FIVE), *map(timing, costs), policy=policy)
+    best = min(round(round(cost * KERNEL_NS) / KERNEL_NS, 6) for cost in costs)
+    assert verdict.passed is not (best - 2.0 > 2.0 * tolerance)
+
+
+def test_the_message_has_every_process():
+    verdict, _ = judged(stored(*FIVE), *map(timing, (2.4, 2.5, 2.3, 2.6, 2.8)))
+    (found,) = [f.message for f in verdict.findings if f.code.name == "R101"]
+    assert found == (
+        "step_cost 2 → 2.3 kernels, +15.0 % (allowed +10.0 %) in all of 5 fresh processes (%: +20.0 +25.0 +15.0 +30.0 +40.0)"
+    )
+
+
+@pytest.mark.parametrize("runs", [1, 2, 4])
+def test_a_baseline_of_fewer_processes_only_warns_and_says_so(runs):
+    verdict, numbers = judged(stored(*FIVE[:runs]), *map(timing, [9.0] * 5))
+    assert (verdict.outcome, len(numbers)) == (Outcome.PASSED, 5)
+    (warning,) = [f.message for f in verdict.findings if f.code.name == "R105" and f.place == "step_cost"]
+    assert f"this only warns, as the baseline has {runs} of 5 runs: perfguard baseline refresh" in warning
+
+
+def test_a_baseline_of_fifty_fails_nothing_that_one_of_five_passes():
+    # One lucky process in fifty says little of what five come to.
+    fifty = [1.5, *([2.0, 2.1, 2.2, 2.05, 2.15] * 10)[1:]]
+    assert judged(stored_with_value(fifty), timing(2.1))[0].passed
+    assert not judged(stored_with_value(fifty), *map(timing, [2.3] * 5))[0].passed
+
+
+def stored_with_value(samples):
+    from perfguard.measure.runs import best_of_runs
+
+    base = stored(*samples)
+    cost = measured("step_cost", best_of_runs(samples), samples=tuple(samples))
+    return replace(base, measurements=tuple(cost if m.metric == "step_cost" else m for m in base.measurements))
+
+
+# -- processes that are lost -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "lost"),
+    [
+        ([LOST, timing(2.0)], "PASSED", 1),
+        ([timing(2.5), timing(2.5), LOST, timing(2.0)], "PASSED", 1),
+        ([timing(2.5), timing(2.5), LOST, timing(2.5), timing(2.5)], "FAILED", 1),
+        ([timing(2.5), LOST, LOST, timing(2.5), timing(2.5)], "FAILED", 2),
+        ([timing(2.5), LOST, LOST, LOST, timing(2.5)], "INCONCLUSIVE", 3),
+        ([LOST] * 5, "INCONCLUSIVE", 5),
+    ],
+)
+def test_the_others_count_as_long_as_three_are_left(found, outcome, lost):
+    verdict, _ = judged(stored(*FIVE), *found)
+    assert verdict.outcome.value == outcome
+    assert codes(verdict, Severity.WARNING).count("B109") == lost
+    assert ("B108" in codes(verdict)) is (outcome == "INCONCLUSIVE")
+
+
+# -- where time is not judged ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "facts", "policy"),
+    [
+        (stored(*FIVE), {"environment": ELSEWHERE}, Policy()),
+        (stored(*FIVE), {}, Policy(settings=(Rule(pattern="step_cost", tolerance=None),))),
+        (stored(), {}, Policy()),
+        (None, {}, Policy()),
+    ],
+    ids=["another machine", "off", "a baseline without runs", "no baseline"],
+)
+def test_no_process_is_started_that_nobody_would_judge(base, facts, policy):
+    verdict, numbers = judged(base, policy=policy, **facts)
+    assert numbers == []
+    assert "R101" not in codes(verdict)
+
+
+def test_a_baseline_without_runs_is_said():
+    verdict, _ = judged(stored())
+    assert verdict.outcome is Outcome.PASSED
+    assert codes(verdict, Severity.NOTE) == ["B108"]
+
+
+# -- the machine moved ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operators", "outcome", "errors"),
+    [
+        # Everything moved by one factor: the machine.
+        (1.2, 13.0, "INCONCLUSIVE", ["B107"]),
+        # The operators moved and the kernel did not: the model, or its framework.
+        (1.0, 13.0, "FAILED", ["R101"]),
+        (1.04, 13.0, "FAILED", ["R101"]),
+        # The kernel moved and the operators did not.
+        (1.2, 10.0, "FAILED", ["R101"]),
+        # More than a kernel of 1.1 explains.
+        (1.1, 20.0, "FAILED", ["R101"]),
+        # The kernel moved so far that nothing is known.
+        (1.6, 10.0, "INCONCLUSIVE", ["B107"]),
+    ],
+)
+def test_whose_fault_it_is(kernel, operators, outcome, errors):
+    slow = [timing(2.5, kernel=kernel)] * 5
+    verdict, _ = judged(stored(*FIVE), *slow, operators=operators)
+    assert (verdict.outcome.value, codes(verdict)) == (outcome, errors)
+
+
+def test_a_machine_that_moved_too_far_is_not_green_either():
+    verdict, _ = judged(stored(*FIVE), timing(2.0, kernel=1.7), operators=17.0)
+    assert (verdict.outcome.value, codes(verdict)) == ("INCONCLUSIVE", ["B107"])
+    (found,) = [f.message for f in verdict.findings if f.code.name == "B107"]
+    assert found == ("the calibration kernel is 1.70 times what it was, 8 of 8 unchanged operators about 1.70 times")
+
+
+def test_what_is_exact_fails_on_a_machine_that_moved():
+    base = stored(*FIVE)
+    verdict, _ = judged(
+        replace(base, measurements=(*base.measurements, measured("steps", 3))),
+        *[timing(2.5, kernel=1.2)] * 5,
+        operators=13.0,
+    )
+    assert verdict.outcome is Outcome.FAILED
+    assert codes(verdict) == ["R103"]
+
+
+@pytest.mark.parametrize(
+    ("change", "controls"),
+    [
+        ({}, 8),
+        ({"operator_calls": 2}, 7),
+        ({"operator_shapes": {"[2]": 1}}, 7),
+    ],
+)
+def test_only_what_did_not_change_is_a_control(change, controls):
+    before = [m for m in stored(*FIVE).measurements if m.metric != "step_cost"]
+    after = [replace(m, value=m.value * 1.3) if m.metric in ("operator_time", "run_calibration") else m for m in before]
+    changed = [measured(metric, value, OPERATORS[0]) for metric, value in change.items()]
+    after = [m for m in after if m.key not in {one.key for one in changed}] + changed
+    found = common_mode(after, before)
+    assert found is not None
+    assert (found.controls, round(found.factor, 6), round(found.calibration, 6)) == (controls, 1.3, 1.3)
+
+
+def test_too_few_controls_say_nothing():
+    few = stored(*FIVE)
+    before = [m for m in few.measurements if m.metric != "operator_time" or m.subject in OPERATORS[:4]]
+    after = [replace(m, value=m.value * 1.3) if m.metric in ("operator_time", "run_calibration") else m for m in before]
+    assert common_mode(after, before) is None
+
+
+def test_half_of_the_operators_is_no_common_mode():
+    before = list(stored(*FIVE).measurements)
+    slower = {*OPERATORS[:4]}
+    after = [
+        replace(m, value=m.value * (1.4 if m.metric == "run_calibration" else 1.7 if m.subject in slower else 1.0))
+        if m.metric in ("operator_time", "run_calibration")
+        else m
+        for m in before
+    ]
+    assert common_mode(after, before) is None
+
+
+# -- what a minimum cannot see -------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_stands_still_warns():
+    base = stored(*FIVE)
+    base = replace(base, measurements=(*base.measurements, measured("run_blocked_time", 0.0, samples=(0.0,) * 5)))
+    verdict, _ = judged(base, timing(2.0, wall_ns=7_000_000))
+    assert verdict.passed
+    assert [f.place for f in verdict.findings if f.severity is Severity.WARNING] == ["run_blocked_time"]
+
+
+def test_here_is_where_the_baseline_is_from():
+    assert stored(*FIVE).environment == HERE

@@ -1,0 +1,115 @@
+"""What controlled processes measured, one sample a process."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.measure import METRICS, measure_runs
+from perfguard.measure.runs import best_of_runs
+from perfguard.timing import Timing
+
+
+def timing(**changes) -> Timing:
+    """Three steps of 2, 3 and 4 ms beside a kernel of 1 ms; nothing waited."""
+    facts = {
+        "workload": "w",
+        "clock": "process",
+        "thread_cpu_ns": (1_000_000, 2_000_000, 3_000_000),
+        "process_cpu_ns": (2_000_000, 3_000_000, 4_000_000),
+        "wall_ns": (2_500_000, 3_500_000, 4_500_000),
+        "calibration_ns": (1_000_000, 1_100_000, 1_200_000),
+        "run_queue_ns": (500_000, 500_000, 500_000),
+    }
+    return Timing(**{**facts, **changes})
+
+
+def of(*timings: Timing) -> dict[str, tuple[float, tuple[float, ...]]]:
+    return {one.metric: (one.value, one.samples) for one in measure_runs(timings)}
+
+
+def test_one_process_is_one_sample_of_every_metric():
+    assert of(timing()) == {
+        "run_blocked_time": (0.0, (0.0,)),
+        "run_calibration": (1000.0, (1000.0,)),
+        "run_cpu_time": (2000.0, (2000.0,)),
+        # Without the half millisecond that each step waited for a CPU: the 90th percentile of 2, 3 and 4 ms.
+        "run_wall_p90": (3800.0, (3800.0,)),
+        "run_wall_time": (2500.0, (2500.0,)),
+        "step_cost": (2.0, (2.0,)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "metric", "expected"),
+    [
+        ({"clock": "wall"}, "step_cost", 2.5),
+        ({"process_cpu_ns": (0, 3, 4)}, "step_cost", None),
+        ({"calibration_ns": (0, 3, 4)}, "step_cost", None),
+        ({"run_queue_ns": ()}, "run_blocked_time", None),
+        ({"run_queue_ns": ()}, "run_wall_p90", 4300.0),
+        # 10 ms by the clock, of which 2, 3 and 4 ms were work and half of one waited for a CPU.
+        ({"wall_ns": (10_000_000,) * 3}, "run_blocked_time", 6500.0),
+        # Threads that worked side by side: more CPU time than the clock saw.
+        ({"process_cpu_ns": (9_000_000,) * 3}, "run_blocked_time", 0.0),
+    ],
+)
+def test_a_sample(changes, metric, expected):
+    found = of(timing(**changes)).get(metric)
+    assert (found and found[0]) == expected
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_step_or_two_are_enough_for_a_number(steps):
+    parts = ("thread_cpu_ns", "process_cpu_ns", "wall_ns", "calibration_ns", "run_queue_ns")
+    found = of(timing(**{name: getattr(timing(), name)[:steps] for name in parts}))
+    assert found["step_cost"] == (2.0, (2.0,))
+
+
+def test_processes_keep_their_order():
+    slow = timing(process_cpu_ns=(4_000_000, 5_000_000, 5_000_000))
+    assert of(slow, timing(), slow)["step_cost"] == (2.0, (4.0, 2.0, 4.0))
+    assert of() == {}
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([3.0], 3.0),
+        ([3.0, 1.0, 2.0, 5.0], 1.0),
+        ([3.0, 1.0, 2.0, 5.0, 4.0], 1.0),
+        # What is beyond a whole five is left out, as the minimum of more would be lower.
+        ([3.0, 1.0, 2.0, 5.0, 4.0, 0.5], 1.0),
+        ([1.0] + [9.0] * 4 + [3.0] * 5, 1.0),
+        ([1.0] + [9.0] * 4 + [3.0] * 5 + [5.0] * 5, 3.0),
+    ],
+)
+def test_many_processes_are_read_as_groups_of_five(samples, expected):
+    assert best_of_runs(samples) == expected
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=60))
+def test_the_best_is_one_of_them_and_no_better_than_the_least(samples):
+    best = best_of_runs(samples)
+    assert min(samples) <= best <= max(samples)
+    assert best in samples
+    if len(samples) < 10:
+        assert best == min(samples[:5] if len(samples) >= 5 else samples)
+
+
+def test_fifty_processes_come_to_what_five_do_on_average():
+    # With the minimum of fifty every later five would look slower.
+    samples = [1.0 + (17 * i % 50) / 100 for i in range(50)]
+    fives = [min(samples[i : i + 5]) for i in range(0, 50, 5)]
+    assert best_of_runs(samples) == statistics.median_low(fives) > min(samples)
+
+
+def test_only_the_cost_fails_and_what_it_cannot_see_warns():
+    of_runs = {name: metric for name, metric in METRICS.items() if metric.by_run}
+    failing = {name for name, metric in of_runs.items() if metric.gated and metric.relative < math.inf}
+    warning = {name for name, metric in of_runs.items() if metric.gated and metric.relative == math.inf}
+    assert (failing, warning) == ({"step_cost"}, {"run_wall_p90", "run_blocked_time"})

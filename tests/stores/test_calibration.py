@@ -1,0 +1,47 @@
+"""The calibration file beside the baselines."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfguard.errors import StoreError
+from perfguard.judge.calibration import Calibrated, ErrorRate
+from perfguard.stores.calibration import CALIBRATION_FILE, Calibration, read_calibration, write_calibration
+from perfguard.stores.directory import BaselineDirectory, file_name
+
+FOUND = Calibration(
+    runs=20,
+    machine=("AMD EPYC", 2, "cpu"),
+    workloads={
+        "test_a.py::test_a": (
+            Calibrated(
+                metric="step_cost", runs=20, spread=0.02, tolerance=0.1, alarms=0, comparisons=132, independent=2
+            ),
+            Calibrated(metric="steps", runs=20, values=1, tolerance=0.0),
+        )
+    },
+    error_rate=ErrorRate(alarms=0, comparisons=132, independent=2, at_most=0.7764, smallest_slowdown=None),
+)
+
+
+@pytest.mark.parametrize("found", [FOUND, Calibration(runs=1, machine=("", 0, ""), workloads={}, error_rate=None)])
+def test_what_is_written_is_read(tmp_path, found):
+    assert write_calibration(found, tmp_path) == tmp_path / CALIBRATION_FILE
+    assert read_calibration(tmp_path) == found
+
+
+def test_there_may_be_none(tmp_path):
+    assert read_calibration(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 99}'])
+def test_a_damaged_one_names_the_next_command(tmp_path, text):
+    (tmp_path / CALIBRATION_FILE).write_text(text)
+    with pytest.raises(StoreError, match="perfguard"):
+        read_calibration(tmp_path)
+
+
+def test_it_is_no_baseline(tmp_path):
+    write_calibration(FOUND, tmp_path)
+    assert BaselineDirectory(tmp_path).workloads() == []
+    assert f"{file_name('calibration')}.json" != CALIBRATION_FILE
