@@ -20,8 +20,10 @@ from perfguard.contract.layout import Layout, layout_named
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import worst_first
 from perfguard.judge import (
+    TIMES,
     Baseline,
     Outcome,
+    Paired,
     Policy,
     Refresh,
     Refreshed,
@@ -33,14 +35,16 @@ from perfguard.judge import (
     is_suspect,
     ratcheted,
     refreshed,
+    with_pairs,
     with_runs,
+    with_times_shown,
     without_runs,
 )
 from perfguard.measure import Operator, measure, operators_of
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
-from perfguard.timing import LostRun, Timing
+from perfguard.timing import LostRun, PairedTiming, Timing
 
 
 class Update(Enum):
@@ -309,6 +313,25 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
             ledger=None,
         )
     return judge_again(current, _measured(base), policy=policy)
+
+
+def compare_beside(
+    base: Verdict,
+    current: Verdict,
+    timings: tuple[PairedTiming, ...],
+    lost: tuple[LostRun, ...],
+    *,
+    policy: Policy,
+    sensitive: bool = False,
+) -> tuple[Verdict, Paired]:
+    """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
+    verdict = compare(base, current, policy=policy)
+    return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
+
+
+def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
+    """Judge what is exact of `current` against `base`; times are shown, and decide nothing."""
+    return with_times_shown(compare(base, current, policy=policy), TIMES)
 
 
 def current_commit(root: Path) -> str | None:

@@ -70,6 +70,24 @@ class LostRun:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTiming:
+    """Steps of a base and of the current side, timed beside each other. Times are in nanoseconds, one a step.
+
+    `interleaved`: both in one process, step by step, and the two of a pair are at the same place of their tuples. Else two
+    processes took turns, block by block.
+    """
+
+    interleaved: bool
+    base_ns: tuple[int, ...]
+    current_ns: tuple[int, ...]
+    #: `process` (CPU time of all threads), or `wall` where a device does the work.
+    clock: str = "process"
+    #: What the order of the two was drawn with.
+    seed: int = 0
+    cpus: tuple[int, ...] = ()
+
+
 def write_timing(timing: Timing, path: Path) -> None:
     """Write a timing for the process that asked for it. Raises `StoreError`."""
     write_atomically(path, dumps({"format": FORMAT, **timing.as_dict()}))

@@ -66,17 +66,17 @@ def run_command(
         status = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         timed_out = True
-        _end(process, mark, environment[mark])
+        end_command(process, mark=mark, value=environment[mark])
         status = process.wait()
     except BaseException:
-        _end(process, mark, environment[mark])
+        end_command(process, mark=mark, value=environment[mark])
         process.wait()
         raise
     left = _end_left_behind(mark, environment[mark])
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
-def _end(process: subprocess.Popen[bytes], mark: str, value: str) -> None:
+def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> None:
     """End a command that runs too long: an interrupt, so that Python writes what it has; then less kindly."""
     for number in _SIGNALS:
         for pid in {process.pid, *_marked(mark, value)}:
@@ -87,6 +87,15 @@ def _end(process: subprocess.Popen[bytes], mark: str, value: str) -> None:
             if process.poll() is not None and not _marked(mark, value):
                 return
             time.sleep(0.05)
+
+
+def kill_marked(mark: str, value: str) -> None:
+    """Kill every process that has the mark, and wait until none is left."""
+    deadline = time.monotonic() + GRACE_S
+    while (left := _marked(mark, value)) and time.monotonic() < deadline:
+        for pid in left:
+            _send(pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _end_left_behind(mark: str, value: str) -> int:
@@ -100,8 +109,8 @@ def _end_left_behind(mark: str, value: str) -> int:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    # It may have ended in between.
-    with contextlib.suppress(ProcessLookupError):
+    # It may have ended in between, or be somebody else's by now.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 

@@ -34,15 +34,21 @@ def controlled_environment(environment: Mapping[str, str], *, threads: int) -> d
     return {**controlled, **environment}
 
 
-def bind(threads: int) -> tuple[int, ...]:
-    """Bind this process to as many CPUs as it may have threads, the idlest of those it may use; return them.
+def choose_cpus(threads: int) -> tuple[int, ...]:
+    """Return as many CPUs as a process may have threads, the idlest of those this one may use; empty where nobody can say."""
+    if not hasattr(os, "sched_setaffinity"):
+        return ()
+    return tuple(sorted(_idlest(sorted(os.sched_getaffinity(0)))[:threads]))
+
+
+def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Bind this process to `cpus`, else to those `choose_cpus` would take; return them.
 
     Empty where the system cannot, or refuses.
     """
-    if not hasattr(os, "sched_setaffinity"):
+    chosen = choose_cpus(threads) if cpus is None else cpus
+    if not chosen or not hasattr(os, "sched_setaffinity"):
         return ()
-    allowed = sorted(os.sched_getaffinity(0))
-    chosen = tuple(sorted(_idlest(allowed)[:threads]))
     try:
         os.sched_setaffinity(0, chosen)
     except OSError:
@@ -236,6 +242,24 @@ def _faults() -> tuple[int, int]:
     return usage.ru_minflt, usage.ru_majflt
 
 
+def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:
+    """Yield the batches of the steps that settle, and of at most so many that warm up; then collect garbage.
+
+    Raises `CaptureError` for too few.
+    """
+    began, warm = time.perf_counter(), 0
+    while warm < settle or (warm < settle + most and time.perf_counter() - began < thresholds.WARMUP_S):
+        try:
+            batch = next(source)
+        except StopIteration:
+            raise CaptureError(
+                f"the loader gave {warm} batches, which were all needed to settle; give it more."
+            ) from None
+        yield batch
+        warm += 1
+    gc.collect()
+
+
 class ControlledWindow:
     """The steps of one controlled process: those that settle, those that warm up, and those that are timed."""
 
@@ -257,15 +281,7 @@ class ControlledWindow:
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield a batch a step; asking for it belongs to the step. `timing` is there afterwards."""
         source = iter(batches)
-        for number in range(self.settle):
-            try:
-                batch = next(source)
-            except StopIteration:
-                raise CaptureError(
-                    f"the loader gave {number} batches, which were all needed to settle; give it more."
-                ) from None
-            yield batch
-        gc.collect()
+        yield from warmed(source, self.settle, most=0)
         clock = StepClock(self.backend)
         notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
         while not clock.has_enough(self.least):

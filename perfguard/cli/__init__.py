@@ -23,6 +23,7 @@ class _Commands(CommandGroup):
         "check": "perfguard.cli.check",
         "analyse": "perfguard.cli.analyse",
         "compare": "perfguard.cli.compare",
+        "ab": "perfguard.cli.ab",
         "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",

@@ -39,7 +39,7 @@ def command(base: Path, current: Path, report: Path | None, time: str | None, le
 
     settings = read_settings(find_root(Path.cwd()))
     policy = settings.policy if time is None else replace(settings, time=time == "on").policy
-    before, after = _verdicts(base, policy), _verdicts(current, policy)
+    before, after = verdicts_of(base, policy), verdicts_of(current, policy)
     if len(before) == len(after) == 1 and (os.path.isdir(base) or os.path.isdir(current)):
         # Two single recordings are compared whatever they are called.
         pairs = [(next(iter(before.values())), next(iter(after.values())))]
@@ -87,7 +87,8 @@ def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...]) -> None:
             click.echo(f"  {line}")
 
 
-def _verdicts(path: Path, policy: Policy) -> dict[str, Verdict]:
+def verdicts_of(path: Path, policy: Policy) -> dict[str, Verdict]:
+    """Return what a recording's directory or a report file holds, by workload. Raises `UsageError` where there is neither."""
     from perfguard.capture.replay import replay
     from perfguard.gate import examine
     from perfguard.reports.document import read_report

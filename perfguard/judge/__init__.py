@@ -2,8 +2,8 @@
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
 for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
-the machine moved, `ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts;
-tolerances come from the settings, so that a refresh can never loosen one.
+the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh`
+what becomes of a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
+from perfguard.judge.pairs import TIMES, Pace, Paired, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
@@ -27,6 +28,7 @@ from perfguard.judge.verdict import (
 )
 
 __all__ = [
+    "TIMES",
     "Baseline",
     "Cause",
     "Change",
@@ -36,6 +38,8 @@ __all__ = [
     "Entry",
     "Ledger",
     "Outcome",
+    "Pace",
+    "Paired",
     "Policy",
     "Refresh",
     "Refreshed",
@@ -50,8 +54,11 @@ __all__ = [
     "has_runs",
     "is_suspect",
     "ledger",
+    "paired",
     "ratcheted",
     "refreshed",
+    "with_pairs",
     "with_runs",
+    "with_times_shown",
     "without_runs",
 ]

@@ -25,7 +25,7 @@ _LARGEST_RATIO_OF_A_PART = 99.0
 #: Metrics of a whole workload: its steps, its time, its memory.
 _OF_THE_WHOLE = frozenset(
     {
-        *("steps", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
+        *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
         *("run_wall_p90", "run_blocked_time"),
         *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
     }
@@ -259,6 +259,11 @@ def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
     if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
         return ratio + (_WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2)
     return ratio + (_WEIGHT_EXACT if exact else 0.0)
+
+
+def weight_of_the_whole(ratio: float) -> float:
+    """Return what orders a finding about the whole workload that moved by `ratio`."""
+    return _WEIGHT_WHOLE + ratio
 
 
 def _weight_one_sided(metric: Metric) -> float:

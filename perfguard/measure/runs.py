@@ -62,6 +62,21 @@ def _shown(name: str, unit: str, meaning: str, *, warn: bool = False, absolute: 
     )
 
 
+# Of `perfguard ab`: a sample a process, or a pair of processes. `judge.pairs` measures them, for they have two sides.
+METRICS["step_ab"] = Metric(
+    name="step_ab",
+    unit="ratio",
+    kind=Kind.TIMED,
+    better=Better.LOWER,
+    relative=thresholds.PAIRED_TOLERANCE,
+    by_run=True,
+    meaning="A step over the same step of the base, timed beside each other in one session.",
+)
+METRICS["step_ab_time"] = _shown(
+    "step_ab_time", "us", "The step that `step_ab` is taken from; the minimum of a process."
+)
+
+
 @run_metric(
     Metric(
         name="step_cost",

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from perfguard.capture import Backend
 from perfguard.capture import backend as backend_named
 from perfguard.capture.command import run_command
 from perfguard.capture.controlled import ControlledWindow, bind, controlled_environment
@@ -60,6 +61,8 @@ _OF_THE_WHOLE_RUN = frozenset(
         *("numprocesses", "maxprocesses", "dist", "tx", "px", "looponfail", "distload", "setuponly", "setupplan"),
     }
 )
+#: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
+IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
 
 
@@ -84,7 +87,7 @@ def time_workload(
     """Time one workload in a fresh process, and return what it measured; whatever goes wrong there is a `LostRun`."""
     with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
         place = Path(directory)
-        request = _request(config, item, workload, settings, place)
+        request = request_for(config, item, workload, settings, place)
         (place / "request").write_bytes(pickle.dumps(request))
         mark = uuid.uuid4().hex
         environment = controlled_environment(os.environ, threads=settings.threads) | {_MARK: mark}
@@ -128,11 +131,20 @@ def _last_words(path: Path) -> str:
     return f": {said[0][:300]}" if said else ""
 
 
-def _request(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
+def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
+    """Return what a process is asked for that runs one test as this run of pytest does; it keeps its files in `place`."""
     path, *names = item.nodeid.split("::")
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
-    ini = [*(options.get("override_ini") or []), f"cache_dir={place / 'cache'}"]
-    own = {"override_ini": ini, "basetemp": str(place / "tmp"), "capture": "no", "benchmark_disable": True}
+    ini = [*(options.get("override_ini") or [])]
+    if _has_cache(config):
+        ini.append(f"cache_dir={place / 'cache'}")
+    own = {
+        "override_ini": ini,
+        "basetemp": str(place / "tmp"),
+        "capture": "no",
+        "benchmark_disable": True,
+        "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
+    }
     return Request(
         nodeid="::".join((str(config.rootpath / path), *names)),
         workload=workload,
@@ -144,6 +156,15 @@ def _request(config: pytest.Config, item: pytest.Item, workload: str, settings: 
         plugins=tuple(config.option.plugins or ()),
         result=str(place / "timing.json"),
     )
+
+
+def _has_cache(config: pytest.Config) -> bool:
+    """Whether pytest knows of its cache; with `-p no:cacheprovider` naming a place for it is an error."""
+    try:
+        config.getini("cache_dir")
+    except (ValueError, KeyError):
+        return False
+    return True
 
 
 def _travels(name: str, value: object) -> bool:
@@ -163,17 +184,21 @@ def _travels(name: str, value: object) -> bool:
 
 def main(path: str) -> None:
     """Run one test of a request, and leave the timing it asks for."""
-    _end_with_parent()
+    end_with_parent()
     with open(path, "rb") as stream:
         request: Request = pickle.load(stream)
     cpus = bind(request.settings.threads)
+    sys.exit(run_test(request, Controlled(request, cpus)))
+
+
+def run_test(request: Request, plugin: Controlled) -> int:
+    """Run the one test of a request with a plugin that makes its guard; return pytest's status."""
     config = configuration(request)
-    config.pluginmanager.register(Controlled(request, cpus), PLUGIN_NAME)
+    config.pluginmanager.register(plugin, PLUGIN_NAME)
     try:
-        status = config.hook.pytest_cmdline_main(config=config)
+        return int(config.hook.pytest_cmdline_main(config=config))
     finally:
         config._ensure_unconfigure()
-    sys.exit(status)
 
 
 def configuration(request: Request) -> pytest.Config:
@@ -183,7 +208,7 @@ def configuration(request: Request) -> pytest.Config:
     return pytest.Config.fromdictargs(options, arguments)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask Linux to end this process when the one that started it has ended, whatever ended it."""
     import ctypes
 
@@ -192,6 +217,16 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     except (OSError, AttributeError):
         return
+
+
+class Window(Protocol):
+    """What runs the steps of one workload, of either form."""
+
+    def run(self, step: Callable[[], object]) -> object:
+        """Run a callable step."""
+
+    def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield a batch a step."""
 
 
 class Controlled:
@@ -204,6 +239,21 @@ class Controlled:
     def guard(self, request: pytest.FixtureRequest) -> ControlledGuard:
         """Return the guard."""
         return ControlledGuard(self, request.node)
+
+    def window(self, backend: Backend) -> Window:
+        """Return what runs the steps of the workload that was asked for."""
+        return ControlledWindow(
+            backend,
+            workload=self.request.workload,
+            settle=self.request.settings.window.skip_first,
+            least=self.request.settings.timed_steps,
+            cpus=self.cpus,
+        )
+
+    def keep(self, window: Window) -> None:
+        """Leave what was measured where it was asked for."""
+        if isinstance(window, ControlledWindow) and window.timing is not None:
+            write_timing(window.timing, Path(self.request.result))
 
 
 class ControlledGuard(PlainGuard):
@@ -235,20 +285,13 @@ class ControlledGuard(PlainGuard):
         return asked.workload == (self._item.nodeid if name is None else f"{self._item.nodeid}#{name}")
 
     @contextmanager
-    def _window(self) -> Iterator[ControlledWindow]:
-        asked = self._plugin.request
+    def _window(self) -> Iterator[Window]:
+        settings = self._plugin.request.settings
         try:
-            backend = backend_named(asked.settings.backend)
-            backend.prepare(asked.settings.threads)
-            window = ControlledWindow(
-                backend,
-                workload=asked.workload,
-                settle=asked.settings.window.skip_first,
-                least=asked.settings.timed_steps,
-                cpus=self._plugin.cpus,
-            )
+            backend = backend_named(settings.backend)
+            backend.prepare(settings.threads)
+            window = self._plugin.window(backend)
             yield window
         except PerfguardError as error:
             raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
-        if window.timing is not None:
-            write_timing(window.timing, Path(asked.result))
+        self._plugin.keep(window)

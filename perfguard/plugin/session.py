@@ -66,6 +66,8 @@ class GateSession:
                     f"{self.report_path} cannot be written: it is a directory. Name a file with --perfguard-report FILE."
                 )
         self.verdicts: dict[str, Verdict] = {}
+        #: Workloads whose steps can be run again in another process: their test, its settings, and the seconds it took.
+        self.timeable: dict[str, tuple[pytest.Item, Settings, float]] = {}
         self.problems: list[str] = []
         self._report_written = False
         self.unused: tuple[str, ...] = ()
@@ -114,6 +116,8 @@ class GateSession:
 
         `timed` is the test whose steps can be run again in processes of their own, and the seconds its own took.
         """
+        if timed is not None:
+            self.timeable[workload] = (timed[0], settings, timed[1])
         return judge_with_store(
             recording,
             self.store,

@@ -1,0 +1,65 @@
+"""Turns: the steps of one side of a comparison, run when the other side rests, and only then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from perfguard.capture import Backend
+from perfguard.capture.controlled import warmed
+from perfguard.errors import CaptureError
+
+Batch = TypeVar("Batch")
+
+_END = object()
+
+
+class Turns(Protocol):
+    """Who says when this side runs."""
+
+    def ready(self, clock: str) -> None:
+        """Say that the steps that settle have run, and which clock costs are read from: `process` or `wall`."""
+
+    def wait(self) -> int:
+        """Wait for this side's turn; return how many steps it is to run, 0 when there are no more."""
+
+    def done(self, costs_ns: list[int]) -> None:
+        """Hand back what each step of the turn cost."""
+
+
+class TurnsWindow:
+    """Runs the steps of one workload, of either form, as its turns come."""
+
+    def __init__(self, backend: Backend, turns: Turns, *, settle: int) -> None:
+        self.backend = backend
+        self.turns = turns
+        self.settle = settle
+
+    def run(self, step: Callable[[], object]) -> None:
+        """Run a callable step. What it raises comes through."""
+        for _ in self.iterate(iter(int, 1)):
+            step()
+
+    def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield a batch a step; asking for it belongs to the step. Raises `CaptureError` where the loader ends too early."""
+        source = iter(batches)
+        yield from warmed(source, self.settle)
+        on_cpu = self.backend.target().device == "cpu"
+        clock = time.process_time_ns if on_cpu else time.perf_counter_ns
+        self.turns.ready("process" if on_cpu else "wall")
+        ran = 0
+        while steps := self.turns.wait():
+            costs = []
+            for _ in range(steps):
+                # Without this the work a step left behind would be timed as the next one's.
+                self.backend.synchronize()
+                began = clock()
+                batch = next(source, _END)
+                if batch is _END:
+                    raise CaptureError(f"the loader ended after {ran} timed steps; give it more batches.")
+                yield batch  # type: ignore[misc]
+                self.backend.synchronize()
+                costs.append(max(0, clock() - began))
+                ran += 1
+            self.turns.done(costs)

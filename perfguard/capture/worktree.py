@@ -1,0 +1,277 @@
+"""A worktree: another commit of the user's repository beside the checkout, which goes away however this process ends.
+
+Everything lies in one temporary directory. A guardian, a process in a session of its own, waits until the pipe to it is
+closed: when the work is done, after Ctrl-C, and by the kernel after kill -9. Then it ends what was started, takes the worktree
+out of the repository and deletes the directory. What a guardian could not do any more (power cut) the next run does.
+
+The checkout itself, its index, its branch and its stash are never touched: git is asked for `worktree add --detach` and
+`worktree remove` only, without hooks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfguard.capture.command import kill_marked
+from perfguard.errors import CaptureError, UsageError, nearest
+
+#: The variable by which every process of a comparison is found.
+MARK = "PERFGUARD_BESIDE"
+
+_PREFIX = "perfguard-ab-"
+_OWNER = "owner.json"
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from perfguard.capture.worktree import stand_guard; stand_guard(sys.argv[2])"
+)
+#: Set by git for its hooks; they would send every git below to the wrong place.
+_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+#: The longest a git of ours may take, in seconds: checking out a large repository takes minutes.
+_GIT_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """The user's repository: `top` is the checkout, `common` where git keeps what all worktrees share."""
+
+    top: Path
+    common: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A temporary directory of one comparison; `mark` is what its processes carry in `MARK`."""
+
+    directory: Path
+    mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worktree:
+    """A commit checked out beside the user's checkout."""
+
+    top: Path
+    commit: str
+
+
+def without_git_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which git looks at the working directory, also when a hook of git started this process."""
+    return {name: value for name, value in environment.items() if name not in _GIT_VARIABLES}
+
+
+def find_repository(directory: Path) -> Repository:
+    """Return the repository `directory` is in. Raises `UsageError` where there is none, or no git."""
+    found = _git(["rev-parse", "--show-toplevel", "--git-common-dir"], directory)
+    if found.returncode != 0:
+        raise UsageError(
+            f"{directory} is in no git repository, so there is no base to check out ({_said(found)}). Run this inside one, or "
+            "compare two environments: perfguard ab --base-python PATH"
+        )
+    top, common = found.stdout.splitlines()[:2]
+    return Repository(top=Path(top), common=(directory / common).resolve())
+
+
+def find_commit(repository: Repository, ref: str) -> str:
+    """Return the commit that a branch, a tag or a hash means. Raises `UsageError` for an unknown one."""
+    found = _git(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], repository.top)
+    if found.returncode == 0:
+        return found.stdout.strip()
+    names = _git(["for-each-ref", "--format=%(refname:short)"], repository.top).stdout.splitlines()
+    fetch = f"fetch it with: git fetch origin {ref}" if names else "the repository has no commit yet"
+    raise UsageError(f"There is no commit {ref!r} in {repository.top}; {nearest(ref, names, otherwise=fetch)}")
+
+
+def add_worktree(repository: Repository, ref: str, place: Place) -> Worktree:
+    """Check `ref` out into a guarded place. Raises `UsageError` for an unknown ref, `CaptureError` where git fails."""
+    commit = find_commit(repository, ref)
+    _forget(repository.common, _has_vanished)
+    _own(place.directory, repository.common)
+    # Named as the checkout: where the top is a package, that is its name.
+    top = place.directory / "base" / repository.top.name
+    top.parent.mkdir()
+    found = _git(["worktree", "add", "--detach", "--quiet", str(top), commit], repository.top, place.mark)
+    if found.returncode != 0:
+        raise CaptureError(
+            f"git could not check {ref} out into {top}: {_said(found)}. Free the disk or mend what it says, then run the same "
+            "command again."
+        )
+    return Worktree(top=top, commit=commit)
+
+
+def relocated(path: str, checkout: str, top: str) -> str:
+    """Return the place in the worktree at `top` that stands for one of the checkout; other paths as they are."""
+    if not is_below(path, checkout):
+        return path
+    return os.path.normpath(os.path.join(top, os.path.relpath(os.path.realpath(path), checkout)))
+
+
+def is_below(path: str | None, top: str) -> bool:
+    """Whether a path lies in a tree, and not in this interpreter's own environment: a worktree has no `.venv`."""
+    if not path:
+        return False
+    path, prefix = os.path.realpath(path), os.path.realpath(sys.prefix)
+    if prefix.startswith(top + os.sep) and (path == prefix or path.startswith(prefix + os.sep)):
+        return False
+    return path == top or path.startswith(top + os.sep)
+
+
+@contextmanager
+def guarded_place() -> Iterator[Place]:
+    """Give a temporary directory that goes away with this process, with all that was started and checked out for it."""
+    sweep()
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    mark = uuid.uuid4().hex
+    _own(directory, None)
+    guardian = subprocess.Popen(
+        [sys.executable, "-c", _START, json.dumps(sys.path), json.dumps([str(directory), mark])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=directory.parent,
+        # Out of reach of Ctrl-C in the terminal.
+        start_new_session=True,
+    )
+    assert guardian.stdin is not None
+    try:
+        yield Place(directory=directory, mark=mark)
+    finally:
+        guardian.stdin.close()
+        guardian.wait()
+
+
+def stand_guard(asked: str) -> None:
+    """Wait until the process at the other end of standard input is gone, then clear away what it left."""
+    directory, mark = json.loads(asked)
+    while sys.stdin.buffer.read(1):
+        continue
+    kill_marked(MARK, mark)
+    clear(Path(directory))
+
+
+def sweep() -> None:
+    """Clear away what comparisons left whose guardian was killed as well."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            # Anybody may make a directory of this name; the owner's file tells git what to remove.
+            is_left = directory.stat().st_uid == os.getuid() and not _is_owned(directory)
+        except OSError:
+            continue
+        if is_left:
+            clear(directory)
+
+
+def clear(directory: Path) -> None:
+    """Take the worktree below a guarded directory out of its repository, and delete the directory."""
+    common = _owner(directory).get("repository")
+    for top in (directory / "base").glob("*"):
+        if common is not None:
+            # Twice: one that was interrupted in the making is locked.
+            _git(["--git-dir", str(common), "worktree", "remove", "--force", "--force", str(top)], directory.parent)
+    if common is not None:
+        _forget(Path(str(common)), lambda place: place.is_relative_to(directory))
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _forget(common: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Delete what git still remembers of worktrees of ours: of half-made ones it removes nothing itself.
+
+    Not by `git worktree prune`: that would also forget a worktree of the user's on a disk that is not there just now.
+    """
+    for entry in (common / "worktrees").glob("*"):
+        try:
+            place = Path((entry / "gitdir").read_text(encoding="utf-8").strip())
+        except OSError:
+            continue
+        if is_ours(place):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _has_vanished(place: Path) -> bool:
+    """Whether a worktree lay in a guarded directory that somebody deleted, as machines do with what is temporary."""
+    guarded = next((one for one in place.parents if one.name.startswith(_PREFIX)), None)
+    return guarded is not None and not guarded.exists()
+
+
+def _own(directory: Path, repository: Path | None) -> None:
+    owner = {
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+        "repository": str(repository) if repository else None,
+    }
+    (directory / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
+
+
+def _owner(directory: Path) -> dict[str, str | int | None]:
+    try:
+        owner = json.loads((directory / _OWNER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _is_owned(directory: Path) -> bool:
+    """Whether the process that made a directory still runs; one that is only just being made is its maker's."""
+    owner = _owner(directory)
+    pid = owner.get("pid")
+    if not isinstance(pid, int):
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return owner.get("started") == _started(pid)
+
+
+def _started(pid: int) -> int | None:
+    """Return when a process started, in ticks since the machine did (proc(5): /proc/pid/stat, field 22), so that a number
+    that was given again is told from the first; None where nobody says."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything.
+    return int(text.rpartition(")")[2].split()[19])
+
+
+def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run git without hooks. Raises `UsageError` where there is none, `CaptureError` where it hangs."""
+    environment = without_git_variables(os.environ) | ({MARK: mark} if mark is not None else {})
+    try:
+        return subprocess.run(
+            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
+            cwd=directory,
+            env={**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise UsageError(
+            "there is no git on the PATH, so no base can be checked out; install it, or compare two environments: "
+            "perfguard ab --base-python PATH"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise CaptureError(
+            f"git {arguments[0]} did not end within {_GIT_TIMEOUT_S:.0f} seconds in {directory}; see what holds it."
+        ) from None
+
+
+def _said(found: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.removeprefix("fatal: ").strip() for line in found.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"git ended with status {found.returncode}"

@@ -1,0 +1,342 @@
+"""`perfguard ab`: two sides of one model, measured beside each other in one session."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.cli.exits import EXIT_INVALID, exit_code
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.capture.beside import Recorded, Side, Timeable
+    from perfguard.capture.worktree import Place
+    from perfguard.judge import Paired, Policy, Verdict
+
+#: pytest: tests passed, tests failed, no test was collected.
+_RAN = (0, 1)
+_NOTHING_COLLECTED = 5
+#: ... and the call itself was wrong.
+_REFUSED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the user asked for."""
+
+    policy: Policy
+    arguments: tuple[str, ...]
+    sensitive: bool
+    processes: int | None
+    timeout_s: float
+    output: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the comparison came to: a row a workload that both sides have, and sentences about all else."""
+
+    sides: str
+    rows: list[tuple[Verdict, Paired | None]] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+
+class _Invalid(Exception):
+    """A side that cannot be run at all, in one sentence."""
+
+
+@click.command(name="ab", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("--base", "ref", metavar="REF", help="A commit, branch or tag: it is checked out beside your checkout.")
+@click.option(
+    "--base-python",
+    "python",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Another environment's Python, for the same files; it needs this perfguard.",
+)
+@click.option(
+    "--base-recording",
+    "recording",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A recording's directory, or a file of --perfguard-report: exact metrics only, times are shown.",
+)
+@click.option("--sensitive", is_flag=True, help="Fail beyond +3 % instead of +5 %: a false alarm or two in a hundred.")
+@click.option(
+    "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
+)
+@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=1800.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Of pytest, a side.",
+)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+def command(
+    ref: str | None,
+    python: Path | None,
+    recording: Path | None,
+    sensitive: bool,
+    processes: int | None,
+    time: str | None,
+    timeout_s: float,
+    report: Path | None,
+    output: Path | None,
+    pytest_args: tuple[str, ...],
+) -> None:
+    """Compare what lies here with a base, in one session: perfguard ab --base main -- tests/models -k mlp
+
+    Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
+    1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
+    """
+    from dataclasses import replace
+
+    from perfguard.capture.worktree import guarded_place
+    from perfguard.settings import find_root, read_settings
+
+    _refuse(ref, python, recording, sensitive, processes, pytest_args)
+    settings = read_settings(find_root(Path.cwd()))
+    if time is not None:
+        settings = replace(settings, time=time == "on")
+    asked = _Asked(
+        policy=settings.policy,
+        arguments=pytest_args,
+        sensitive=sensitive,
+        processes=processes,
+        timeout_s=timeout_s,
+        output=output.absolute() if output is not None else None,
+    )
+    try:
+        with guarded_place() as place:
+            side = ref if ref is not None else python
+            found = (
+                _with_recording(recording, asked, place) if recording is not None else _with_side(side, asked, place)
+            )
+    except _Invalid as error:
+        from perfguard.reports.terminal import printable
+
+        click.echo(f"INVALID: {printable(str(error))}")
+        sys.exit(EXIT_INVALID)
+    finally:
+        _say("")
+    sys.exit(_tell(found, report))
+
+
+def _refuse(
+    ref: str | None,
+    python: Path | None,
+    recording: Path | None,
+    sensitive: bool,
+    processes: int | None,
+    pytest_args: tuple[str, ...],
+) -> None:
+    """Refuse a call that means nothing. Raises `UsageError`."""
+    from perfguard import thresholds
+
+    if sum(one is not None for one in (ref, python, recording)) != 1:
+        raise UsageError(
+            "perfguard ab needs one base to compare with: --base REF, --base-python PATH or --base-recording PATH."
+        )
+    least = thresholds.FEWEST_RUNS
+    if processes is not None and not least <= processes <= thresholds.MOST_BASELINE_RUNS:
+        raise UsageError(
+            f"--processes {processes}: with fewer than {least} nobody can tell noise from a change; write 5."
+        )
+    if ref is None and (sensitive or processes is not None):
+        option = "--sensitive" if sensitive else "--processes"
+        raise UsageError(f"{option} is of sides that share one process, so it goes with --base REF; leave it out.")
+    own = next((one for one in pytest_args if one.startswith("--perfguard")), None)
+    if own is not None:
+        raise UsageError(f"{own} is what perfguard ab sets by itself; leave it out (see perfguard ab --help).")
+
+
+def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
+    """Compare with what was recorded once: exact metrics are judged, times shown."""
+    from perfguard.capture.beside import current_side
+    from perfguard.cli.compare import verdicts_of
+    from perfguard.gate import compare_exactly
+
+    before = verdicts_of(path, asked.policy)
+    here = current_side(Path.cwd())
+    recorded, now = _record(here, asked, place)
+    if path.is_dir() and len(now) == 1:
+        # A single recording is compared whatever it is called.
+        before = dict(zip(now, before.values(), strict=True))
+    others = len(before.keys() - now.keys())
+    before = {name: verdict for name, verdict in before.items() if name in now}
+    found = _found(f"{path} → what lies here", before, now, recorded, recorded)
+    if others:
+        found.told.append(f"{others} more in {path} were not asked for here")
+    found.told.append("times are shown, not judged: what was recorded once cannot be run beside this one (B108)")
+    found.rows.extend(
+        (compare_exactly(before[name], now[name], policy=asked.policy), None) for name in now if name in before
+    )
+    return found
+
+
+def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
+    """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
+    import perfguard
+    from perfguard.capture.beside import base_in, base_on, current_side
+    from perfguard.capture.worktree import add_worktree, find_repository
+
+    directory = Path.cwd().resolve()
+    here = current_side(directory)
+    if isinstance(ref, str):
+        repository = find_repository(directory)
+        here = current_side(directory, repository.top)
+        _say(f"checking out {ref}")
+        worktree = add_worktree(repository, ref, place)
+        base = base_in(worktree, here)
+        sides = f"{ref} ({worktree.commit[:12]}) → what lies here"
+    else:
+        assert ref is not None
+        base = base_on(ref, here, perfguard.__version__)
+        sides = f"{ref} → {here.python}"
+    recorded, now = _record(here, asked, place)
+    recorded_base, before = _record(base, asked, place)
+    found = _found(sides, before, now, recorded_base, recorded)
+    for name in now:
+        if name in before:
+            timed = (recorded_base.timed.get(name), recorded.timed.get(name))
+            found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), asked, place))
+    return found
+
+
+def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
+    """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
+    from perfguard.capture.beside import record
+    from perfguard.reports.document import read_report
+
+    here = side.name == "current"
+    _say(f"recording {'what lies here' if here else 'the base'}")
+    recorded = record(
+        side,
+        place,
+        asked.arguments,
+        time=asked.policy.judge_time,
+        timeout_s=asked.timeout_s,
+        recordings=asked.output / side.name if asked.output is not None else None,
+    )
+    is_missing = recorded.status == _NOTHING_COLLECTED or bool(recorded.not_found)
+    if here and is_missing:
+        what = f"there is no {recorded.not_found[0]}" if recorded.not_found else "pytest collected no test"
+        raise UsageError(f"{what}; name tests that use perfguard, such as: perfguard ab --base main -- tests/models")
+    if recorded.status not in _RAN and not is_missing:
+        why = next(iter(recorded.reasons.values()), f"it {recorded.last_words}")
+        if here and recorded.status == _REFUSED:
+            raise UsageError(f"pytest refuses this call: {recorded.last_words}")
+        whose = "what lies here" if here else "the base"
+        mend = "mend it" if here else "name another base"
+        raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
+    if recorded.strangers:
+        names = ", ".join(recorded.strangers[:3])
+        raise _Invalid(
+            f"{'what lies here' if here else 'the base'} took {names} from elsewhere, so both sides would run the same code; "
+            "install it editable (pip install -e .), or give the base an environment of its own (--base-python PATH)"
+        )
+    verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
+    if here and not verdicts:
+        why = next(iter(recorded.reasons.values()), "no test that was run uses perfguard")
+        raise UsageError(f"nothing was measured here: {why}; name tests that use perfguard: perfguard ab ... -- TESTS")
+    return recorded, {verdict.workload: verdict for verdict in verdicts}
+
+
+def _found(
+    sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base: Recorded, current: Recorded
+) -> _Found:
+    """Say what only one of the sides has, and why."""
+    gone = sorted(before.keys() - now.keys())
+    new = sorted(now.keys() - before.keys())
+    told = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
+    told += [f"new: {name} ran here only{_why(name, base)}" for name in new]
+    return _Found(sides=sides, gone=gone, told=told)
+
+
+def _why(workload: str, recorded: Recorded) -> str:
+    """Say why a side has not measured a workload, where it tried."""
+    nodeid = workload.partition("#")[0]
+    file = nodeid.partition("::")[0]
+    reason = recorded.reasons.get(nodeid) or recorded.reasons.get(file)
+    return f" ({reason})" if reason else ""
+
+
+def _compared(
+    base: tuple[Side, Verdict, Timeable | None],
+    current: tuple[Side, Verdict, Timeable | None],
+    asked: _Asked,
+    place: Place,
+) -> tuple[Verdict, Paired | None]:
+    """Compare one workload, and time it where both sides have steps that can be run again."""
+    from dataclasses import replace
+
+    from perfguard import thresholds
+    from perfguard.capture.beside import time_beside
+    from perfguard.gate import compare_beside, compare_exactly
+    from perfguard.judge import Outcome
+
+    before, now = base[1], current[1]
+    exact = compare_exactly(before, now, policy=asked.policy)
+    if not asked.policy.judge_time or base[2] is None or current[2] is None:
+        return exact, None
+    if exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
+        return exact, None
+    found = time_beside(
+        (base[0], base[2]),
+        (current[0], current[2]),
+        place,
+        processes=asked.processes or thresholds.PAIRED_PROCESSES,
+        together=base[0].moved is not None,
+        say=lambda what: _say(f"{now.workload}: {what}"),
+    )
+    verdict, judged = compare_beside(
+        before, now, found.timings, found.lost, policy=asked.policy, sensitive=asked.sensitive
+    )
+    return replace(verdict, notes=(*verdict.notes, *found.notes)), judged
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+def _say(what: str) -> None:
+    """Show on a terminal what is being done; nothing in logs."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{f'perfguard: {what}' if what else ''}", nl=False, err=True)
+
+
+def _tell(found: _Found, report: Path | None) -> int:
+    """Print the comparison, write the report, and return the exit code."""
+    from perfguard.documents import write_atomically
+    from perfguard.judge import Outcome
+    from perfguard.reports import RunReport
+    from perfguard.reports.beside import beside_lines, beside_table
+    from perfguard.reports.document import report_json
+    from perfguard.reports.terminal import coverage_line, printable
+
+    click.echo(f"perfguard ab: {printable(found.sides)}")
+    for verdict, _ in found.rows:
+        for line in beside_lines(verdict):
+            click.echo(line)
+    for line in found.told:
+        click.echo(printable(line))
+    run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows))
+    if found.rows:
+        click.echo(f"\n{beside_table(found.rows)}\n\n{coverage_line(run.coverage)}")
+    else:
+        click.echo("nothing was compared: the two have no workload in common")
+    if report is not None:
+        write_atomically(report, report_json(run))
+    outcomes = [verdict.outcome for verdict in run.verdicts]
+    # A workload that stopped running is not green.
+    return exit_code(outcomes + ([Outcome.FAILED] if found.gone and outcomes else []))

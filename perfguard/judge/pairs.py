@@ -1,0 +1,238 @@
+"""Pairs: whether a step is slower than the base's, where both were timed beside each other in one session.
+
+The rules are those of the experiments in `thresholds`; the process is the unit of noise, so each gives one number and no
+test over its steps is made. They are symmetrical: what is as much faster is told, and fails nobody.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from perfguard import thresholds
+from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.judge.compare import Comparison, State, weight_of_the_whole
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.measure.measurement import Kind, Measurement
+from perfguard.measure.metrics import METRICS
+from perfguard.timing import LostRun, PairedTiming
+
+#: What the same steps come to where they were timed one side after the other: with `step_ab` at hand it decides nothing.
+ONE_AFTER_THE_OTHER = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
+#: All that is a time, of one run or of many; a loss is compared like one, and is none.
+TIMES = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
+
+
+class Pace(Enum):
+    """What became of the step."""
+
+    SLOWER = "slower"
+    SAME = "same"
+    FASTER = "faster"
+    #: Too few processes left a time.
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """What processes come to together. `effects` are logarithms of current over base, one a process."""
+
+    pace: Pace
+    effects: tuple[float, ...]
+    #: Their median (interleaved) or mean (taking turns); 0 where there is none.
+    effect: float
+    #: The change, as a fraction, beyond which a step is slower.
+    allowed: float
+    interleaved: bool
+    #: How many processes have to be there at least.
+    least: int
+
+    @property
+    def ratio(self) -> float:
+        """Current over base."""
+        return math.exp(self.effect)
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Current over base, one a process."""
+        return tuple(math.exp(effect) for effect in self.effects)
+
+
+def effect_of(timing: PairedTiming) -> float | None:
+    """Return the logarithm of current over base of one process, or pair of processes; None where a clock saw no time go by.
+
+    Interleaved: the median over the pairs. Taking turns: minimum over minimum.
+    """
+    if timing.interleaved:
+        pairs = zip(timing.base_ns, timing.current_ns, strict=True)
+        ratios = [math.log(current / base) for base, current in pairs if base and current]
+        return statistics.median(ratios) if ratios else None
+    base, current = min(timing.base_ns, default=0), min(timing.current_ns, default=0)
+    return math.log(current / base) if base and current else None
+
+
+def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, sensitive: bool = False) -> Paired:
+    """Decide from all processes of one design. `tolerance` is the user's own, in place of the one measured."""
+    timings = tuple(timings)
+    interleaved = all(timing.interleaved for timing in timings)
+    effects = tuple(effect for timing in timings if (effect := effect_of(timing)) is not None)
+    least = thresholds.FEWEST_RUNS if interleaved else thresholds.PROCESS_PAIRS
+    allowed = _allowed(len(effects), interleaved, sensitive) if tolerance is None else tolerance
+    effect = (statistics.median(effects) if interleaved else statistics.fmean(effects)) if effects else 0.0
+    pace = Pace.UNDECIDED if len(effects) < least else _pace(effects, effect, allowed, interleaved)
+    return Paired(pace=pace, effects=effects, effect=effect, allowed=allowed, interleaved=interleaved, least=least)
+
+
+def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
+    if not interleaved:
+        return thresholds.BLOCK_TOLERANCE
+    # With fewer processes nobody measured what the narrow limit comes to.
+    narrow = sensitive and processes >= thresholds.PAIRED_PROCESSES
+    return thresholds.PAIRED_SENSITIVE if narrow else thresholds.PAIRED_TOLERANCE
+
+
+def _pace(effects: Sequence[float], effect: float, allowed: float, interleaved: bool) -> Pace:
+    if abs(effect) <= math.log1p(allowed):
+        return Pace.SAME
+    if interleaved:
+        agreeing = sum(one * effect > 0 for one in effects)
+        if agreeing < agreeing_of(len(effects)):
+            return Pace.SAME
+    return Pace.SLOWER if effect > 0 else Pace.FASTER
+
+
+def agreeing_of(processes: int) -> int:
+    """Return how many of so many interleaved processes have to point one way: 4 of 5, all of fewer, as large a part of more."""
+    return min(processes, math.ceil(processes * thresholds.PAIRED_AGREEING / thresholds.PAIRED_PROCESSES))
+
+
+def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_OTHER) -> Verdict:
+    """Return a compared verdict in which such times are shown, and decide nothing."""
+    comparisons = tuple(
+        replace(one, judged=False, finding=None) if one.metric in metrics and one.judged else one
+        for one in verdict.comparisons
+    )
+    silenced = {one.label for one in verdict.comparisons if one.metric in metrics}
+    findings = tuple(f for f in verdict.findings if f.place not in silenced)
+    failed = any(finding.severity is Severity.ERROR for finding in findings)
+    outcome = Outcome.PASSED if verdict.outcome is Outcome.FAILED and not failed else verdict.outcome
+    return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
+
+
+def with_pairs(
+    verdict: Verdict,
+    timings: tuple[PairedTiming, ...],
+    lost: tuple[LostRun, ...],
+    *,
+    policy: Policy,
+    sensitive: bool = False,
+) -> tuple[Verdict, Paired]:
+    """Return a compared verdict with what timing both sides beside each other came to, and that by itself.
+
+    A slower step makes it FAILED; where too few processes left a time, what passed otherwise is INCONCLUSIVE.
+    """
+    rule = policy.rule("step_ab", "")
+    is_judged = rule is None or rule.tolerance is not None
+    own = rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
+    found = paired(timings, tolerance=own, sensitive=sensitive)
+    if verdict.outcome is Outcome.INVALID:
+        return verdict, found
+    verdict = with_times_shown(verdict)
+    findings = [*verdict.findings]
+    findings += [
+        Finding(code=Code.B109, severity=Severity.WARNING, message=f"process {one.number} {one.reason}") for one in lost
+    ]
+    comparisons = [*verdict.comparisons]
+    measurements = list(verdict.measurements)
+    if found.effects:
+        finding = _finding(found, timings)
+        comparisons += _comparisons(found, timings, is_judged, finding)
+        measurements += _measurements(found, timings)
+        if finding is not None and is_judged:
+            findings += policy.considered([finding])
+    if found.pace is Pace.UNDECIDED and is_judged:
+        findings.append(_undecided(found))
+    judged = replace(
+        verdict,
+        outcome=_outcome(verdict, findings, found, is_judged),
+        findings=worst_first(findings),
+        comparisons=tuple(sorted(comparisons, key=lambda c: (c.metric, c.subject))),
+        measurements=tuple(sorted(measurements, key=lambda m: m.key)),
+    )
+    return judged, found
+
+
+def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged: bool) -> Outcome:
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return verdict.outcome
+    if any(finding.severity is Severity.ERROR and finding.code is not Code.B108 for finding in findings):
+        return Outcome.FAILED
+    return Outcome.INCONCLUSIVE if found.pace is Pace.UNDECIDED and is_judged else Outcome.PASSED
+
+
+def _finding(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
+    if found.pace not in (Pace.SLOWER, Pace.FASTER):
+        return None
+    slower = found.pace is Pace.SLOWER
+    each = " ".join(f"{100 * (ratio - 1):+.1f}" for ratio in found.ratios)
+    base, current = (min(side) / 1e3 for side in (_minima(timings, "base_ns"), _minima(timings, "current_ns")))
+    sign = "+" if slower else "−"
+    edge = found.allowed if slower else 1 - 1 / (1 + found.allowed)
+    return Finding(
+        code=Code.R101 if slower else Code.R106,
+        place="step_ab",
+        severity=Severity.ERROR if slower else Severity.NOTE,
+        message=f"step_ab {base:.1f} → {current:.1f} us, {100 * (found.ratio - 1):+.1f} % "
+        f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %) {_how(found)} (%: {each})",
+        weight=weight_of_the_whole(abs(found.ratio - 1)),
+    )
+
+
+def _how(found: Paired) -> str:
+    count = len(found.effects)
+    if found.interleaved:
+        return f"step by step in {count} process{'es' if count > 1 else ''}"
+    return f"in {count} pair{'s' if count > 1 else ''} of processes that took turns"
+
+
+def _undecided(found: Paired) -> Finding:
+    what = "processes" if found.interleaved else "pairs of processes"
+    left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
+    return Finding(code=Code.B108, message=left)
+
+
+def _comparisons(
+    found: Paired, timings: Sequence[PairedTiming], is_judged: bool, finding: Finding | None
+) -> list[Comparison]:
+    states = {Pace.SLOWER: State.WORSE, Pace.FASTER: State.BETTER}
+    base, current = (min(side) / 1e3 for side in (_minima(timings, "base_ns"), _minima(timings, "current_ns")))
+    judged = is_judged and found.pace is not Pace.UNDECIDED
+    return [
+        Comparison(
+            metric="step_ab",
+            subject="",
+            state=states.get(found.pace, State.SAME) if judged else State.NOT_COMPARABLE,
+            judged=judged,
+            reference=1.0,
+            current=round(found.ratio, 6),
+            finding=finding if judged else None,
+        ),
+        Comparison(metric="step_ab_time", subject="", state=State.SAME, judged=False, reference=base, current=current),
+    ]
+
+
+def _measurements(found: Paired, timings: Sequence[PairedTiming]) -> list[Measurement]:
+    ratios = tuple(round(ratio, 6) for ratio in found.ratios)
+    times = tuple(ns / 1e3 for ns in _minima(timings, "current_ns"))
+    return [
+        Measurement(metric="step_ab", subject="", value=round(found.ratio, 6), samples=ratios),
+        Measurement(metric="step_ab_time", subject="", value=min(times), samples=times),
+    ]
+
+
+def _minima(timings: Sequence[PairedTiming], side: str) -> list[int]:
+    return [min(getattr(timing, side)) for timing in timings if effect_of(timing) is not None]

@@ -1,0 +1,440 @@
+"""One side of `perfguard ab`, or both in one process: what runs in the processes that a comparison starts.
+
+A process is asked to `record` a side (pytest as the user calls it, exact metrics), to run the steps of one workload in
+`turns` with another process, or to run those of both sides `together`, each in a thread that owns its step. A side that lies
+in a worktree has all paths of the checkout replaced by the worktree's, so that an editable install of the project does not win.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from perfguard.capture import Backend
+from perfguard.capture.controlled import bind
+from perfguard.capture.turns import TurnsWindow
+from perfguard.capture.worktree import is_below, relocated
+from perfguard.documents import write_atomically
+from perfguard.errors import CaptureError
+from perfguard.plugin.controlled import (
+    IMPORTED_BEFORE,
+    Controlled,
+    Request,
+    Window,
+    end_with_parent,
+    request_for,
+    run_test,
+)
+from perfguard.plugin.session import GateSession
+
+#: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
+_UNCOUNTED_PAIRS = 3
+#: Seconds that a test is given to end after its last step.
+_ENDING_S = 30.0
+
+
+def main(path: str) -> None:
+    """Do what a comparison asks of this process."""
+    end_with_parent()
+    asked = json.loads(Path(path).read_text(encoding="utf-8"))
+    {"record": _record, "turns": _take_turns, "together": _run_together}[asked["do"]](asked)
+
+
+# -- where a side's code comes from ------------------------------------------------------------------------------------
+
+
+class Place:
+    """Where one side lies: its working directory, paths and project modules. Two of them take turns in one process.
+
+    `moved` is the checkout and the worktree that stands for it, where the side lies in one; else `top` is the checkout.
+    """
+
+    def __init__(self, directory: str, moved: tuple[str, str] | None, top: str | None = None) -> None:
+        self.directory = directory
+        self.top = moved[1] if moved is not None else top
+        self._moved = moved
+        self._paths = _Paths.now()
+        self._modules: dict[str, ModuleType] = {}
+        self._known = 0
+
+    def settle(self) -> None:
+        """Make this process the side's: the working directory first, as `python -m pytest` has it, then what is installed."""
+        self._paths.path[:] = [self.directory, *(self._relocated(one) for one in self._paths.path if one)]
+        for table in self._paths.editable:
+            table.update({name: self._relocated(place) for name, place in table.items()})
+        self.enter()
+        importlib.invalidate_caches()
+
+    def _relocated(self, path: str) -> str:
+        return path if self._moved is None else relocated(path, *self._moved)
+
+    def enter(self) -> None:
+        """Put the side's paths and modules into the process."""
+        self._paths.put()
+        os.chdir(self.directory)
+        sys.modules.update(self._modules)
+
+    def leave(self) -> None:
+        """Take them out again, as they are now."""
+        self._paths, self.directory = _Paths.now(), os.getcwd()
+        if len(sys.modules) != self._known:
+            self._modules = {name: module for name, module in list(sys.modules.items()) if self._owns(name, module)}
+            self._known = len(sys.modules)
+        for name in self._modules:
+            sys.modules.pop(name, None)
+
+    def _owns(self, name: str, module: ModuleType) -> bool:
+        return self.top is not None and not _is_perfguard(name) and is_below(_file_of(module), self.top)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Where modules are looked for: `sys.path`, and the tables of editable installs."""
+
+    path: list[str]
+    editable: list[dict[str, str]]
+
+    @classmethod
+    def now(cls) -> _Paths:
+        return cls(list(sys.path), [dict(table) for table in _editable_installs()])
+
+    def put(self) -> None:
+        sys.path[:] = self.path
+        for table, mine in zip(_editable_installs(), self.editable, strict=False):
+            table.update(mine)
+
+
+def _file_of(module: ModuleType) -> str | None:
+    """Return where a module lies; of a namespace package the first of its directories."""
+    if isinstance(found := getattr(module, "__file__", None), str):
+        return found
+    try:
+        return next(iter(getattr(module, "__path__", ())), None)
+    except TypeError:
+        return None
+
+
+def _is_perfguard(name: str) -> bool:
+    return name.partition(".")[0] == "perfguard"
+
+
+def _editable_installs() -> Iterator[dict[str, str]]:
+    """Yield the tables by which setuptools' editable installs find their packages (`__editable___*_finder.MAPPING`)."""
+    for finder in sys.meta_path:
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping = getattr(module, "MAPPING", None)
+        if isinstance(mapping, dict):
+            yield mapping
+
+
+def strangers(top: str, checkout: str) -> list[str]:
+    """Return the modules that are not the side's own: of the user's checkout, where the side at `top` lies elsewhere, or of an
+    installed copy of what lies at `top`."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = _file_of(module)
+        if file is None or _is_perfguard(name) or is_below(file, top):
+            continue
+        if is_below(file, checkout) or (_is_installed(file) and _lies_in(top, name)):
+            found.append(name)
+    return sorted(found)
+
+
+def _is_installed(file: str) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def _lies_in(top: str, name: str) -> bool:
+    """Whether a tree has a top-level module or package of that name, in the places where projects keep them."""
+    places = (Path(top), Path(top, "src"), Path(top, "lib"), Path(top, "python"))
+    return "." not in name and any((p / name / "__init__.py").is_file() or (p / f"{name}.py").is_file() for p in places)
+
+
+# -- recording a side --------------------------------------------------------------------------------------------------
+
+
+def _record(asked: dict[str, Any]) -> None:
+    place = Place(asked["directory"], asked["moved"])
+    place.settle()
+    recorder = Recorder(Path(asked["requests"]))
+    status = int(pytest.main([*asked["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
+    facts = {
+        "status": status,
+        "timed": recorder.timed,
+        "reasons": recorder.reasons,
+        "strangers": strangers(asked["top"], asked["checkout"]) if asked["top"] else [],
+    }
+    write_atomically(Path(asked["result"]), json.dumps(facts))
+    sys.exit(status)
+
+
+class Reasons:
+    """Remembers why tests and files did not come to an end, by node."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember a file that could not be collected."""
+        if report.failed or report.skipped:
+            self.reasons[report.nodeid] = _last_line(report.longrepr)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a test that failed, or was skipped."""
+        if report.failed or report.skipped:
+            self.reasons.setdefault(report.nodeid, _last_line(report.longrepr))
+
+
+class Recorder(Reasons):
+    """Leaves a request for every workload whose steps another process can run again."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.directory = directory
+        self.timed: dict[str, dict[str, Any]] = {}
+
+    def pytest_addoption(self, parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+        """Let pytest know of the setting that says where its cache lies, where `-p no:cacheprovider` left it out."""
+        if pluginmanager.is_blocked("cacheprovider"):
+            parser.addini("cache_dir", "Where a cache would lie.")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the requests."""
+        gate: GateSession | None = session.config.pluginmanager.get_plugin("perfguard-session")
+        for workload, (item, settings, took_s) in gate.timeable.items() if gate is not None else ():
+            place = self.directory / str(len(self.timed))
+            place.mkdir(parents=True)
+            request = request_for(session.config, item, workload, settings, place)
+            (place / "request").write_bytes(pickle.dumps(request))
+            self.timed[workload] = {
+                "request": str(place / "request"),
+                "threads": settings.threads,
+                "took_s": took_s,
+            }
+
+
+def _last_line(longrepr: object) -> str:
+    """Return the line of a failure that says what it was."""
+    if isinstance(longrepr, tuple):
+        return str(longrepr[2])[:300]
+    crash = getattr(longrepr, "reprcrash", None)
+    text = str(getattr(crash, "message", None) or longrepr or "")
+    lines = [line.strip().removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
+    if crash is not None:
+        return lines[0][:300] if lines else ""
+    # pytest leads the lines of an error with E; the last of them names it.
+    told = [line for line in text.splitlines() if line.startswith("E ")]
+    return (told[-1].removeprefix("E ").strip() if told else lines[-1] if lines else "")[:300]
+
+
+# -- running steps in turns --------------------------------------------------------------------------------------------
+
+
+class Beside(Controlled, Reasons):
+    """The plugin of a side whose steps are run in turns."""
+
+    def __init__(self, request: Request, cpus: tuple[int, ...], turns: PipeTurns | ThreadTurns) -> None:
+        Controlled.__init__(self, request, cpus)
+        Reasons.__init__(self)
+        self.turns = turns
+
+    def window(self, backend: Backend) -> Window:
+        """Return what runs the steps as their turns come."""
+        return TurnsWindow(backend, self.turns, settle=self.request.settings.window.skip_first)
+
+    def keep(self, window: Window) -> None:
+        """Nothing: every turn was handed back when it was over."""
+
+    def reason(self, error: str = "") -> str:
+        """Return why the test came to no step, or to no more: what pytest said of it goes before the error it ended with."""
+        return "; ".join(dict.fromkeys(self.reasons.values())) or error or "the test ended without a step to time"
+
+
+def _request(path: str) -> Request:
+    with open(path, "rb") as stream:
+        request: Request = pickle.load(stream)
+    return request
+
+
+def _take_turns(asked: dict[str, Any]) -> None:
+    place = Place(asked["directory"], asked["moved"])
+    place.settle()
+    request = _request(asked["request"])
+    turns = PipeTurns(asked["commands"], asked["replies"])
+    side = Beside(request, bind(request.settings.threads, tuple(asked["cpus"])), turns)
+    try:
+        run_test(request, side)
+    finally:
+        turns.tell({"ended": side.reason()})
+
+
+class PipeTurns:
+    """Turns that another process gives: a line with a number of steps, and a line of JSON back."""
+
+    def __init__(self, commands: int, replies: int) -> None:
+        self._commands = os.fdopen(commands, "r", encoding="ascii")
+        self._replies = replies
+
+    def tell(self, reply: dict[str, Any]) -> None:
+        """Write one line; nobody reads it where the other process has gone."""
+        try:
+            os.write(self._replies, json.dumps(reply).encode() + b"\n")
+        except BrokenPipeError:
+            return
+
+    def ready(self, clock: str) -> None:
+        """Say so."""
+        self.tell({"ready": clock})
+
+    def wait(self) -> int:
+        """Read the next number; the end of the pipe is the end of the steps."""
+        return int(self._commands.readline() or 0)
+
+    def done(self, costs_ns: list[int]) -> None:
+        """Hand them back."""
+        self.tell({"costs": costs_ns})
+
+
+# -- both sides in one process -----------------------------------------------------------------------------------------
+
+
+class ThreadTurns:
+    """Turns of one thread, given by another: at any time one of the two waits."""
+
+    def __init__(self) -> None:
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._steps = 0
+        self.clock: str | None = None
+        self.costs_ns: list[int] = []
+        self.has_ended = False
+
+    def ready(self, clock: str) -> None:
+        """Say so, and let the other thread go on."""
+        self.clock = clock
+        self._back.release()
+
+    def wait(self) -> int:
+        """Wait until the other thread gives a turn."""
+        self._go.acquire()
+        return self._steps
+
+    def done(self, costs_ns: list[int]) -> None:
+        """Hand them back."""
+        self.costs_ns = costs_ns
+        self._back.release()
+
+    def end(self) -> None:
+        """Say that there will be no more turns."""
+        self.has_ended = True
+        self._back.release()
+
+    def rest(self) -> None:
+        """Wait, in the other thread, until this side rests."""
+        self._back.acquire()
+
+    def give(self, steps: int) -> None:
+        """Give a turn of so many steps, in the other thread; with 0 the side ends."""
+        self._steps = steps
+        self._go.release()
+
+
+class ThreadSide:
+    """One side in a thread of this process, which owns its step: what is local to a thread stays its own."""
+
+    def __init__(self, name: str, request: Request, place: Place, cpus: tuple[int, ...]) -> None:
+        self.name = name
+        self.place = place
+        self.turns = ThreadTurns()
+        self.plugin = Beside(request, cpus, self.turns)
+        self._error = ""
+        self._thread = threading.Thread(target=self._run, args=(request,), daemon=True)
+
+    def start(self) -> None:
+        """Run its test up to the steps that are timed. Raises `CaptureError` where it does not come so far."""
+        self._thread.start()
+        self.turns.rest()
+        self._require_running()
+
+    def step(self) -> int:
+        """Run one step and return its cost. Raises `CaptureError` where the test ended instead."""
+        self.place.enter()
+        self.turns.give(1)
+        self.turns.rest()
+        self.place.leave()
+        self._require_running()
+        return self.turns.costs_ns[0]
+
+    def finish(self) -> None:
+        """Let its test end."""
+        self.place.enter()
+        self.turns.give(0)
+        self._thread.join(_ENDING_S)
+        self.place.leave()
+
+    def _run(self, request: Request) -> None:
+        try:
+            run_test(request, self.plugin)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits, which is told of it
+            self._error = f"{type(error).__name__}: {error}"
+        finally:
+            self.turns.end()
+
+    def _require_running(self) -> None:
+        if self.turns.has_ended:
+            raise CaptureError(f"{self.name}: {self.plugin.reason(self._error)}")
+
+
+def _run_together(asked: dict[str, Any]) -> None:
+    result = Path(asked["result"])
+    try:
+        found = _timed_together(asked)
+    except Exception as error:  # noqa: BLE001 - whatever the two do not bear in one process is a reason to run them apart
+        found = {"cannot": str(error)}
+    write_atomically(result, json.dumps(found))
+    sys.stdout.flush()
+    # A test that hangs would keep the process.
+    os._exit(0)
+
+
+def _timed_together(asked: dict[str, Any]) -> dict[str, Any]:
+    cpus = bind(asked["threads"])
+    places = {
+        name: Place(one["directory"], one["moved"], top=asked["checkout"]) for name, one in asked["sides"].items()
+    }
+    sides = {}
+    for name, place in places.items():
+        place.settle()
+        sides[name] = ThreadSide(name, _request(asked["sides"][name]["request"]), place, cpus)
+        sides[name].start()
+        place.leave()
+    found = _interleaved(sides, pairs=asked["pairs"], seed=asked["seed"])
+    clock = sides["base"].turns.clock
+    for side in sides.values():
+        side.finish()
+    return {**found, "clock": clock, "cpus": list(cpus)}
+
+
+def _interleaved(sides: dict[str, ThreadSide], *, pairs: int, seed: int) -> dict[str, list[int]]:
+    """Run pairs of steps, which of the two comes first being drawn for every pair."""
+    draw = random.Random(seed)
+    costs: dict[str, list[int]] = {f"{name}_ns": [] for name in sides}
+    for number in range(-_UNCOUNTED_PAIRS, pairs):
+        for name in draw.sample(sorted(sides), len(sides)):
+            cost = sides[name].step()
+            if number >= 0:
+                costs[f"{name}_ns"].append(cost)
+    return costs

@@ -1,0 +1,73 @@
+"""What `perfguard ab` came to, for the terminal: a row a workload, both sides' step, and every process's own number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfguard.judge import Outcome, Pace, Paired, Verdict
+from perfguard.judge.compare import show
+from perfguard.reports.terminal import LEDGER_LINES, finding_lines, ledger_lines, printable
+
+#: How much of a workload's name a row shows, and how many processes' numbers.
+_NAME = 50
+_EACH = 10
+#: How the notes begin that say why two sides were timed in another way than they could be.
+_NOT_TOGETHER = ("not interleaved", "the processes could not")
+
+
+def beside_lines(verdict: Verdict) -> list[str]:
+    """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
+    it was timed."""
+    lines = finding_lines(verdict.findings)
+    is_slower = verdict.outcome is Outcome.FAILED and any(f.place == "step_ab" for f in verdict.findings)
+    if verdict.ledger is not None and is_slower:
+        lines += ledger_lines(verdict.ledger, most=LEDGER_LINES)
+    if lines and verdict.environment_changes:
+        lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
+    lines += [note for note in verdict.notes if note.startswith(_NOT_TOGETHER)]
+    head = f"{verdict.outcome.value} {printable(verdict.workload)}"
+    return [head, *(f"  {line}" for line in lines)] if lines else []
+
+
+def beside_table(rows: Iterable[tuple[Verdict, Paired | None]]) -> str:
+    """Return the table; without a `Paired` only exact metrics were compared."""
+    from tabulate import tabulate
+
+    headers = ("outcome", "workload", "base ms", "now ms", "change %", "each process %", "allowed %", "time", "exact")
+    return str(tabulate([_row(*row) for row in rows], headers=headers, stralign="left", disable_numparse=True))
+
+
+def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
+    head = (verdict.outcome.value, _shortened(printable(verdict.workload)))
+    exact = _exact(verdict)
+    shown = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
+    shown = shown or next((one for one in verdict.comparisons if one.metric == "step_time"), None)
+    base, now = (_milliseconds(shown.reference), _milliseconds(shown.current)) if shown is not None else ("-", "-")
+    if found is None or not found.effects:
+        return (*head, base, now, "-", "-", "-", "not judged" if found is None else Pace.UNDECIDED.value, exact)
+    each = " ".join(_percent(ratio) for ratio in found.ratios[:_EACH])
+    more = " …" if len(found.ratios) > _EACH else ""
+    how = "step by step" if found.interleaved else "in turns"
+    return (
+        *(*head, base, now, _percent(found.ratio), each + more),
+        *(f"+{100 * found.allowed:.1f}", f"{found.pace.value}, {how}", exact),
+    )
+
+
+def _exact(verdict: Verdict) -> str:
+    """Say how many of what was judged changed, time left out."""
+    judged = [one for one in verdict.comparisons if one.judged and one.metric != "step_ab"]
+    changed = sum(one.finding is not None for one in judged)
+    return f"{changed} of {len(judged)} changed" if changed else f"{len(judged)} same"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f}"
+
+
+def _milliseconds(value: object) -> str:
+    return show(round(value / 1e3, 4)) if isinstance(value, (int, float)) else "-"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME else "…" + name[-(_NAME - 1) :]

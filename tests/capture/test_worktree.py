@@ -1,0 +1,311 @@
+"""A worktree beside a real checkout: nothing of the user's is touched, and nothing is left, however the process ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from perfguard.capture import worktree
+from perfguard.capture.worktree import (
+    add_worktree,
+    find_commit,
+    find_repository,
+    guarded_place,
+    is_below,
+    relocated,
+    sweep,
+)
+from perfguard.errors import CaptureError, UsageError
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+
+
+def git(directory: Path, *words: str) -> str:
+    who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
+    return subprocess.run(
+        ["git", *who, *words], cwd=directory, capture_output=True, text=True, check=True, env=worktree_free()
+    ).stdout
+
+
+def worktree_free() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A temporary directory of this test's own, for guarded places."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return directory
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository with two commits, a staged change, a changed file, an untracked one, a stash and a hook."""
+    top = tmp_path / "project"
+    top.mkdir()
+    git(top, "init", "-q", "-b", "main")
+    (top / "model.py").write_text("old = 1\n")
+    (top / "sub").mkdir()
+    (top / "sub" / "inner.py").write_text("inner = 1\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "one")
+    git(top, "tag", "v1.0")
+    (top / "model.py").write_text("new = 1\n")
+    git(top, "commit", "-qam", "two")
+    (top / "model.py").write_text("stashed = 1\n")
+    git(top, "stash")
+    (top / "model.py").write_text("staged = 1\n")
+    git(top, "add", "model.py")
+    (top / "model.py").write_text("changed = 1\n")
+    (top / "untracked.py").write_text("untracked = 1\n")
+    hook = top / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch hook-ran\n")
+    hook.chmod(0o755)
+    return top
+
+
+def contents(top: Path) -> dict[str, str]:
+    """Return every file of a checkout and of its git directory, by checksum."""
+    files = (path for path in top.rglob("*") if path.is_file())
+    return {str(path.relative_to(top)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def wait_until(condition, seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+# -- the checkout ------------------------------------------------------------------------------------------------------
+
+
+def test_a_base_is_checked_out_beside_a_dirty_checkout_that_stays_as_it_is(checkout, temporary):
+    before = contents(checkout)
+    with guarded_place() as place:
+        found = add_worktree(find_repository(checkout / "sub"), "v1.0", place)
+        assert (found.top / "model.py").read_text() == "old = 1\n"
+        assert found.top.name == "project"
+        assert not (found.top / "untracked.py").exists()
+        assert git(found.top, "rev-parse", "HEAD").strip() == found.commit
+    assert contents(checkout) == before
+    assert list(temporary.iterdir()) == []
+    assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+def test_a_base_that_a_test_wrote_into_goes_away_all_the_same(checkout, temporary):
+    with guarded_place() as place:
+        found = add_worktree(find_repository(checkout), "HEAD", place)
+        (found.top / "model.py").write_text("changed\n")
+        (found.top / "left.txt").write_text("left\n")
+    assert list(temporary.iterdir()) == []
+    assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+def test_a_worktree_of_the_users_own_stays_also_where_its_disk_is_gone(checkout, temporary, tmp_path):
+    git(checkout, "worktree", "add", "-q", str(tmp_path / "mine"), "v1.0")
+    shutil.rmtree(tmp_path / "mine")
+    with guarded_place() as place:
+        add_worktree(find_repository(checkout), "main", place)
+    assert str(tmp_path / "mine") in git(checkout, "worktree", "list")
+
+
+def test_two_at_a_time_do_not_disturb_each_other(checkout, temporary):
+    with guarded_place() as one, guarded_place() as other:
+        first = add_worktree(find_repository(checkout), "v1.0", one)
+        second = add_worktree(find_repository(checkout), "main", other)
+        assert (first.top / "model.py").read_text() == "old = 1\n"
+        assert (second.top / "model.py").read_text() == "new = 1\n"
+    assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+def test_a_hook_that_calls_perfguard_does_not_lead_git_astray(checkout, temporary, tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert find_repository(checkout).top == checkout
+
+
+# -- what is wrong with a call -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ref, said",
+    [
+        ("mian", "There is no commit 'mian' in .*; did you mean 'main'?"),
+        ("v1", "did you mean 'v1.0'?"),
+        ("0123456", "fetch it with: git fetch origin 0123456"),
+        ("--all", "There is no commit '--all'"),
+        ("main:model.py", "There is no commit"),
+        ("", "There is no commit ''"),
+    ],
+)
+def test_an_unknown_base_is_refused_with_what_is_near(checkout, ref, said):
+    with pytest.raises(UsageError, match=said):
+        find_commit(find_repository(checkout), ref)
+
+
+def test_a_directory_outside_of_git_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(UsageError, match=r"is in no git repository.*--base-python"):
+        find_repository(tmp_path)
+
+
+def test_a_machine_without_git_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="there is no git on the PATH"):
+        find_repository(tmp_path)
+
+
+def test_a_repository_without_a_commit_is_refused(tmp_path):
+    git(tmp_path, "init", "-q")
+    with pytest.raises(UsageError, match="the repository has no commit yet"):
+        find_commit(find_repository(tmp_path), "main")
+
+
+def test_what_git_says_is_passed_on(checkout, temporary):
+    with guarded_place() as place:
+        blob = git(checkout, "rev-parse", "v1.0:model.py").strip()
+        shutil.rmtree(checkout / ".git" / "objects" / blob[:2])
+        with pytest.raises(CaptureError, match=r"git could not check v1\.0 out"):
+            add_worktree(find_repository(checkout), "v1.0", place)
+    assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_into_the_checkout_leads_into_the_worktree(tmp_path):
+    top = str(tmp_path)
+    assert relocated(f"{top}/src/pkg", top, "/w/t") == "/w/t/src/pkg"
+    assert relocated(top, top, "/w/t") == "/w/t"
+    assert relocated(f"{top}-other/src", top, "/w/t") == f"{top}-other/src"
+    assert relocated("/usr/lib", top, "/w/t") == "/usr/lib"
+
+
+def test_an_environment_inside_the_checkout_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    assert not is_below(str(tmp_path / ".venv" / "lib" / "site-packages"), str(tmp_path))
+    assert is_below(str(tmp_path / ".venvironment"), str(tmp_path))
+
+
+# -- however it ends ---------------------------------------------------------------------------------------------------
+
+#: Checks a base out, starts a process that would live on, and says so.
+WORK = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from perfguard.capture.worktree import MARK, add_worktree, find_repository, guarded_place
+
+# A shell that starts the suite in the background lets it ignore Ctrl-C and its hanging up, and everything below it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+with guarded_place() as place:
+    add_worktree(find_repository(Path.cwd()), "v1.0", place)
+    child = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: place.mark}, start_new_session=True)
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def working(command: list[str], directory: Path):
+    """Start the work, wait until it has a worktree, and in the end wait until it has ended."""
+    with subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        yield process, int(process.stdout.readline())
+        process.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_of_a_process_that_was_ended(checkout, temporary, number):
+    before = contents(checkout)
+    code = [sys.executable, "-c", WORK]
+    with working(code, checkout) as (process, child):
+        assert len(git(checkout, "worktree", "list").splitlines()) == 2
+        process.send_signal(number)
+    assert wait_until(lambda: list(temporary.iterdir()) == [])
+    assert contents(checkout) == before
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+
+
+@pytest.mark.slow
+def test_what_a_guardian_could_not_clear_the_next_run_does(checkout, temporary):
+    before = contents(checkout)
+    with working([sys.executable, "-c", WORK], checkout) as (process, child):
+        for pid in (*children_of(process.pid), process.pid):
+            if pid != child:
+                os.kill(pid, signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
+    assert len(list(temporary.iterdir())) == 1
+    with guarded_place():
+        pass
+    assert list(temporary.iterdir()) == []
+    assert contents(checkout) == before
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_sweep_leaves_what_is_in_use_and_what_is_a_strangers(checkout, temporary):
+    (temporary / "perfguard-ab-strange").mkdir()
+    with guarded_place() as place:
+        add_worktree(find_repository(checkout), "v1.0", place)
+        sweep()
+        assert place.directory.is_dir()
+        assert len(git(checkout, "worktree", "list").splitlines()) == 2
+    assert (temporary / "perfguard-ab-strange").is_dir()
+
+
+def test_a_number_that_was_given_again_is_not_taken_for_the_owner(temporary):
+    left = temporary / "perfguard-ab-left"
+    left.mkdir()
+    (left / "owner.json").write_text(json.dumps({"pid": os.getpid(), "started": 1, "repository": None}))
+    sweep()
+    assert not left.exists()
+
+
+def test_what_the_machine_deleted_is_forgotten_by_git_as_well(checkout, temporary):
+    gone = temporary / "perfguard-ab-gone"
+    git(checkout, "worktree", "add", "-q", "--detach", str(gone / "base" / "project"), "v1.0")
+    shutil.rmtree(gone)
+    with guarded_place() as place:
+        add_worktree(find_repository(checkout), "v1.0", place)
+        assert "perfguard-ab-gone" not in git(checkout, "worktree", "list")
+
+
+def test_one_that_was_interrupted_in_the_making_goes_away(checkout, temporary):
+    before = contents(checkout)
+    with guarded_place() as place:
+        found = add_worktree(find_repository(checkout), "v1.0", place)
+        entry = checkout / ".git" / "worktrees" / found.top.name
+        (entry / "locked").write_text("initializing")
+        (found.top / ".git").unlink()
+        (entry / "HEAD").unlink()
+    assert contents(checkout) == before
+
+
+def test_a_directory_that_cannot_be_looked_at_is_passed_over(temporary, monkeypatch):
+    (temporary / "perfguard-ab-other").mkdir()
+    monkeypatch.setattr(worktree.os, "getuid", lambda: -1)
+    sweep()
+    assert (temporary / "perfguard-ab-other").is_dir()

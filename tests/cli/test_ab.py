@@ -1,0 +1,408 @@
+"""`perfguard ab`, as a user types it, in a git repository of its own with uncommitted work in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="there is no git"),
+]
+
+RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
+REPOSITORY = Path(__file__).parents[2]
+
+SETTINGS = """
+[tool.perfguard]
+backend = "torch"
+timed_steps = 3
+window = { skip_first = 1, warmup = 1, active = 2 }
+
+[tool.pytest.ini_options]
+addopts = "-p no:randomly"
+"""
+
+MODEL = """
+import torch
+
+net = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+inputs = torch.ones(16, 32)
+TIMES = 1
+
+
+def step():
+    for _ in range(TIMES):
+        net(inputs).sum().backward()
+"""
+
+TESTS = """
+from model import step
+
+
+def test_callable(perfguard):
+    perfguard(step)
+"""
+
+LOOP = """
+from model import step
+
+
+def test_loop(perfguard):
+    for _ in perfguard.steps(range(100_000)):
+        step()
+"""
+
+#: A shell that starts the suite in the background lets it ignore Ctrl-C, and everything below it.
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from perfguard.cli import main; main()"
+
+#: A test that needs no framework: what was recorded once.
+REPLAY = f"""
+def test_replay(perfguard):
+    perfguard.replay({str(RECORDING)!r})
+"""
+
+
+class Checkout:
+    """A user's repository; `base` is a commit, and what is written afterwards is not."""
+
+    def __init__(self, top: Path, temporary: Path) -> None:
+        self.top = top
+        self.temporary = temporary
+        top.mkdir()
+        temporary.mkdir()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *words: str) -> str:
+        who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
+        return subprocess.run(["git", *who, *words], cwd=self.top, capture_output=True, text=True, check=True).stdout
+
+    def write(self, **files: str) -> None:
+        for name, text in {"pyproject.toml": SETTINGS, **{f"{n}.py": t for n, t in files.items()}}.items():
+            (self.top / name).write_text(text)
+
+    def commit(self, **files: str) -> None:
+        self.write(**files)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "base")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        # pytest's own variables of this run are not the user's.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GIT_"))}
+        paths = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {**kept, "TMPDIR": str(self.temporary), "PYTHONPATH": paths, "OF_THE_TEST": str(self.temporary)}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", MAIN, "ab", *arguments],
+            cwd=self.top,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ab(self, *arguments: str) -> tuple[int, str]:
+        """Run it to its end; return its exit code and all it said. The checkout is as it was, and nothing is left."""
+        before = self.contents()
+        with self.start(*arguments) as process:
+            out, err = process.communicate(timeout=500)
+        assert self.contents() == before
+        self.assert_nothing_is_left()
+        return process.returncode, out + err
+
+    def contents(self) -> dict[str, str]:
+        files = (path for path in self.top.rglob("*") if path.is_file())
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def assert_nothing_is_left(self) -> None:
+        assert list(self.temporary.glob("perfguard-*")) == []
+        assert len(self.git("worktree", "list").splitlines()) == 1
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    return Checkout(tmp_path / "project", tmp_path / "tmp")
+
+
+def torch_or_skip():
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+
+
+# -- real steps --------------------------------------------------------------------------------------------------------
+
+
+def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout, tmp_path):
+    torch_or_skip()
+    checkout.commit(model=MODEL, test_model=TESTS)
+    checkout.write(model=MODEL.replace("TIMES = 1", "TIMES = 4"), untracked="print('mine')\n")
+    checkout.git("add", "model.py")
+    report = tmp_path / "report.json"
+    status, said = checkout.ab("--base", "main", "--processes", "3", "--report", str(report), "--", "test_model.py")
+    assert status == 1, said
+    assert "R102 operator_calls[aten::addmm] 2 → 8 calls/step, +6" in said
+    assert "step by step in 3 processes (%: +" in said
+    row = next(line for line in said.splitlines() if line.startswith("FAILED     test_model.py::test_callable"))
+    assert "slower, step by step" in row
+    # Where the time went.
+    assert "aten::addmm: more calls (2 → 8" in said
+    (workload,) = json.loads(report.read_text())["workloads"]
+    found = {one["metric"]: one for one in workload["measurements"]}["step_ab"]
+    assert len(found["samples"]) == 3
+    assert min(found["samples"]) > 1.5
+    assert any(note.startswith("timed interleaved; the order was drawn with seeds ") for note in workload["notes"])
+
+
+def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
+    torch_or_skip()
+    twice = (
+        MODEL + "\nlibrary = torch.library.Library('of_the_test', 'DEF')\nlibrary.define('one(Tensor x) -> Tensor')\n"
+    )
+    checkout.commit(model=twice, test_model=LOOP)
+    status, said = checkout.ab("--base", "HEAD", "--", "-k", "loop")
+    row = next(line for line in said.splitlines() if "test_model.py::test_loop" in line and "in turns" in line)
+    # A busy machine may say what it likes of the time; of what is exact it may not.
+    assert status in (0, 1), said
+    assert row.rstrip().endswith("same")
+    assert (
+        "not interleaved, as one process does not bear both (current: RuntimeError: Only a single TORCH_LIBRARY" in said
+    )
+
+
+def test_another_environment_is_compared_exactly(checkout):
+    torch_or_skip()
+    checkout.commit(model=MODEL, test_model=TESTS)
+    status, said = checkout.ab("--base-python", sys.executable, "--time", "off", "--", "test_model.py")
+    assert status == 0, said
+    assert f"perfguard ab: {sys.executable} → " in said
+    assert "not judged" in said
+
+
+# -- what has no steps -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_recorded_once_is_compared_exactly(checkout):
+    checkout.commit(test_replay=REPLAY)
+    status, said = checkout.ab("--base", "main")
+    assert status == 0, said
+    assert "PASSED     test_replay.py::test_replay" in said
+    status, said = checkout.ab("--base-recording", str(RECORDING))
+    assert status == 0, said
+    assert "times are shown, not judged: what was recorded once cannot be run beside this one" in said
+
+
+def test_what_only_one_side_has_is_said_and_what_is_gone_is_red(checkout):
+    checkout.commit(test_replay=REPLAY, test_old=REPLAY)
+    (checkout.top / "test_old.py").unlink()
+    checkout.write(test_new=REPLAY)
+    status, said = checkout.ab("--base", "main")
+    assert status == 1, said
+    assert "gone: test_old.py::test_replay ran on the base only" in said
+    assert "new: test_new.py::test_replay ran here only" in said
+
+
+def test_a_test_that_stopped_measuring_says_why(checkout):
+    checkout.commit(test_replay=REPLAY, test_other=REPLAY)
+    checkout.write(test_other=REPLAY.replace("    perfguard.replay", "    raise ValueError('broken today')\n    #"))
+    status, said = checkout.ab("--base", "main")
+    assert status == 1, said
+    assert "gone: test_other.py::test_replay ran on the base only (ValueError: broken today)" in said
+
+
+def test_a_base_that_lacks_the_test_compares_nothing(checkout):
+    checkout.commit(test_replay=REPLAY)
+    checkout.write(test_new=REPLAY)
+    status, said = checkout.ab("--base", "main", "--", "test_new.py::test_replay")
+    assert status == 4, said
+    assert "nothing was compared: the two have no workload in common" in said
+    # What it has is compared all the same.
+    status, said = checkout.ab("--base", "main", "--", "test_new.py", "test_replay.py::test_replay")
+    assert status == 0, said
+    assert "PASSED     test_replay.py::test_replay" in said
+    assert "new: test_new.py::test_replay ran here only" in said
+
+
+@pytest.mark.parametrize(
+    "base, why",
+    [
+        ({"test_replay": "import no_such_module\n"}, "ModuleNotFoundError: No module named 'no_such_module'"),
+        ({"test_replay": REPLAY, "conftest": "import no_such_module\n"}, "No module named 'no_such_module'"),
+        ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, as a process is that the"),
+    ],
+    ids=["test", "conftest", "killed"],
+)
+def test_a_base_that_cannot_run_is_invalid(checkout, base, why):
+    checkout.commit(**base)
+    checkout.write(test_replay=REPLAY, conftest="")
+    status, said = checkout.ab("--base", "main")
+    assert status == 3, said
+    assert said.startswith("INVALID: pytest cannot run the base: ")
+    assert why in said
+    assert len(said.splitlines()) == 1
+    assert said.rstrip().endswith("name another base, then run the same command again")
+
+
+def test_a_base_of_a_perfguard_that_knew_other_settings_is_invalid(checkout):
+    checkout.commit(test_replay=REPLAY)
+    (checkout.top / "pyproject.toml").write_text("[tool.perfguard]\nof_a_later_version = 1\n")
+    checkout.git("commit", "-qam", "later")
+    checkout.write()
+    status, said = checkout.ab("--base", "HEAD")
+    assert status == 3, said
+    assert "has no key 'of_a_later_version'" in said
+
+
+def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
+    """As a path hook, or a link in site-packages, might do."""
+    hidden = f"import sys; sys.path.insert(0, {str(checkout.top)!r}); import model_of_mine\n"
+    checkout.commit(test_replay=REPLAY, conftest=hidden, model_of_mine="")
+    status, said = checkout.ab("--base", "main")
+    assert status == 3, said
+    assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
+
+
+def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
+    """`pip install .` without -e: both sides would run what is installed."""
+    checkout.commit(test_replay=REPLAY + "\nimport model_of_mine\n", conftest="")
+    installed = checkout.temporary / "site-packages"
+    (checkout.top / "src" / "model_of_mine").mkdir(parents=True)
+    (checkout.top / "src" / "model_of_mine" / "__init__.py").write_text("")
+    (checkout.top / "conftest.py").write_text(f"import sys; sys.path.insert(0, {str(installed)!r})\n")
+    checkout.git("add", "-A")
+    checkout.git("commit", "-qm", "src")
+    installed.mkdir()
+    (installed / "model_of_mine.py").write_text("")
+    status, said = checkout.ab("--base", "main")
+    assert status == 3, said
+    assert "what lies here took model_of_mine from elsewhere, so both sides would run the same code" in said
+
+
+def test_paths_into_the_checkout_lead_into_the_base(checkout):
+    checkout.commit(test_replay=REPLAY + "\n\ndef test_base_only(perfguard): test_replay(perfguard)\n")
+    checkout.write(test_replay=REPLAY)
+    status, said = checkout.ab(
+        "--base", "main", "--", str(checkout.top / "test_replay.py"), f"--rootdir={checkout.top}"
+    )
+    assert status == 1, said
+    assert "gone: test_replay.py::test_base_only" in said
+
+
+# -- what is wrong with a call -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        ([], "needs one base to compare with: --base REF, --base-python PATH or --base-recording PATH."),
+        (["--base", "main", "--base-python", sys.executable], "needs one base to compare with"),
+        (["--base", "mian"], "There is no commit 'mian'"),
+        (["--base", "main", "--processes", "2"], "with fewer than 3 nobody can tell noise from a change"),
+        (["--base-python", sys.executable, "--sensitive"], "--sensitive is of sides that share one process"),
+        (["--base-python", "no/such/python"], "no/such/python cannot be run: No such file or directory"),
+        (["--base-python", "/bin/true"], "has no perfguard that can be imported"),
+        (["--base-recording", "no/such"], "no/such does not exist"),
+        (["--base", "main", "--", "--perfguard-runs=3"], "--perfguard-runs=3 is what perfguard ab sets by itself"),
+        (["--base", "main", "--", "no_such_test.py"], "there is no no_such_test.py; name tests that use perfguard"),
+        (["--base", "main", "--", "-k", "nothing"], "pytest collected no test; name tests that use perfguard"),
+        (["--base", "main", "--", "test_plain.py"], "nothing was measured here: no test that was run uses perfguard"),
+        (["--base", "main", "--", "test_torn.py"], "nothing was measured here: ValueError: torn"),
+    ],
+)
+def test_a_call_that_means_nothing_is_refused_in_one_sentence(checkout, arguments, why):
+    torn = "def test_torn(perfguard):\n    raise ValueError('torn')\n"
+    checkout.commit(test_replay=REPLAY, test_plain="def test_plain(): pass\n", test_torn=torn)
+    status, said = checkout.ab(*arguments)
+    assert status == 2, said
+    assert said.startswith("perfguard: ")
+    assert why in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_directory_outside_of_git_is_refused(tmp_path):
+    (tmp_path / "test_replay.py").write_text(REPLAY)
+    command = [sys.executable, "-m", "perfguard", "ab", "--base", "main"]
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "PYTHONPATH": str(REPOSITORY)}
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert ended.returncode == 2
+    assert "is in no git repository, so there is no base to check out" in ended.stderr
+
+
+def test_another_perfguard_in_the_other_environment_is_refused(checkout):
+    checkout.commit(test_replay=REPLAY)
+    python = checkout.temporary / "python"
+    python.write_text(f'#!/bin/sh\nexport PYTHONPATH={checkout.temporary}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (checkout.temporary / "perfguard").mkdir()
+    (checkout.temporary / "perfguard" / "__init__.py").write_text("__version__ = '0.0.1'\n")
+    status, said = checkout.ab("--base-python", str(python))
+    assert status == 2
+    assert "has perfguard 0.0.1, and this is " in said
+    assert f"{python} -m pip install perfguard==" in said
+
+
+# -- however it ends ---------------------------------------------------------------------------------------------------
+
+#: Says that it runs, and does not end.
+HANGS = """
+import os, pathlib, subprocess, time
+
+def test_hangs(perfguard):
+    child = subprocess.Popen(["sleep", "600"])
+    pathlib.Path(os.environ["OF_THE_TEST"], "running").write_text(f"{os.getpid()} {child.pid}")
+    time.sleep(600)
+"""
+
+
+def wait_until(condition, seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def runs(pid: str) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
+    checkout.commit(test_hangs=HANGS)
+    before = checkout.contents()
+    with checkout.start("--base", "main") as process:
+        running = checkout.temporary / "running"
+        assert wait_until(running.is_file)
+        assert len(checkout.git("worktree", "list").splitlines()) == 2
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        assert process.returncode == 2
+        assert "perfguard: stopped before the end" in out + err
+    assert wait_until(lambda: not any(runs(pid) for pid in running.read_text().split()))
+    assert wait_until(lambda: list(checkout.temporary.glob("perfguard-*")) == [])
+    assert checkout.contents() == before
+    checkout.assert_nothing_is_left()
+
+
+def test_a_test_that_hangs_is_ended(checkout):
+    checkout.commit(test_hangs=HANGS)
+    status, said = checkout.ab("--base", "main", "--timeout", "8")
+    assert status == 3
+    assert "INVALID: pytest cannot run what lies here: " in said
+    assert "was ended after 8 seconds" in said
+    assert not any(runs(pid) for pid in (checkout.temporary / "running").read_text().split())
