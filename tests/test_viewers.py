@@ -1,9 +1,9 @@
 """What perfguard leaves behind is what the profiler wrote, to the byte, and other people's viewers still load it.
 
 TensorBoard's PyTorch plugin is asked where it is installed (extra `viewers`, or PERFGUARD_PYTHON_TENSORBOARD names a Python
-that has it); MindInsight needs protobuf 3, so it has an environment of its own: PERFGUARD_PYTHON_MINDINSIGHT. Perfetto's
-trace processor is a program that its package fetches from outside the package index when it is first used; here the format
-it documents is checked instead.
+that has it); MindInsight needs protobuf 3, so it has an environment of its own (tests/environments.py). Perfetto's trace
+processor is a program that its package fetches from outside the package index when it is first used; here the format it
+documents is checked instead.
 """
 
 from __future__ import annotations
@@ -54,18 +54,17 @@ def hashes(place: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-def python_with(package: str, variable: str) -> str:
+@pytest.fixture
+def tensorboard() -> str:
     """Return a Python that has the viewer, or skip and say how to get one."""
-    if named := os.environ.get(variable):
+    if named := os.environ.get("PERFGUARD_PYTHON_TENSORBOARD"):
         return named
-    if importlib.util.find_spec(package.replace("-", "_")) is not None:
+    if importlib.util.find_spec("torch_tb_profiler") is not None:
         return sys.executable
-    pytest.skip(
-        f"{package} is not installed: python -m venv V && V/bin/pip install {package} && export {variable}=V/bin/python"
-    )
+    pytest.skip("torch-tb-profiler is not installed: pip install 'perfguard[viewers]'")
 
 
-def asked(python: str, script: str, *arguments: object) -> dict:
+def asked(python: str | Path, script: str, *arguments: object) -> dict:
     """Run one of the scripts of tests/viewers in the viewer's environment."""
     done = subprocess.run(
         [python, str(VIEWERS / script), *map(str, arguments)],
@@ -200,12 +199,11 @@ def calls_agree(theirs: dict[str, int], ours: dict[str, int]) -> None:
 
 
 @pytest.mark.slow
-def test_tensorboard_finds_steps_and_operators_of_a_recording(tmp_path):
-    python = python_with("torch-tb-profiler", "PERFGUARD_PYTHON_TENSORBOARD")
+def test_tensorboard_finds_steps_and_operators_of_a_recording(tmp_path, tensorboard):
     place = recorded_by_torch(tmp_path / "r")
     # Whether the recording or its profiler directory is the logdir.
     for logdir, name in ((place, "profiler"), (place / "profiler", ".")):
-        found = asked(python, "tensorboard_runs.py", logdir)
+        found = asked(tensorboard, "tensorboard_runs.py", logdir)
         assert list(found) == [name]
         (profile,) = found[name]["profiles"]
         assert profile["views"] == ["overall", "operator", "trace", "memory"]
@@ -215,9 +213,8 @@ def test_tensorboard_finds_steps_and_operators_of_a_recording(tmp_path):
 
 
 @pytest.mark.slow
-def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tmp_path):
-    python = python_with("torch-tb-profiler", "PERFGUARD_PYTHON_TENSORBOARD")
-    found = asked(python, "tensorboard_runs.py", RECORDINGS / "torch-repeat2")
+def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tensorboard):
+    found = asked(tensorboard, "tensorboard_runs.py", RECORDINGS / "torch-repeat2")
     profiles = found["profiler"]["profiles"]
     assert sorted(profile["span"] for profile in profiles) == ["1", "2"]
     total: Counter[str] = Counter()
@@ -228,11 +225,10 @@ def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["torch-2.13-cpu-torchrun-2ranks", "torch-2.13-cpu-torchrun-2ranks-gz"])
-def test_tensorboard_compares_the_ranks_of_one_directory(name):
-    python = python_with("torch-tb-profiler", "PERFGUARD_PYTHON_TENSORBOARD")
+def test_tensorboard_compares_the_ranks_of_one_directory(name, tensorboard):
     if not (CORPUS / name).is_dir():
         pytest.skip(f"the corpus of real recordings is not at {CORPUS}; set PERFGUARD_CORPUS to where it lies")
-    (found,) = asked(python, "tensorboard_runs.py", CORPUS / name).values()
+    (found,) = asked(tensorboard, "tensorboard_runs.py", CORPUS / name).values()
     workers = {profile["worker"] for profile in found["profiles"]}
     assert len(workers) == 3
     assert [p["views"] for p in found["profiles"] if p["worker"] == "All"] == [["distributed"]] * 2
@@ -248,8 +244,7 @@ def test_tensorboard_compares_the_ranks_of_one_directory(name):
 # -- MindInsight -----------------------------------------------------------------------------------------------------
 
 
-def mindinsight_agrees(directory: Path, place: Path) -> None:
-    python = python_with("mindinsight", "PERFGUARD_PYTHON_MINDINSIGHT")
+def mindinsight_agrees(python: Path, directory: Path, place: Path) -> None:
     before = hashes(place)
     found = asked(python, "mindinsight_operators.py", directory, "0")
     ours = {one["operator"]: one for one in json.loads(run("ops", place, "--json").stdout)}
@@ -268,16 +263,16 @@ def mindinsight_agrees(directory: Path, place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_mindinsight_reads_the_flat_output_of_mindspore_2_0(tmp_path):
+def test_mindinsight_reads_the_flat_output_of_mindspore_2_0(tmp_path, environment):
     if not (CORPUS / "mindspore-2.0-cpu-graph-env").is_dir():
         pytest.skip(f"the corpus of real recordings is not at {CORPUS}; set PERFGUARD_CORPUS to where it lies")
     place = Path(shutil.copytree(CORPUS / "mindspore-2.0-cpu-graph-env", tmp_path / "r"))
-    mindinsight_agrees(place / "profiler", place)
+    mindinsight_agrees(environment("mindspore-2.0.0"), place / "profiler", place)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mindspore-graph", "mindspore-pynative"])
-def test_mindinsight_reads_the_tables_of_a_recording_of_mindspore_2_10(tmp_path, name):
+def test_mindinsight_reads_the_tables_of_a_recording_of_mindspore_2_10(tmp_path, environment, name):
     place = Path(shutil.copytree(RECORDINGS / name, tmp_path / "r"))
     (framework,) = place.rglob("FRAMEWORK")
-    mindinsight_agrees(framework, place)
+    mindinsight_agrees(environment("mindspore-2.0.0"), framework, place)

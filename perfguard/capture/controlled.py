@@ -121,6 +121,7 @@ class StepClock:
         self._faults = _faults()
         self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
         self._began: _Reading | None = None
+        self._warm_up = 0
         self.thread: list[int] = []
         self.process: list[int] = []
         self.wall: list[int] = []
@@ -137,7 +138,8 @@ class StepClock:
         # Of this process's own CPU time: on a busy machine it takes longer, and has seen as much.
         own = time.process_time() - self._opened_cpu >= thresholds.WINDOW_S
         long = time.perf_counter() - self._opened >= thresholds.LONGEST_WINDOW_S
-        return self.steps >= max(least, thresholds.MOST_STEPS) or (self.steps >= least and (own or long))
+        steps = self.steps - self._warm_up
+        return steps >= max(least, thresholds.MOST_STEPS) or (steps >= least and (own or long))
 
     def begin(self) -> None:
         """Run the kernel, wait for the device, read the clocks."""
@@ -159,6 +161,15 @@ class StepClock:
         self.wall.append(max(0, wall - began.wall))
         if self._schedule is not None:
             self.run_queue.append(max(0, self._waited() - began.run_queue))
+        is_early = time.perf_counter() - self._opened <= thresholds.WARMUP_S
+        if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
+            self._warm_up = self.steps
+
+    def leave_out_warm_up(self, least: int) -> None:
+        """Leave out the first steps, which warmed up, as far as so many remain: a short loop has none to spare."""
+        spare = max(0, min(self._warm_up, self.steps - least))
+        for samples in (self.thread, self.process, self.wall, self.calibration, self.run_queue):
+            del samples[:spare]
 
     def forget(self) -> None:
         """Leave out the step that was begun and never came."""
@@ -231,12 +242,13 @@ def _faults() -> tuple[int, int]:
     return usage.ru_minflt, usage.ru_majflt
 
 
-def warmed(source: Iterator[Batch], settle: int) -> Iterator[Batch]:
-    """Yield the batches of the steps that settle and warm up, then collect garbage. Raises `CaptureError` for too few."""
+def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:
+    """Yield the batches of the steps that settle, and of at most so many that warm up; then collect garbage.
+
+    Raises `CaptureError` for too few.
+    """
     began, warm = time.perf_counter(), 0
-    while warm < settle or (
-        warm < settle + thresholds.WARMUP_STEPS and time.perf_counter() - began < thresholds.WARMUP_S
-    ):
+    while warm < settle or (warm < settle + most and time.perf_counter() - began < thresholds.WARMUP_S):
         try:
             batch = next(source)
         except StopIteration:
@@ -249,7 +261,7 @@ def warmed(source: Iterator[Batch], settle: int) -> Iterator[Batch]:
 
 
 class ControlledWindow:
-    """The steps of one controlled process: those that settle and warm up, then those that are timed."""
+    """The steps of one controlled process: those that settle, those that warm up, and those that are timed."""
 
     def __init__(self, backend: Backend, *, workload: str, settle: int, least: int, cpus: tuple[int, ...]) -> None:
         self.backend = backend
@@ -269,17 +281,21 @@ class ControlledWindow:
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield a batch a step; asking for it belongs to the step. `timing` is there afterwards."""
         source = iter(batches)
-        yield from warmed(source, self.settle)
+        yield from warmed(source, self.settle, most=0)
         clock = StepClock(self.backend)
         notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
         while not clock.has_enough(self.least):
+            if clock.steps and clock.steps % thresholds.STEPS_IN_A_ROW == 0:
+                time.sleep(thresholds.REST_S)
             clock.begin()
             try:
                 batch = next(source)
             except StopIteration:
                 clock.forget()
-                notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
+                if clock.steps < self.least:
+                    notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
                 break
             yield batch
             clock.end()
+        clock.leave_out_warm_up(self.least)
         self.timing = clock.timing(self.workload, cpus=self.cpus, notes=notes)

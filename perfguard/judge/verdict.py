@@ -132,7 +132,17 @@ def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[Lo
     """Return the verdict with what controlled processes measured, in place of what earlier ones did."""
     others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
     measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
-    return replace(verdict, measurements=tuple(measurements), timings=timings, lost_runs=lost_runs)
+    lost = [
+        Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {one.number} {one.reason}")
+        for one in lost_runs
+    ]
+    return replace(
+        verdict,
+        findings=worst_first([*verdict.findings, *lost]),
+        measurements=tuple(measurements),
+        timings=timings,
+        lost_runs=lost_runs,
+    )
 
 
 def could_judge_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
@@ -198,10 +208,6 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
                     f"{_machine(verdict.environment)} here",
                 )
             )
-    findings += [
-        Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {lost.number} {lost.reason}")
-        for lost in verdict.lost_runs
-    ]
     moved = _moved_machine(verdict, baseline, comparisons)
     if moved is not None:
         # Shown, and blamed on nobody.

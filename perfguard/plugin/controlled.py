@@ -125,8 +125,10 @@ def _interpreter_flags() -> list[str]:
 def _last_words(path: Path) -> str:
     """Return the last thing a process said that tells something, for one line."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("E  ", "perfguard:", "ERROR", "Fatal"))] or lines
-    return f": {telling[0][:300] if telling[0].startswith('E  ') else telling[-1][:300]}" if telling else ""
+    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
+    told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
+    said = errors[:1] or told[-1:] or lines[-1:]
+    return f": {said[0][:300]}" if said else ""
 
 
 def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:

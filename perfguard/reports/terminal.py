@@ -215,12 +215,13 @@ def _table(verdicts: Iterable[Verdict]) -> str:
                 _milliseconds(reference),
                 _milliseconds(step.value if step else None),
                 _milliseconds(step.statistics.median if step and step.statistics else None),
+                _cost(verdict),
                 _overhead(verdict),
                 str(verdict.coverage.compared),
                 str(verdict.coverage.worse + verdict.coverage.new + verdict.coverage.gone),
             )
         )
-    headers = ("outcome", "workload", "baseline ms", "step ms", "median ms", "profiled", "compared", "changed")
+    headers = ("outcome", "workload", "baseline ms", "step ms", "median ms", "cost", "profiled", "compared", "changed")
     return str(tabulate(rows, headers=headers, stralign="left", disable_numparse=True))
 
 
@@ -419,6 +420,14 @@ def _find(verdict: Verdict, metric: str) -> Measurement | None:
 
 def _milliseconds(value: object) -> str:
     return f"{value / 1e3:.2f}" if isinstance(value, (int, float)) else "-"
+
+
+def _cost(verdict: Verdict) -> str:
+    """Return by how much a step costs more than its baseline's, and in how many processes: `+3.1 % in 1`."""
+    found = next((c for c in verdict.comparisons if c.metric == "step_cost"), None)
+    if found is None or not isinstance(found.current, (int, float)) or not isinstance(found.reference, (int, float)):
+        return f"in {len(verdict.timings)}" if verdict.timings else "-"
+    return f"{100 * (found.current / found.reference - 1):+.1f} % in {len(verdict.timings)}"
 
 
 def _overhead(verdict: Verdict) -> str:

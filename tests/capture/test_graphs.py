@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from perfguard.measure import measure
 from tests.cli import run
 
 SCRIPT = Path(__file__).parent / "scripts" / "ir_nets.py"
-OLD_PYTHON = os.environ.get("PERFGUARD_PYTHON_MS20")
 
 #: What a CPU of MindSpore 2.10 is given of the script's nets.
 TRAINED = {
@@ -52,7 +52,7 @@ def compiled(
     place: Path,
     *own: object,
     level: int | None = 1,
-    python: str = sys.executable,
+    python: str | Path = sys.executable,
     cores: int | None = None,
     fails: bool = False,
     **environment: str,
@@ -76,14 +76,34 @@ def compiled(
     return graphs
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return the graphs of a net, compiled once for all tests that only look at them."""
+    needs_mindspore()
+    places: dict[tuple[str, int], Path] = {}
+
+    def made(name: str, level: int = 1) -> Path:
+        if (name, level) not in places:
+            places[name, level] = compiled(name, tmp_path_factory.mktemp(name), level=level)
+        return places[name, level]
+
+    return made
+
+
 def errors(place: Path) -> list[tuple[str, str]]:
     return [(f.code.name, f.place) for f in inspect(replay(place)).findings if f.severity is Severity.ERROR]
 
 
-def measured(place: Path) -> dict[str, object]:
+@cache
+def seen(place: Path) -> dict[str, object]:
     contract = inspect(replay(place))
     assert contract.findings == ()
     return {one.label: one.value for one in measure(contract)}
+
+
+def measured(place: Path) -> dict[str, object]:
+    """Return what is measured of graphs that nothing is wrong with, and that nobody changes."""
+    return dict(seen(place))
 
 
 def census(values: dict[str, object]) -> dict[str, object]:
@@ -137,39 +157,36 @@ def test_a_relative_place_is_refused_with_the_absolute_one(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["environment", "set_context"])
-def test_every_level_is_clean_and_has_the_same_passes_graphs_and_operators(tmp_path, way):
-    needs_mindspore()
-    levels = {}
-    for level in (1, 2, 3):
+def test_every_level_is_clean_and_has_the_same_passes_graphs_and_operators(tmp_path, made):
+    runs = {("environment", level): made("train", level) for level in (1, 2, 3)}
+    for level in (1, 3):
         place = tmp_path / str(level)
-        if way == "environment":
-            graphs = compiled("train", place, level=level)
-        else:
-            graphs = compiled("train", place, level, place / "graphs", level=None)
-        levels[level] = measured(graphs)
+        runs["set_context", level] = compiled("train", place, level, place / "graphs", level=None)
+    found = {}
+    for (way, level), graphs in runs.items():
+        found[way, level] = measured(graphs)
         drawings, verbose = list(graphs.glob("*.dot")), list(graphs.glob("verbose_ir_files/*.ir"))
         assert (bool(verbose), bool(drawings)) == (level > 1, level > 2)
-        details = levels[level].pop("graph_pass_details", [])
+        details = found[way, level].pop("graph_pass_details", [])
         assert len(details) > (0, 20, 100)[level - 1] or level == 1
-    assert levels[1] == levels[2] == levels[3]
-    assert census(levels[1]) == TRAINED
-    assert {"validate", "execute", "graph_build", "opt_pass_merge_cast_opt"} <= set(levels[1]["graph_passes"])
-    assert levels[1]["graph_compilations[mindspore_nn_wrap_cell_wrapper_TrainOneStepCell_construct]"] == 1
+    first = found["environment", 1]
+    assert all(one == first for one in found.values())
+    assert census(first) == TRAINED
+    assert {"validate", "execute", "graph_build", "opt_pass_merge_cast_opt"} <= set(first["graph_passes"])
+    assert first["graph_compilations[mindspore_nn_wrap_cell_wrapper_TrainOneStepCell_construct]"] == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 3])
-def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, level):
-    needs_mindspore()
-    runs = [compiled("train", tmp_path / str(number), level=level) for number in range(3)]
-    runs.append(compiled("train", tmp_path / "one core", level=level, cores=1, OMP_NUM_THREADS="1"))
+def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, made, level):
+    runs = [made("train", level), compiled("train", tmp_path / "one core", level=level, cores=1, OMP_NUM_THREADS="1")]
+    if level == 1:
+        runs.append(compiled("train", tmp_path / "all cores", level=level))
     names = [sorted(path.relative_to(run).as_posix() for path in run.rglob("*")) for run in runs]
-    values = [measured(run) for run in runs]
     assert len(names[0]) > 100
-    for other in range(1, 4):
+    for other in range(1, len(runs)):
         assert names[other] == names[0]
-        assert values[other] == values[0]
+        assert measured(runs[other]) == measured(runs[0])
 
 
 @pytest.mark.slow
@@ -183,9 +200,8 @@ def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, leve
         ("loop", 5, {"__main___Loop_construct": 1}, None),
     ],
 )
-def test_what_was_compiled_is_counted(tmp_path, name, built, compilations, operators):
-    needs_mindspore()
-    values = measured(compiled(name, tmp_path))
+def test_what_was_compiled_is_counted(made, name, built, compilations, operators):
+    values = measured(made(name))
     assert values["graphs_built"] == built
     assert {label: count for label, count in values.items() if label.startswith("graph_compilations")} == {
         f"graph_compilations[{name}]": count for name, count in compilations.items()
@@ -221,10 +237,8 @@ def test_a_compilation_that_failed_is_found(tmp_path, name, found):
 
 
 @pytest.mark.slow
-def test_the_other_order_of_a_dump_is_read_as_well(tmp_path):
-    needs_mindspore()
-    plain = measured(compiled("loop", tmp_path / "plain"))
-    assert measured(compiled("loop", tmp_path / "sorted", MS_DEV_SAVE_GRAPHS_SORT_MODE="1")) == plain
+def test_the_other_order_of_a_dump_is_read_as_well(tmp_path, made):
+    assert measured(compiled("loop", tmp_path, MS_DEV_SAVE_GRAPHS_SORT_MODE="1")) == measured(made("loop"))
 
 
 @pytest.mark.slow
@@ -236,21 +250,21 @@ def test_a_script_that_saves_graphs_itself_does_so_where_it_was_told(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_more_net_in_the_same_place_is_seen_as_two_runs(tmp_path):
-    needs_mindspore()
-    first, second = compiled("infer", tmp_path / "1"), compiled("loop", tmp_path / "2")
-    shutil.copytree(second, first, dirs_exist_ok=True)
-    assert {code for code, _ in errors(first)} == {"I113"}
+def test_one_more_net_in_the_same_place_is_seen_as_two_runs(tmp_path, made):
+    for name in ("infer", "loop"):
+        shutil.copytree(made(name), tmp_path / "both", dirs_exist_ok=True)
+    assert {code for code, _ in errors(tmp_path / "both")} == {"I113"}
 
 
 @pytest.mark.slow
-def test_damage_to_real_files_is_found(tmp_path):
-    needs_mindspore()
-    graphs = compiled("train", tmp_path, level=3)
+def test_damage_to_real_files_is_found(tmp_path, made):
+    graphs = tmp_path / "graphs"
     # Of 620 files the few that are damaged, and what belongs to them: the rest only takes time.
-    for path in graphs.rglob("*"):
-        if path.is_file() and not re.search(r"bootstrap|validate|graph_build|hwopt_common_final", path.name):
-            path.unlink()
+    for path in made("train", 3).rglob("*"):
+        if path.is_file() and re.search(r"bootstrap|validate|graph_build|hwopt_common_final", path.name):
+            copied = graphs / path.relative_to(made("train", 3))
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copied)
     drawing = next(graphs.glob("*validate*.dot"))
     final = next(graphs.glob("graph_build_0_*.ir"))
     whole = {path: path.read_bytes() for path in (drawing, final)}
@@ -280,9 +294,8 @@ def test_damage_to_real_files_is_found(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_release_that_adds_casts_is_told_so(tmp_path):
-    needs_mindspore()
-    base, more, most = (compiled(name, tmp_path / name) for name in ("infer", "infer-casts", "infer-more-casts"))
+def test_a_release_that_adds_casts_is_told_so(made):
+    base, more, most = made("infer"), made("infer-casts"), made("infer-more-casts")
     found = run("compare", base, more)
     assert found.exit_code == 1
     assert "R104 graph_operators[Cast] is 2 operators, and the baseline has none" in found.stdout
@@ -297,9 +310,8 @@ def test_a_release_that_adds_casts_is_told_so(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pass_that_was_added_is_told_by_name(tmp_path):
-    needs_mindspore()
-    base = compiled("infer", tmp_path)
+def test_a_pass_that_was_added_is_told_by_name(tmp_path, made):
+    base = made("infer")
     more = Path(shutil.copytree(base, tmp_path / "more"))
     last = max(int(path.stem.rsplit("_", 1)[1]) for path in more.glob("[0-9]*.ir"))
     shutil.copy(next(more.glob("24_execute_*.ir")), more / f"25_prune_{last + 1:04d}.ir")
@@ -309,9 +321,8 @@ def test_a_pass_that_was_added_is_told_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_of_two_levels_what_both_saved_is_compared(tmp_path):
-    needs_mindspore()
-    low, high = (compiled("infer", tmp_path / str(level), level=level) for level in (1, 3))
+def test_of_two_levels_what_both_saved_is_compared(made):
+    low, high = made("infer", 1), made("infer", 3)
     up, down = run("compare", low, high), run("compare", high, low)
     assert (up.exit_code, down.exit_code) == (0, 1)
     assert "R104 (warning) graph_pass_details is" in up.stdout
@@ -338,15 +349,12 @@ def test_the_operators_that_run_are_those_of_the_final_graph(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(OLD_PYTHON is None, reason="PERFGUARD_PYTHON_MS20 names no Python 3.9 with MindSpore 2.0.0")
-@pytest.mark.parametrize("way", ["environment", "set_context"])
-def test_mindspore_2_0_saves_the_same_ways(tmp_path, way):
-    assert OLD_PYTHON is not None
-    found = {}
-    for level in (1, 2, 3):
+def test_mindspore_2_0_saves_the_same_ways(tmp_path, environment):
+    python, found = environment("mindspore-2.0.0"), {}
+    for way, level in (("environment", 1), ("set_context", 2), ("environment", 3)):
         place = tmp_path / str(level)
         own = () if way == "environment" else (level, place / "graphs")
-        graphs = compiled("infer", place, *own, level=level if way == "environment" else None, python=OLD_PYTHON)
+        graphs = compiled("infer", place, *own, level=level if way == "environment" else None, python=python)
         found[level] = measured(graphs)
         found[level].pop("graph_pass_details", None)
     assert found[1] == found[2] == found[3]
@@ -355,12 +363,11 @@ def test_mindspore_2_0_saves_the_same_ways(tmp_path, way):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(OLD_PYTHON is None, reason="PERFGUARD_PYTHON_MS20 names no Python 3.9 with MindSpore 2.0.0")
-def test_mindspore_2_0_that_failed_is_found(tmp_path):
-    assert OLD_PYTHON is not None
-    front = compiled("mismatched", tmp_path / "front", python=OLD_PYTHON, fails=True)
+def test_mindspore_2_0_that_failed_is_found(tmp_path, environment):
+    python = environment("mindspore-2.0.0")
+    front = compiled("mismatched", tmp_path / "front", python=python, fails=True)
     assert errors(front) == [("C110", "03_meta_unpack_prepare_0003.ir")]
-    back = compiled("missing", tmp_path / "back", python=OLD_PYTHON, fails=True)
+    back = compiled("missing", tmp_path / "back", python=python, fails=True)
     assert errors(back) == [("A102", "graph_build_0_*.ir")]
 
 
@@ -368,9 +375,8 @@ def test_mindspore_2_0_that_failed_is_found(tmp_path):
 
 
 @pytest.mark.slow
-def test_looking_changes_no_file(tmp_path):
-    needs_mindspore()
-    graphs = compiled("infer", tmp_path, level=3)
+def test_looking_changes_no_file(made):
+    graphs = made("infer", 3)
     before = hashes(graphs)
     for command in (
         ("check", graphs),

@@ -823,10 +823,14 @@ SMALL = "collect_specified_data: {collect_landscape: null}"
         ("collect_freq: 1", 6, 1),
         (f"collect_freq: 2\n{SMALL}", 7, 2),
         ("collect_freq: 10", 25, 1),
-        (f"collect_freq: 5\ncollect_tensor_freq: 3\n{SMALL}\nexport_options: {{tensor_format: npy}}", 12, 1),
+        (
+            f"collect_freq: 5\ncollect_tensor_freq: 3\n{SMALL}\nexport_options: {{tensor_format: npy}}\n"
+            "custom_lineage_data: {author: me, size: 3, rate: 0.5}",
+            12,
+            1,
+        ),
         (f"collect_freq: 1\n{SMALL}", 30, 2),  # tensors of 20 steps and the first, of 60
         ("collect_freq: 2\nkeep_default_action: False\ncollect_specified_data: {collect_metric: True}", 6, 1),
-        (f"collect_freq: 3\n{SMALL}\ncustom_lineage_data: {{author: me, size: 3, rate: 0.5}}", 6, 1),
     ],
 )
 def test_the_real_collector_leaves_what_is_expected(tmp_path, text, steps, epochs):

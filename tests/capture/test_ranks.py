@@ -80,7 +80,8 @@ def test_a_job_is_measured_by_rank_and_as_a_whole(two):
     parts = {
         name: measured[f"profiled_step_part[rank{slowest}:{name}]"] for name in ("idle", "overlap", "communication")
     }
-    assert 0 < parts["communication"] <= found.base_ns / 1e3
+    # Nothing is left of it where operators ran beside all of it.
+    assert 0 <= parts["communication"] <= found.base_ns / 1e3
     assert 0 <= parts["idle"] <= found.base_ns / 1e3 - parts["communication"]
 
 
@@ -110,6 +111,9 @@ def test_a_job_is_compared_with_one_of_its_size_only(two):
 @pytest.mark.parametrize("launcher", ["msrun", "torchrun"])
 def test_a_rank_that_dies_is_named(tmp_path, monkeypatch, launcher):
     monkeypatch.setenv("LOSE", "1")
+    # How long the rank that is left waits for the other, in seconds: by itself it takes most of a minute to give up.
+    for wait in ("MS_RECEIVE_MSG_TIMEOUT", "MS_NODE_TIMEOUT"):
+        monkeypatch.setenv(wait, "5")
     done = run(launcher, tmp_path / "out", window="3:6")
     assert done.ended.status != 0
     assert done.recording.ending is Ending.SCRIPT_FAILED
@@ -137,23 +141,28 @@ def test_ranks_with_different_windows_are_told(two, tmp_path):
     )
 
 
-def test_ranks_that_ran_something_else_are_told(tmp_path, monkeypatch):
-    monkeypatch.setenv("ODD", "1")
-    done = run("torchrun", tmp_path / "out")
-    assert findings(done.recording, Severity.ERROR) == {}
-    assert findings(done.recording, Severity.WARNING)["C114"] == "rank 1 ran aten::sin 3 x, not 0, as rank 0 did"
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Ranks that run from their first step, one of them another operator."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ODD", "1")
+        return run("torchrun", tmp_path_factory.mktemp("odd") / "out", window=None).recording
 
 
-def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(tmp_path):
-    done = run("torchrun", tmp_path / "out", window=None)
-    verdict = examine(done.recording, workload="ranks", policy=Policy())
+def test_ranks_that_ran_something_else_are_told(odd):
+    assert findings(odd, Severity.ERROR) == {}
+    assert findings(odd, Severity.WARNING)["C114"] == "rank 1 ran aten::sin 6 x, not 0, as rank 0 did"
+
+
+def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(odd):
+    verdict = examine(odd, workload="ranks", policy=Policy())
     baseline = Baseline(
         workload="ranks",
         fingerprint=verdict.fingerprint,
         environment=verdict.environment,
         measurements=verdict.measurements,
     )
-    again = judge(done.recording, baseline, workload="ranks", policy=Policy())
+    again = judge(odd, baseline, workload="ranks", policy=Policy())
     assert again.outcome is Outcome.PASSED
     assert "B106" in {f.code.name for f in again.findings}
 

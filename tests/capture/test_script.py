@@ -65,19 +65,15 @@ def calls(recording, operator: str) -> int:
     [
         (["train"], None, {"active": 6}, "aten::addmm", 6),
         (["train"], "1:6", {"active": 6}, "aten::addmm", 6),
-        (["train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
-        (["train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
         (["train"], "5:6", {"settle": 2, "timed": 1, "warmup": 1, "active": 2}, "aten::addmm", 2),
-        (["train", "evaluate"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
         (["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3),
-        # An evaluation before the training is no step of it.
+        # An evaluation before the training is no step of it, nor is one in between.
         (["evaluate", "train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
-        (["evaluate", "train"], None, {"active": 6}, "aten::addmm", 6),
-        (["train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
+        (["evaluate", "train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
         # What workers hand over is shared memory, which torch counts apart.
         (["workers"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
-        (["chdir", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
-        (["fork", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
+        # Neither another directory nor a child that trains as well changes what is seen.
+        (["chdir", "fork", "train"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
     ],
 )
 def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator, count):
@@ -92,6 +88,7 @@ def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator
     assert recording.fingerprint.backend == "torch"
     assert recording.fingerprint.device == "cpu"
     assert (recording.window is None) is (window is None)
+    assert all(step.wall_ns > 0 and step.thread_cpu_ns >= 0 for step in recording.steps)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,6 @@ def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator
         (["closure"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
         (["closure"], "2:4", 3, {"aten::addmm": 2, "aten::sin": 0}),
         (["twice"], None, 6, {"aten::addmm": 2}),
-        (["at_once"], None, 6, {"aten::addmm": 2}),
     ],
 )
 def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, active, calls_a_step):
@@ -139,7 +135,6 @@ def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending
     ("script", "plain", "window", "expected", "operator", "count"),
     [
         (SEED, "1", None, {"active": 2}, "BiasAddGrad", 2),
-        (SEED, "1", "2:2", {"settle": 1, "active": 1}, "BiasAddGrad", 1),
         (SEED, "", None, {"active": 2}, "BiasAddGrad", 2),
         (LOOP, "", None, {"active": 6}, "BiasAddGrad", 6),
         (LOOP, "", "3:5", {"settle": 1, "warmup": 1, "active": 3}, "BiasAddGrad", 3),
@@ -169,6 +164,8 @@ def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, w
 def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monkeypatch):
     monkeypatch.setenv("PLAIN", "1")
     recording = run(tmp_path, SEED, window="2:2", graphs=1).recording
+    assert phases(recording) == {"settle": 1, "active": 1}
+    assert calls(recording, "BiasAddGrad") == 1
     assert errors(recording) == []
     contract = inspect(recording)
     assert contract.layouts == ("ir", "ms-2.5+cpu")
@@ -236,7 +233,6 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
     ("words", "how", "status", "ending", "reason"),
     [
         (["train", "raise"], {}, 1, Ending.SCRIPT_FAILED, "the script ended with status 1: RuntimeError: out of luck"),
-        (["train", "exit"], {"window": "2:4"}, 7, Ending.SCRIPT_FAILED, "the script ended with status 7"),
         (["train", "crash"], {"window": "2:4"}, 134, Ending.SCRIPT_FAILED, "the script ended with status 134"),
         (
             ["train"],
@@ -261,34 +257,63 @@ def test_a_script_that_goes_wrong_is_told_and_keeps_its_status(tmp_path, words, 
 
 def test_what_a_failing_script_had_recorded_is_kept(tmp_path):
     done = run(tmp_path, TORCH, "train", "exit", window="2:4")
+    assert (done.ended.status, done.recording.ending) == (7, Ending.SCRIPT_FAILED)
+    assert done.recording.reason.startswith("the script ended with status 7")
+    assert errors(done.recording) != []
+    assert read_recording(tmp_path / "out") == done.recording
     assert phases(done.recording) == {"settle": 1, "active": 3}
     assert list((tmp_path / "out" / "profiler").glob("*.pt.trace.json"))
 
 
-@pytest.mark.parametrize("words", [["train", "hang"], ["train", "stubborn", "hang"], ["train", "child", "hang"]])
-def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd, words, monkeypatch):
-    monkeypatch.setattr("perfguard.capture.command.GRACE_S", 1.0)
-    done = run(tmp_path, TORCH, *words, window="2:4", timeout_s=12)
+def assert_child_ended(said: str) -> None:
+    """The process that the script told of is gone, or will be once somebody has waited for it."""
+    status = Path(f"/proc/{said.split('child ')[1].split()[0]}/status")
+    deadline = time.monotonic() + 60
+    while status.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not status.exists()
+
+
+@pytest.fixture
+def impatient(monkeypatch, tmp_path):
+    """The seconds a script is given end when it hangs, however long it took to get there; it is left little time to go."""
+    monkeypatch.setattr("perfguard.capture.command.GRACE_S", 0.5)
+    monkeypatch.setenv("HANGING", str(tmp_path / "hanging"))
+    wait = subprocess.Popen.wait
+
+    def until_it_hangs(process, timeout=None):
+        if timeout == TIMEOUT_S:
+            while not (tmp_path / "hanging").exists() and process.poll() is None:
+                time.sleep(0.05)
+            timeout = 0.01
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", until_it_hangs)
+
+
+TIMEOUT_S = 120
+
+
+# One ends when it is interrupted; the other does not, and has a child in a session of its own.
+@pytest.mark.parametrize("words", [["train", "hang"], ["train", "stubborn", "child", "hang"]])
+@pytest.mark.usefixtures("impatient")
+def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd, words):
+    done = run(tmp_path, TORCH, *words, window="2:4", timeout_s=TIMEOUT_S)
     assert done.ended.timed_out
     assert done.recording.ending is Ending.INTERRUPTED
-    assert done.recording.reason == "the script did not end in 12 s and was stopped; what it had written is kept"
+    assert done.recording.reason == "the script did not end in 120 s and was stopped; what it had written is kept"
     assert phases(done.recording) == {"settle": 1, "active": 3}
     said = capfd.readouterr().out
     assert "hanging" in said
     if "child" in words:
-        pid = int(said.split("child ")[1].split()[0])
-        assert not Path(f"/proc/{pid}").exists()
+        assert_child_ended(said)
 
 
 def test_a_process_left_behind_is_ended_and_told(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("perfguard.capture.command.GRACE_S", 0.5)
     done = run(tmp_path, TORCH, "train", "child")
-    pid = int(capfd.readouterr().out.split("child ")[1].split()[0])
     assert done.notes == ("1 processes were left behind, and were ended",)
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    assert_child_ended(capfd.readouterr().out)
 
 
 #: Runs torch_train.py as `perfguard run` does, in a process of its own; what it says of it is the last line of its output.
@@ -380,20 +405,19 @@ def test_an_option_the_version_would_ignore_is_refused_before_it_runs(tmp_path, 
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("there", ["a file", "an empty directory", "nothing"])
-def test_a_place_that_holds_another_run_is_refused(tmp_path, there):
-    place = tmp_path / "out"
-    if there != "nothing":
-        place.mkdir()
-    if there == "a file":
-        (place / "recording.json").write_text("mine")
-        with pytest.raises(
-            UsageError, match="is not empty, and may hold another run; name a fresh place with --output DIR"
-        ):
-            run(tmp_path, "-c", "pass")
-        assert (place / "recording.json").read_text() == "mine"
-    else:
-        assert run(tmp_path, "-c", "import torch").recording.ending is Ending.LOADER_ENDED
+def test_a_place_that_holds_another_run_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "recording.json").write_text("mine")
+    with pytest.raises(
+        UsageError, match="is not empty, and may hold another run; name a fresh place with --output DIR"
+    ):
+        run(tmp_path, "-c", "pass")
+    assert (tmp_path / "out" / "recording.json").read_text() == "mine"
+
+
+def test_an_empty_directory_is_a_fresh_place(tmp_path):
+    (tmp_path / "out").mkdir()
+    assert run(tmp_path, "-c", "import torch").recording.ending is Ending.LOADER_ENDED
 
 
 def test_a_command_that_is_not_there_is_one_sentence(tmp_path):
@@ -405,7 +429,7 @@ def test_a_command_that_is_not_there_is_one_sentence(tmp_path):
 
 
 def test_a_python_that_takes_no_bootstrap_is_told(tmp_path):
-    done = run(tmp_path, "-I", TORCH, "train")
+    done = run(tmp_path, "-I", "-c", "pass")
     assert done.recording.reason == (
         "no Python of the command loaded perfguard's bootstrap: a Python started with -I, -E or -S loads none"
     )
@@ -446,13 +470,3 @@ def test_a_module_of_the_scripts_own_named_as_a_framework_is_left_alone(tmp_path
     assert done.ended.status == 0
     assert capfd.readouterr().out == "3\n"
     assert done.recording.reason.startswith("no step was seen")
-
-
-def test_times_are_of_the_steps_and_not_of_the_watching(tmp_path):
-    code = (
-        "import time, torch; weight = torch.nn.Parameter(torch.ones(3)); optimizer = torch.optim.SGD([weight], lr=0.1)\n"
-        "for _ in range(8):\n time.sleep(0.02); weight.grad = torch.ones(3); optimizer.step()"
-    )
-    done = run(tmp_path, "-c", code, window="6:8")
-    assert phases(done.recording) == {"settle": 2, "timed": 2, "warmup": 1, "active": 3}
-    assert all(step.wall_ns > 0 and step.thread_cpu_ns >= 0 for step in done.recording.steps)

@@ -1,19 +1,11 @@
-"""Other versions, in environments of their own: captured there by `--python`, judged here.
-
-The environments are made once and kept in pytest's cache. Without the Python they need, or a package index, they are skipped.
-"""
+"""Other versions, in environments of their own: captured there by `--python`, judged here."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
@@ -27,45 +19,11 @@ pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
-#: What an environment needs: a Python, and packages.
-ENVIRONMENTS = {
-    "mindspore-2.0.0": ("python3.9", ["mindspore==2.0.0", "numpy<1.24", "pillow<10", "protobuf<4"]),
-    "mindspore-2.7.0": (f"python3.{sys.version_info.minor}", ["mindspore==2.7.0", "numpy<2"]),
-}
-
-
-def interpreters(name: str) -> list[Path]:
-    """Return where a Python may be: on the PATH, or where pyenv keeps it without putting it there."""
-    on_path = shutil.which(name)
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    kept = sorted(root.glob(f"versions/{name.removeprefix('python')}.*/bin/{name}"))
-    return [*([Path(on_path)] if on_path else []), *kept]
-
-
-def works(path: Path) -> bool:
-    # pyenv puts a name on the PATH for every version, and says there that it is not to be used.
-    return subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0
-
 
 @pytest.fixture
-def python(request):
-    """Return the interpreter of an environment, made where it is not there yet."""
-    name = request.param
-    base, packages = ENVIRONMENTS[name]
-    found = next((path for path in interpreters(base) if works(path)), None)
-    if found is None:
-        pytest.skip(f"there is no {base} here, which {name} needs")
-    place = Path(request.config.cache.mkdir("environments")) / name
-    with FileLock(f"{place}.lock"):
-        if not (place / "whole").is_file():
-            shutil.rmtree(place, ignore_errors=True)
-            subprocess.run([found, "-m", "venv", place], check=True, capture_output=True)
-            pip = [place / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            done = subprocess.run([*pip, *packages], capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"{name} cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-            (place / "whole").touch()
-    return place / "bin" / "python"
+def python(request, environment):
+    """Return the interpreter of an environment."""
+    return environment(request.param)
 
 
 def run(python: Path, tmp_path: Path, name: str, window: str | None = None, **how) -> ScriptRun:

@@ -17,7 +17,8 @@ import pytest
 
 RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 
-#: Time is judged by nobody here: a busy machine must not decide these tests.
+#: Time is judged by nobody here: a busy machine must not decide these tests. Nor is it measured in processes of its own,
+#: five for each workload that is refreshed; a test of those says `runs` itself.
 SETTINGS = """
 [tool.pytest.ini_options]
 addopts = "-p no:randomly -p no:cacheprovider"
@@ -26,6 +27,9 @@ addopts = "-p no:randomly -p no:cacheprovider"
 step_time = "off"
 step_cpu_time = "off"
 profiler_overhead = "off"
+
+[tool.perfguard]
+runs = 0
 """
 
 #: The head of a test file whose steps run under torch's real profiler: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps.
@@ -86,12 +90,15 @@ class Project:
             pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        earlier = path.stat().st_mtime if path.exists() else 0.0
         path.write_text(source, encoding="utf-8")
+        # Byte code is of a file of its size and its second: one that is written again is of a later one.
+        os.utime(path, (max(path.stat().st_mtime, earlier + 1),) * 2)
         return path
 
     def settings(self, text: str) -> None:
         """Append to pyproject.toml's `[tool.perfguard]`."""
-        self.write("pyproject.toml", f"{SETTINGS}\n[tool.perfguard]\n{text}\n")
+        self.write("pyproject.toml", f"{SETTINGS}{text}\n")
 
     def replays(self, name: str = "test_a.py", **tests: str) -> None:
         """Write a test file in which every test judges a recording that lies on disk: `test_one="torch-mlp"`."""
@@ -134,7 +141,7 @@ class Project:
 
     def copy(self, directory: Path) -> Project:
         """Return the same project in another place."""
-        shutil.copytree(self.directory, directory)
+        shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("__pycache__"))
         copied = Project.__new__(Project)
         copied.directory = directory
         return copied

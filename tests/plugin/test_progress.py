@@ -17,7 +17,7 @@ SLOW = (
     + """
 import time
 
-@pytest.mark.perfguard(timed_steps=12)
+@pytest.mark.perfguard(timed_steps=6)
 def test_slow(perfguard):
     def step():
         matmul()
@@ -54,7 +54,7 @@ def test_the_line_is_shown_on_a_terminal_and_taken_away(project):
     lines = text.replace("\r", "\n").splitlines()
     shown = [line.strip() for line in lines if line.startswith("perfguard: ")]
     assert shown
-    assert all(" step " in line and line.endswith(" s left") and "/16, about " in line for line in shown)
+    assert all(" step " in line and line.endswith(" s left") and "/10, about " in line for line in shown)
     # The result of the test comes after the line was taken away, behind the name of its file.
     assert any(line.startswith("test_p.py .") for line in lines)
 

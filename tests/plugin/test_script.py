@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+# Each script imports torch, and each run of pytest judges what it left.
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[1] / "capture" / "scripts" / "torch_train.py"
@@ -17,71 +18,74 @@ import pytest
 
 @pytest.mark.perfguard(backend="torch")
 def test_training(perfguard):
-    perfguard.script([{sys.executable!r}, "train.py", *WORDS], window="2:4")
+    perfguard.script([{sys.executable!r}, "train.py", "train"], window="2:4")
 """
 
 
-@pytest.fixture
-def trained(project):
+def test_a_script_is_gated_like_any_workload(project):
     shutil.copy(SCRIPT, project.directory / "train.py")
-    project.write("test_train.py", TEST.replace("*WORDS", "'train'"))
-    return project
-
-
-def test_a_script_is_gated_like_any_workload(trained):
-    assert trained.run("--perfguard").counts == {"failed": 1}
-    stored = trained.run("--perfguard-update")
-    assert stored.counts == {"passed": 1}
-    assert trained.workloads == ["test_train.py::test_training"]
-    again = trained.run("--perfguard", "--perfguard-report", "report.json")
+    project.write("test_train.py", TEST)
+    stored = project.run("--perfguard-update")
+    assert stored.counts == {"passed": 1}, stored.text
+    assert project.workloads == ["test_train.py::test_training"]
+    # The framework is of the script's Python: it is no matter that the one that judges has none.
+    project.write("conftest.py", "import sys\nsys.modules['torch'] = None\n")
+    again = project.run("--perfguard")
     assert again.counts == {"passed": 1}, again.text
-    script = trained.directory / "train.py"
+    script = project.directory / "train.py"
     script.write_text(
         script.read_text().replace(
             "        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n"
         )
     )
-    worse = trained.run("--perfguard", "--perfguard-report", "report.json")
+    worse = project.run("--perfguard", "--perfguard-report", "report.json")
     assert worse.counts == {"failed": 1}
-    outcome, codes = trained.findings()["test_train.py::test_training"]
+    outcome, codes = project.findings()["test_train.py::test_training"]
     assert outcome == "FAILED"
     assert "R104" in codes
 
 
-def test_without_the_option_it_only_runs(trained):
-    assert trained.run().counts == {"passed": 1}
-    trained.write("test_train.py", TEST.replace("*WORDS", "'exit'"))
-    failed = trained.run()
-    assert failed.counts == {"failed": 1}
-    assert "train.py exit ended with status 7" in failed.text
+def test_without_the_option_it_only_runs(project):
+    project.write(
+        "test_plain.py",
+        "def test_ends(perfguard):\n"
+        f"    perfguard.script([{sys.executable!r}, '-c', 'open(\"ran\", \"w\")'], window='2:4')\n"
+        "def test_fails(perfguard):\n"
+        f"    perfguard.script([{sys.executable!r}, '-c', 'import sys; sys.exit(7)'], window='2:4')\n",
+    )
+    plain = project.run()
+    assert plain.counts == {"passed": 1, "failed": 1}
+    assert (project.directory / "ran").is_file()
+    assert "-c 'import sys; sys.exit(7)' ended with status 7" in plain.text
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("perfguard.script('python train.py')", "takes a list of words, such as ['python', 'train.py']"),
-        (
-            "perfguard.script(['python'], windows='2:4')",
-            "perfguard.script(...) has no key 'windows'; did you mean 'window'?",
-        ),
-        ("perfguard.script(['python'], window='4:2')", "start_step=4, stop_step=2 is not a window"),
-        ("perfguard.script([])", "there is no command to run"),
-        (
-            f"perfguard.script([{sys.executable!r}, 'train.py', 'train', 'raise'])",
-            "C113 the script failed: recording.json the script ended with status 1: RuntimeError: out of luck",
-        ),
-    ],
-)
-def test_what_goes_wrong_fails_the_test_with_one_sentence(trained, call, message):
-    trained.write("test_train.py", f"def test_it(perfguard):\n    {call}\n")
-    run = trained.run("--perfguard")
-    assert run.counts == {"failed": 1}
-    assert message in run.text
+#: What goes wrong, by the name of the test it goes wrong in: the call, and the sentence.
+WRONG = {
+    "no_list": ("perfguard.script('python train.py')", "takes a list of words, such as ['python', 'train.py']"),
+    "no_key": (
+        "perfguard.script(['python'], windows='2:4')",
+        "perfguard.script(...) has no key 'windows'; did you mean 'window'?",
+    ),
+    "no_window": ("perfguard.script(['python'], window='4:2')", "start_step=4, stop_step=2 is not a window"),
+    "no_command": ("perfguard.script([])", "there is no command to run"),
+    "raises": (
+        f"perfguard.script([{sys.executable!r}, 'train.py', 'train', 'raise'])",
+        "C113 the script failed: recording.json the script ended with status 1: RuntimeError: out of luck",
+    ),
+}
 
 
-def test_a_framework_that_is_not_here_is_no_matter_where_the_script_has_its_own(trained, tmp_path):
-    """The backend is of the script's Python, and not of the one that judges."""
-    bare = tmp_path / "bare"
-    trained.write("conftest.py", "import sys\nsys.modules['torch'] = None\n")
-    run = trained.run("--perfguard-update", "--basetemp", str(bare))
-    assert run.counts == {"passed": 1}, run.text
+@pytest.fixture(scope="module")
+def wrong(module_project):
+    project = module_project("wrong")
+    shutil.copy(SCRIPT, project.directory / "train.py")
+    project.write(
+        "test_w.py", "\n".join(f"def test_{name}(perfguard):\n    {call}\n" for name, (call, _) in WRONG.items())
+    )
+    return project.run("--perfguard")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_goes_wrong_fails_the_test_with_one_sentence(wrong, name):
+    assert wrong.counts == {"failed": len(WRONG)}
+    assert WRONG[name][1] in wrong.line(f"FAILED test_w.py::test_{name} - ")

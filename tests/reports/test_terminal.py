@@ -512,10 +512,10 @@ def test_the_summary_of_a_run_that_judged():
     broken = verdict(Outcome.INVALID, LEAKED, workload="test_c.py::test_c")
     report = RunReport(verdicts=(worse, broken), not_run=("test_d.py::test_d",))
     assert REPORTERS["terminal"](report) == (
-        "outcome    workload           baseline ms    step ms    median ms    profiled    compared    changed\n"
-        "---------  -----------------  -------------  ---------  -----------  ----------  ----------  ---------\n"
-        "FAILED     test_b.py::test_b  1.00           2.00       2.50         1.50 x      4           3\n"
-        "INVALID    test_c.py::test_c  -              -          -            -           0           0\n"
+        "outcome    workload           baseline ms    step ms    median ms    cost    profiled    compared    changed\n"
+        "---------  -----------------  -------------  ---------  -----------  ------  ----------  ----------  ---------\n"
+        "FAILED     test_b.py::test_b  1.00           2.00       2.50         -       1.50 x      4           3\n"
+        "INVALID    test_c.py::test_c  -              -          -            -       -           0           0\n"
         "\n"
         "4 compared: 1 worse, 1 new, 1 gone, 1 not comparable\n"
         "1 not run (skipped or failed before measuring)"

@@ -1,0 +1,276 @@
+"""How often each rule is wrong, and what it sees: one command, one table, one JSON file.
+
+Run: python -m tests.benchmarks.verdicts [--rounds N] [--models mlp,cnn,lenet] [--noise none,cpu,memory] [--json FILE]
+     python -m tests.benchmarks.verdicts --again FILE      (the table of an earlier run)
+
+Every process is fresh. In a round each kind of process runs once for every slowdown and twice for none, in random order, so
+that the machine's moods fall on all of them alike. Of what is resampled the table says, in brackets, how many independent
+groups stand behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfguard.capture.controlled import controlled_environment
+from tests.benchmarks.verdicts import rules
+from tests.benchmarks.verdicts.workloads import BACKENDS
+
+ROOT = Path(__file__).parents[3]
+SLOWDOWNS = (0.02, 0.05, 0.09, 0.17, 0.32)
+#: Slowdowns that are timed side by side; the others say nothing more.
+BESIDE = (0.05, 0.09)
+STALL_S = 0.001
+BLOCK = 5
+
+NOISE = {
+    "none": None,
+    "cpu": "while True: pass",
+    "memory": "import array\na = array.array('d', bytes(1 << 28))\nwhile True: b = a[:]",
+}
+
+
+def run(what: str, *, controlled: bool, **arguments: Any) -> dict[str, Any] | None:
+    """Run one process and return what it printed; None where it failed, which is told."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if controlled:
+        environment = controlled_environment(environment, threads=1)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.verdicts.process", what, json.dumps(arguments)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        print(f"{what} {arguments} failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
+        return None
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+@contextlib.contextmanager
+def noisy(kind: str) -> Iterator[None]:
+    """Keep as many hogs running as there are CPUs."""
+    code = NOISE[kind]
+    hogs = [] if code is None else [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def products_for(model: str) -> dict[float, int]:
+    """Return how many products make each slowdown of a model."""
+    costs = {}
+    for products in (0, 200):
+        found = [run("controlled", controlled=True, model=model, products=products, sleep_s=0.0) for _ in range(3)]
+        costs[products] = min(min(one["process_cpu_ns"]) for one in found if one)
+    each = max(1.0, (costs[200] - costs[0]) / 200)
+    return {slowdown: max(1, round(slowdown * costs[0] / each)) for slowdown in SLOWDOWNS}
+
+
+def collect(model: str, noise: str, rounds: int, products: dict[float, int]) -> dict[str, list[dict[str, Any]]]:
+    """Run the rounds of one model, and return the processes by kind and slowdown, in the order they ran."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    slowdowns = SLOWDOWNS if noise == "none" else (0.17,)
+    for number in range(rounds):
+        jobs = [(what, level) for what in ("controlled", "plain") for level in (0.0, 0.0, *slowdowns)]
+        jobs += [("paired", level) for level in (0.0, *(BESIDE if noise == "none" else (0.09,)))]
+        if noise == "none":
+            jobs.append(("controlled", -1.0))
+        random.shuffle(jobs)
+        for what, level in jobs:
+            sleep_s = STALL_S if level < 0 else 0.0
+            count = products[level] if level > 0 else 0
+            one = run(what, controlled=what != "plain", model=model, products=count, sleep_s=sleep_s)
+            if one is not None:
+                found.setdefault(f"{what} {level:g}", []).append(one)
+        print(f"{model}, {noise} noise: round {number + 1} of {rounds}", file=sys.stderr)
+    return found
+
+
+def exact(model: str, rounds: int) -> dict[str, dict[str, int]]:
+    """Record the model unchanged and with something more, and count what the gate says of exact metrics alone."""
+    from perfguard.capture.replay import replay
+    from perfguard.gate import compare, examine
+    from perfguard.judge import Outcome, Policy
+
+    policy = Policy(judge_time=False)
+    # In a graph of MindSpore nothing can be planted beside the step.
+    planted: dict[str, dict[str, Any]] = {"unchanged": {}}
+    if BACKENDS[model] == "torch":
+        planted |= {"one operator more": {"more": True}, "+1 MB a step": {"kept_bytes": 1 << 20}}
+    counts = {name: {"processes": 0, "red": 0} for name in planted}
+    with tempfile.TemporaryDirectory() as directory:
+
+        def verdict(name: str, number: int, changes: dict[str, Any]) -> Any:
+            place = str(Path(directory) / f"{name}-{number}")
+            arguments = {"products": 0, "sleep_s": 0.0, "kept_bytes": 0, "more": False, **changes}
+            if run("profiled", controlled=False, model=model, directory=place, **arguments) is None:
+                return None
+            return examine(replay(Path(place)), workload=model, policy=policy)
+
+        base = verdict("base", 0, {})
+        for name, changes in planted.items():
+            for number in range(rounds):
+                current = verdict(name, number, changes)
+                if base is not None and current is not None:
+                    counts[name]["processes"] += 1
+                    counts[name]["red"] += compare(base, current, policy=policy).outcome is not Outcome.PASSED
+    return counts
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def blocks(processes: Sequence[dict[str, Any]]) -> dict[int, Sequence[dict[str, Any]]]:
+    """Return every five processes in a row, by where they begin."""
+    return {first: processes[first : first + BLOCK] for first in range(len(processes) - BLOCK + 1)}
+
+
+def realised(processes: dict[str, list[dict[str, Any]]], level: float) -> float:
+    """Return by how much a planted step really is slower: least CPU time over least CPU time, of all processes."""
+    least = [min(min(one["process_cpu_ns"]) for one in processes[f"controlled {which:g}"]) for which in (0.0, level)]
+    return least[1] / least[0] - 1
+
+
+def rates(processes: dict[str, list[dict[str, Any]]], levels: Sequence[float]) -> list[dict[str, Any]]:
+    """Return, for every rule and slowdown, how many decisions were red, of how many, and how many of them share nothing."""
+    rows = []
+    plain0, controlled0 = processes.get("plain 0", []), processes.get("controlled 0", [])
+    for name, rule in rules.SINGLE.items():
+        for level in (0.0, *levels):
+            current = processes.get(f"plain {level:g}", [])
+            pairs = [(i, j) for i in range(len(plain0)) for j in range(len(current)) if level or i != j]
+            red = sum(rule([plain0[i]], [current[j]]) for i, j in pairs)
+            rows.append(row(name, level, red, len(pairs), min(len(plain0), len(current)) // (1 if level else 2)))
+    for name, rule in rules.OF_FIVE.items():
+        for level in (0.0, *levels):
+            current = processes.get(f"controlled {level:g}", [])
+            pairs = [
+                (one, other)
+                for at, one in blocks(controlled0).items()
+                for where, other in blocks(current).items()
+                if level or abs(at - where) >= BLOCK
+            ]
+            red = sum(rule(one, other) for one, other in pairs)
+            independent = min(len(controlled0), len(current)) // (BLOCK if level else 2 * BLOCK)
+            rows.append(row(name, level, red, len(pairs), independent))
+    for name, sensitive in (("A/B step by step, +5 %", False), ("A/B step by step, sensitive (+3 %)", True)):
+        for level in (0.0, *levels):
+            found = processes.get(f"paired {level:g}", [])
+            sessions = list(blocks(found).values())
+            if not level:
+                # Nothing is planted, so either side may be called the base.
+                swapped = [{"base_ns": one["current_ns"], "current_ns": one["base_ns"]} for one in found]
+                sessions += list(blocks(swapped).values())
+            if sessions:
+                red = sum(rules.beside(one, sensitive) for one in sessions)
+                rows.append(row(name, level, red, len(sessions), len(found) // BLOCK))
+    return rows
+
+
+def row(rule: str, level: float, red: int, decisions: int, independent: int) -> dict[str, Any]:
+    """Return one line of the result."""
+    return {"rule": rule, "planted": level, "red": red, "decisions": decisions, "independent": independent}
+
+
+def stalls(processes: dict[str, list[dict[str, Any]]]) -> dict[str, int] | None:
+    """Count processes whose median step stood still for longer than the warning allows."""
+    from perfguard import thresholds
+    from perfguard.measure.runs import run_blocked_time
+    from perfguard.timing import Timing
+
+    counts = {}
+    for name, key in (("unchanged", "controlled 0"), ("stalled", "controlled -1")):
+        timings = [Timing.from_dict(one) for one in processes.get(key, [])]
+        still = [found for timing in timings if (found := run_blocked_time(timing)) is not None]
+        counts[name] = len(still)
+        counts[f"{name}, beyond the warning"] = sum(one > thresholds.BLOCKED_US for one in still)
+    return counts if counts["stalled"] else None
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the result as text."""
+    from tabulate import tabulate
+
+    parts = []
+    for one in result["arms"]:
+        levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in one["realised"]]
+        head = ["rule", "false alarms in 100"]
+        head += [f"caught at +{100 * one['realised'][f'controlled {level:g}']:.1f} %" for level in levels]
+        by_rule: dict[str, dict[float, dict[str, Any]]] = {}
+        for line in one["rates"]:
+            by_rule.setdefault(line["rule"], {})[line["planted"]] = line
+        rows = [[rule, *(cell(lines.get(level)) for level in (0.0, *levels))] for rule, lines in by_rule.items()]
+        parts.append(
+            f"{one['model']}, noise: {one['noise']}\n" + str(tabulate(rows, headers=head, disable_numparse=True))
+        )
+        if one["stalls"]:
+            parts.append(f"a stall of {1e3 * STALL_S:.0f} ms: {one['stalls']}")
+    for model, counts in result["exact"].items():
+        said = ", ".join(f"{name}: {count['red']} of {count['processes']} red" for name, count in counts.items())
+        parts.append(f"{model}, exact metrics: {said}")
+    return "\n\n".join(parts)
+
+
+def cell(line: dict[str, Any] | None) -> str:
+    """Return a rate with the number of independent groups behind it."""
+    if line is None or not line["decisions"]:
+        return "-"
+    return f"{100 * line['red'] / line['decisions']:.1f} ({line['independent']})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.verdicts", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--models", default=",".join(BACKENDS))
+    parser.add_argument("--noise", default="none,cpu,memory")
+    parser.add_argument("--json", type=Path, default=Path("verdicts.json"))
+    parser.add_argument("--again", type=Path)
+    options = parser.parse_args()
+    if options.again is not None:
+        print(table(json.loads(options.again.read_text(encoding="utf-8"))))
+        return
+    began = time.time()
+    result: dict[str, Any] = {"arms": [], "exact": {}, "cpus": os.cpu_count()}
+    for model in options.models.split(","):
+        products = products_for(model)
+        result["exact"][model] = exact(model, max(2, options.rounds // 4))
+        for noise in options.noise.split(","):
+            with noisy(noise):
+                processes = collect(model, noise, options.rounds if noise == "none" else options.rounds // 2, products)
+            levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in processes]
+            result["arms"].append(
+                {
+                    "model": model,
+                    "noise": noise,
+                    "realised": {f"controlled {level:g}": realised(processes, level) for level in levels},
+                    "rates": rates(processes, levels),
+                    "stalls": stalls(processes),
+                    "processes": processes,
+                }
+            )
+            result["minutes"] = round((time.time() - began) / 60, 1)
+            options.json.write_text(json.dumps(result), encoding="utf-8")
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Timed processes: real ones, of real tests, started by a real pytest."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = """
+[tool.pytest.ini_options]
+addopts = "-p no:randomly"
+"""
+
+#: One step is a product of two matrices, as often as FACTOR says.
+MODEL = """
+import os
+import pytest
+import torch
+import perfguard as pg
+
+pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
+x = torch.ones(128, 128)
+IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
+
+def product():
+    # Only the timed process is slower: the profiled one has the operators it always had.
+    for _ in range(int(os.environ.get("FACTOR", "1")) if IN_A_PROCESS else 1):
+        torch.mm(x, x)
+
+def test_callable(perfguard):
+    perfguard(product)
+"""
+
+
+@pytest.fixture(scope="module")
+def gated(module_project):
+    """A project whose one test has a baseline of five processes."""
+    project = module_project("controlled")
+    project.write("pyproject.toml", SETTINGS)
+    project.write("test_a.py", MODEL)
+    run = project.run("--perfguard-update", "--perfguard-report=created.json")
+    assert run.status == 0, run.text
+    return project
+
+
+def costs(project, report):
+    (one,) = project.report(report)["workloads"]
+    return next((m.get("samples") for m in one["measurements"] if m["metric"] == "step_cost"), None)
+
+
+def test_a_baseline_is_measured_in_five_processes(gated):
+    (content,) = gated.baselines.values()
+    stored = json.loads(content)
+    assert stored["runs"] == 5
+    (cost,) = [m for m in stored["measurements"] if m["metric"] == "step_cost"]
+    assert len(cost["samples"]) == 5
+    assert cost["value"] == min(cost["samples"]) > 0
+
+
+def test_each_process_was_controlled_and_says_how(gated):
+    (one,) = gated.report("created.json")["workloads"]
+    for timing in one["timings"]:
+        assert len(timing["cpus"]) == (1 if hasattr(os, "sched_setaffinity") else 0)
+        assert timing["threads"] == 1
+        assert 5 <= len(timing["wall_ns"]) <= 300
+        assert len(timing["calibration_ns"]) == len(timing["process_cpu_ns"]) == len(timing["thread_cpu_ns"])
+        assert timing["notes"] == []
+    assert len({tuple(timing["wall_ns"]) for timing in one["timings"]}) == 5
+
+
+def test_what_is_unchanged_is_judged_by_as_many_processes_as_it_takes(gated):
+    run = gated.run("--perfguard", "--perfguard-report=same.json")
+    samples = costs(gated, "same.json")
+    # One is enough on a quiet machine; where all five were slow, the verdict says so of each.
+    assert 1 <= len(samples) <= 5
+    assert (run.status == 0) or "B107" in run.text or "in all of 5 fresh processes" in run.text
+
+
+def test_a_step_that_got_five_times_slower_fails_after_five_processes(gated):
+    run = gated.run("--perfguard", "--perfguard-report=slow.json", env={"FACTOR": "5"})
+    assert run.counts == {"failed": 1}
+    outcome, codes = gated.findings("slow.json")["test_a.py::test_callable"]
+    assert (outcome, codes) == ("FAILED", ["R101"])
+    assert len(costs(gated, "slow.json")) == 5
+    assert "in all of 5 fresh processes (%: +" in run.text
+
+
+def test_without_time_no_process_is_started(gated):
+    run = gated.run("--perfguard", "--perfguard-time=off", "--perfguard-report=off.json", env={"FACTOR": "5"})
+    assert run.status == 0
+    assert costs(gated, "off.json") is None
+
+
+#: How the processes end, one after the other, and what is said of each.
+ENDINGS = {
+    "os.kill(os.getpid(), 9)": "was ended by SIGKILL, as a process is that the system ran out of memory for",
+    "os._exit(3)": "ended with status 3 and timed nothing",
+    "raise ValueError('no luck')": "ended with status 1 and timed nothing: ValueError: no luck",
+    "pytest.skip('not today')": "ended with status 0 and timed nothing",
+    "assert False, 'at last'": "ended with status 1 and timed nothing: AssertionError: at last",
+}
+
+
+def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
+    project = gated.copy(tmp_path / "copy")
+    lines = ["    if IN_A_PROCESS:", "        with open('seen', 'a') as seen:", "            print(file=seen)"]
+    lines += ["        number = len(open('seen').read())"]
+    for number, how in enumerate(ENDINGS, start=1):
+        lines += [f"        if number == {number}:", f"            {how}"]
+    project.write(
+        "test_a.py", MODEL.replace("    perfguard(product)\n", "\n".join([*lines, "    perfguard(product)", ""]))
+    )
+    run = project.run("--perfguard", "--perfguard-report=lost.json")
+    assert run.counts == {"failed": 1}
+    outcome, codes = project.findings("lost.json")["test_a.py::test_callable"]
+    assert (outcome, codes) == ("INCONCLUSIVE", ["B108"])
+    (one,) = project.report("lost.json")["workloads"]
+    assert [lost["number"] for lost in one["lost_runs"]] == [1, 2, 3, 4, 5]
+    for lost, said in zip(one["lost_runs"], ENDINGS.values(), strict=True):
+        assert said in lost["reason"]
+
+
+def test_a_process_runs_the_one_test_as_the_run_was_asked_to(module_project):
+    project = module_project("options")
+    project.write("pyproject.toml", SETTINGS + "[tool.perfguard]\nruns = 1\n")
+    project.write(
+        "conftest.py",
+        "import pytest\n"
+        "def pytest_addoption(parser):\n    parser.addoption('--size', type=int, default=0)\n"
+        "@pytest.fixture\ndef size(request):\n    return request.config.getoption('--size')\n",
+    )
+    project.write(
+        "deep/test_b.py",
+        MODEL
+        + """
+class TestIn:
+    @pytest.mark.parametrize("name", ["a/b", "x::y", "z"])
+    def test_form(self, perfguard, size, name, tmp_path):
+        assert size == 3
+        with open("seen", "a") as seen:
+            print(name, IN_A_PROCESS, file=seen)
+        perfguard(product, name="first")
+        for _ in perfguard.steps(range(40), name="second"):
+            product()
+
+def test_not_asked(perfguard):
+    raise AssertionError("it was deselected")
+""",
+    )
+    run = project.run(
+        *("--perfguard-update", "--size=3", "-k", "form", "--junitxml=junit.xml", "-x", "--perfguard-report=r.json"),
+        "deep",
+    )
+    assert run.counts == {"passed": 3, "deselected": 2}, run.text
+    found = {one["workload"]: one for one in project.report("r.json")["workloads"]}
+    assert len(found) == 6
+    for name, one in found.items():
+        assert one["lost_runs"] == [], name
+        (timing,) = one["timings"]
+        assert timing["workload"] == name
+        # The loop has batches for ten steps to warm up and some thirty more.
+        assert timing["notes"] == ([] if name.endswith("first") else timing["notes"])
+    seen = (project.directory / "seen").read_text().splitlines()
+    assert sorted(seen) == sorted(f"{name} {where}" for name in ("a/b", "x::y", "z") for where in (False, True, True))
+    # The report of the run is the run's own.
+    assert project.junit().get("tests") == "3"
+
+
+def test_a_loop_that_ends_early_is_timed_as_far_as_it_went(module_project):
+    project = module_project("short")
+    project.write("pyproject.toml", SETTINGS + "[tool.perfguard]\nruns = 1\n")
+    project.write(
+        "test_c.py",
+        MODEL
+        + """
+@pytest.mark.parametrize("batches", [9, 12])
+def test_short(perfguard, batches):
+    for _ in perfguard.steps(range(batches)):
+        product()
+""",
+    )
+    run = project.run("--perfguard-update", "--perfguard-report=r.json", "-k", "short")
+    assert run.counts == {"passed": 2, "deselected": 1}, run.text
+    for one in project.report("r.json")["workloads"]:
+        told = [note for timing in one["timings"] for note in timing["notes"]]
+        told += [lost["reason"] for lost in one["lost_runs"]]
+        assert any("the loader ended after" in text or "the loader gave" in text for text in told), one
