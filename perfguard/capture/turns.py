@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+from perfguard import thresholds
 from perfguard.capture import Backend
 from perfguard.capture.controlled import warmed
 from perfguard.errors import CaptureError
@@ -38,13 +39,16 @@ class TurnsWindow:
 
     def run(self, step: Callable[[], object]) -> None:
         """Run a callable step. What it raises comes through."""
-        for _ in self.iterate(iter(int, 1)):
+        for _ in self._iterate(iter(int, 1), warm_up=thresholds.WARMUP_STEPS):
             step()
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield a batch a step; asking for it belongs to the step. Raises `CaptureError` where the loader ends too early."""
-        source = iter(batches)
-        yield from warmed(source, self.settle)
+        # A loader that is as long as the test's own window has none to spare.
+        yield from self._iterate(iter(batches), warm_up=0)
+
+    def _iterate(self, source: Iterator[Batch], *, warm_up: int) -> Iterator[Batch]:
+        yield from warmed(source, self.settle, most=warm_up)
         on_cpu = self.backend.target().device == "cpu"
         clock = time.process_time_ns if on_cpu else time.perf_counter_ns
         self.turns.ready("process" if on_cpu else "wall")
