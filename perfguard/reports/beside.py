@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Outcome, Pace, Paired, Verdict
+from perfguard.judge import Comparison, Ledger, Pace, Paired, State, Verdict
 from perfguard.judge.compare import show
 from perfguard.reports.terminal import LEDGER_LINES, finding_lines, ledger_lines, printable
 
 #: How much of a workload's name a row shows, and how many processes' numbers.
-_NAME = 50
+_NAME = 60
 _EACH = 10
+#: A ledger's change that is so many times as large or as small as the step's is noise, and explains nothing.
+_ALIKE = 2.0
 #: How the notes begin that say why two sides were timed in another way than they could be.
 _NOT_TOGETHER = ("not interleaved", "the processes could not")
 
@@ -19,14 +21,26 @@ def beside_lines(verdict: Verdict) -> list[str]:
     """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
     it was timed."""
     lines = finding_lines(verdict.findings)
-    is_slower = verdict.outcome is Outcome.FAILED and any(f.place == "step_ab" for f in verdict.findings)
-    if verdict.ledger is not None and is_slower:
-        lines += ledger_lines(verdict.ledger, most=LEDGER_LINES)
+    slower = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.state is State.WORSE), None)
+    if slower is not None and verdict.ledger is not None:
+        lines += _where_it_went(verdict.ledger, slower)
     if lines and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
     lines += [note for note in verdict.notes if note.startswith(_NOT_TOGETHER)]
     head = f"{verdict.outcome.value} {printable(verdict.workload)}"
     return [head, *(f"  {line}" for line in lines)] if lines else []
+
+
+def _where_it_went(ledger: Ledger, slower: Comparison) -> list[str]:
+    """Return the ledger, where the recordings it is of moved as the step did: they were made one after the other."""
+    assert isinstance(slower.current, (int, float))
+    told = ledger.base_ns * (slower.current - 1)
+    if told / _ALIKE <= ledger.change_ns <= told * _ALIKE:
+        return ledger_lines(ledger, most=LEDGER_LINES)
+    apart = f"{ledger.base_ns / 1e3:.1f} → {ledger.current_ns / 1e3:.1f} us"
+    return [
+        f"where it went is not known: recorded one after the other, the steps came to {apart}; compare the profiles with: perfguard ab --output DIR"
+    ]
 
 
 def beside_table(rows: Iterable[tuple[Verdict, Paired | None]]) -> str:

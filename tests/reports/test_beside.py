@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perfguard.findings import Code, Finding
-from perfguard.judge import Outcome, Policy, State, Verdict, with_pairs
+from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, with_pairs
 from perfguard.judge.compare import Comparison
 from perfguard.reports.beside import beside_lines, beside_table
 from perfguard.timing import PairedTiming
@@ -65,3 +67,14 @@ def test_versions_are_shown_beside_what_changed():
         verdict(outcome=Outcome.FAILED, findings=(found,), environment_changes=("torch: 2.13 → 2.14",))
     )
     assert lines == ["FAILED t.py::t", "  R102 steps 3 → 4", "  environment, base → now: torch: 2.13 → 2.14"]
+
+
+@pytest.mark.parametrize(
+    "current_us, said",
+    [(1100, "step 1000.0 → 1100.0 us"), (950, "where it went is not known"), (1400, "where it went is")],
+)
+def test_a_ledger_explains_a_step_that_moved_as_it_did(current_us, said):
+    entry = Entry(cause=Cause.RESIDUAL, subject="", base_ns=1_000_000, current_ns=1000 * current_us)
+    ledger = Ledger(metric="step_time", base_ns=1_000_000, current_ns=1000 * current_us, entries=(entry,))
+    found, _ = timed(8, 9, 7, 8, 10, ledger=ledger)
+    assert any(line.strip().startswith(said) for line in beside_lines(found))
