@@ -39,7 +39,8 @@ def _where_it_went(ledger: Ledger, slower: Comparison) -> list[str]:
         return ledger_lines(ledger, most=LEDGER_LINES)
     apart = f"{ledger.base_ns / 1e3:.1f} → {ledger.current_ns / 1e3:.1f} us"
     return [
-        f"where it went is not known: recorded one after the other, the steps came to {apart}; compare the profiles with: perfguard ab --output DIR"
+        f"where it went is not known: the recordings, made one after the other, came to {apart}; "
+        "keep them with --output DIR, and look with: perfguard ops"
     ]
 
 
