@@ -234,7 +234,7 @@ def _record(
         reasons=facts.get("reasons", {}),
         strangers=tuple(facts.get("strangers", ())),
         not_found=_not_found(own / "output"),
-        last_words=_how_it_ended(ended.status, ended.timed_out, timeout_s, said, did="came to no end"),
+        last_words=_how_it_ended(ended.status, ended.timed_out, timeout_s, said, did=""),
     )
 
 
@@ -542,7 +542,7 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     return (drawn, *unbound)
 
 
-def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = "timed nothing") -> str:
+def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = " and timed nothing") -> str:
     """Say how a process ended that did not do what it was started for."""
     said = f": {said}" if said else ""
     if timed_out:
@@ -551,4 +551,4 @@ def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str, *, 
         name = signal.Signals(status - 128).name
         why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
         return f"was ended by {name}{why}{said}"
-    return f"ended with status {status} and {did}{said}"
+    return f"ended with status {status}{did}{said}"
