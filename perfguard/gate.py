@@ -23,6 +23,7 @@ from perfguard.judge import (
     TIMES,
     Baseline,
     Outcome,
+    Pace,
     Paired,
     Policy,
     Refresh,
@@ -33,6 +34,7 @@ from perfguard.judge import (
     examined,
     has_runs,
     is_suspect,
+    paired,
     ratcheted,
     refreshed,
     with_pairs,
@@ -327,6 +329,11 @@ def compare_beside(
     """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
     verdict = compare(base, current, policy=policy)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
+
+
+def is_to_be_confirmed(timings: tuple[PairedTiming, ...]) -> bool:
+    """Whether processes that took turns have seen a change, so that more of them are asked."""
+    return paired(timings).pace in (Pace.SLOWER, Pace.FASTER)
 
 
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:

@@ -306,15 +306,19 @@ def time_beside(
     processes: int,
     together: bool,
     say: Say,
+    is_suspect: Callable[[tuple[PairedTiming, ...]], bool] = lambda timings: False,
 ) -> Beside:
-    """Time the steps of one workload on both sides: in one process where that is wanted and they bear it, else in turns."""
+    """Time the steps of one workload on both sides: in one process where that is wanted and they bear it, else in turns.
+
+    `is_suspect` says of pairs that took turns whether more of them have to confirm what they saw.
+    """
     notes: tuple[str, ...] = ()
     if together:
         found = _together(base, current, place, processes=processes, say=say)
         if isinstance(found, Beside):
             return found
         notes = (f"not interleaved, as one process does not bear both ({found}); two processes took turns",)
-    found = _in_turns(base, current, place, say=say)
+    found = _in_turns(base, current, place, say=say, is_suspect=is_suspect)
     return Beside(timings=found.timings, lost=found.lost, notes=(*notes, *found.notes))
 
 
@@ -366,7 +370,14 @@ def _one_together(
     return str(found["cannot"]) if "cannot" in found else _timing(found, interleaved=True, seed=seed)
 
 
-def _in_turns(base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, *, say: Say) -> Beside:
+def _in_turns(
+    base: tuple[Side, Timeable],
+    current: tuple[Side, Timeable],
+    place: Place,
+    *,
+    say: Say,
+    is_suspect: Callable[[tuple[PairedTiming, ...]], bool],
+) -> Beside:
     """Time each in a process of its own, block by block, with as many fresh pairs of processes as the rule needs."""
     timings: list[PairedTiming] = []
     lost: list[LostRun] = []
@@ -381,6 +392,8 @@ def _in_turns(base: tuple[Side, Timeable], current: tuple[Side, Timeable], place
             lost.append(found)
         if len(lost) >= _GIVEN_UP and not timings:
             break
+        if len(timings) == thresholds.PROCESS_PAIRS and is_suspect(tuple(timings)):
+            needed = thresholds.CONFIRMING_PAIRS
     return Beside(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
 
 

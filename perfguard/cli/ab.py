@@ -283,7 +283,7 @@ def _compared(
 
     from perfguard import thresholds
     from perfguard.capture.beside import time_beside
-    from perfguard.gate import compare_beside, compare_exactly
+    from perfguard.gate import compare_beside, compare_exactly, is_to_be_confirmed
     from perfguard.judge import Outcome
 
     before, now = base[1], current[1]
@@ -299,6 +299,7 @@ def _compared(
         processes=asked.processes or thresholds.PAIRED_PROCESSES,
         together=base[0].moved is not None,
         say=lambda what: _say(f"{now.workload}: {what}"),
+        is_suspect=is_to_be_confirmed,
     )
     verdict, judged = compare_beside(
         before, now, found.timings, found.lost, policy=asked.policy, sensitive=asked.sensitive

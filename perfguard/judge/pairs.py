@@ -43,14 +43,14 @@ class Paired:
 
     pace: Pace
     effects: tuple[float, ...]
-    #: Their median (interleaved) or mean (taking turns); 0 where there is none.
+    #: Their median, or of three pairs that took turns their mean; 0 where there is none.
     effect: float
     #: The change, as a fraction, beyond which a step is slower.
     allowed: float
     interleaved: bool
     #: How many processes have to be there at least.
     least: int
-    #: The smallest step of a process: of all processes the median (interleaved) or the geometric mean (taking turns).
+    #: The smallest step of a process: of all processes the median, or of three pairs the geometric mean.
     base_us: float = 0.0
     current_us: float = 0.0
 
@@ -86,7 +86,8 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
     effects = tuple(effect for _, effect in counted)
     least = thresholds.FEWEST_RUNS if interleaved else thresholds.PROCESS_PAIRS
     allowed = _allowed(len(effects), interleaved, sensitive) if tolerance is None else tolerance
-    effect = (statistics.median(effects) if interleaved else statistics.fmean(effects)) if effects else 0.0
+    by_median = interleaved or len(effects) >= thresholds.CONFIRMING_PAIRS
+    effect = (statistics.median(effects) if by_median else statistics.fmean(effects)) if effects else 0.0
     pace = Pace.UNDECIDED if len(effects) < least else _pace(effects, effect, allowed, interleaved)
     return Paired(
         pace=pace,
@@ -95,17 +96,17 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
         allowed=allowed,
         interleaved=interleaved,
         least=least,
-        base_us=_typical_us([timing.base_ns for timing, _ in counted], interleaved),
-        current_us=_typical_us([timing.current_ns for timing, _ in counted], interleaved),
+        base_us=_typical_us([timing.base_ns for timing, _ in counted], by_median),
+        current_us=_typical_us([timing.current_ns for timing, _ in counted], by_median),
     )
 
 
-def _typical_us(steps: Sequence[Sequence[int]], interleaved: bool) -> float:
+def _typical_us(steps: Sequence[Sequence[int]], by_median: bool) -> float:
     """Return the smallest step of a process, over all processes; so that the two sides' are as far apart as the effect."""
     minima = [min(ns for ns in one if ns) / 1e3 for one in steps]
     if not minima:
         return 0.0
-    return round(statistics.median(minima) if interleaved else statistics.geometric_mean(minima), 3)
+    return round(statistics.median(minima) if by_median else statistics.geometric_mean(minima), 3)
 
 
 def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:

@@ -79,6 +79,16 @@ def test_two_processes_take_turns(place, sides, child):
     assert len({one.seed for one in found.timings}) == thresholds.PROCESS_PAIRS
 
 
+def test_what_three_pairs_have_seen_two_more_confirm(place, sides, child):
+    child(in_turns())
+    asked = []
+    found = time_beside(
+        *sides, place, processes=5, together=False, say=quiet, is_suspect=lambda timings: not asked.append(len(timings))
+    )
+    assert len(found.timings) == thresholds.CONFIRMING_PAIRS
+    assert asked == [thresholds.PROCESS_PAIRS]
+
+
 def test_one_that_crashes_is_told_and_another_pair_takes_its_place(place, sides, child, tmp_path):
     once = f"""
 if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):

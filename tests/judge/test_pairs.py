@@ -85,7 +85,11 @@ TURNS = [
     # The mean counts, in logarithms, and all three have to point one way.
     ((0.5, 3.0, 10.0), Pace.SLOWER),
     ((-1.0, 4.0, 10.0), Pace.SAME),
-    ((-20.0, -16.4, 8.9), Pace.SAME),
+    ((20.0, -0.5, 2.3), Pace.SAME),
+    # Of five, which confirm it, the median.
+    ((0.5, 1.0, 2.0, 10.0, 30.0), Pace.SAME),
+    ((0.5, 1.0, 4.2, 10.0, 30.0), Pace.SLOWER),
+    ((-0.5, 4.5, 5.0, 5.0, 5.0), Pace.SAME),
     ((-4.2, -4.2, -4.2), Pace.FASTER),
     ((30.0, 30.0), Pace.UNDECIDED),
     ((), Pace.UNDECIDED),
