@@ -54,7 +54,6 @@ def stored_uncalibrated(base: Sequence[Process], current: Sequence[Process], tol
 def beside(processes: Sequence[Process], sensitive: bool = False) -> bool:
     """perfguard ab: step by step in five processes."""
     from perfguard.judge.pairs import Pace, paired
-
     from perfguard.timing import PairedTiming
 
     timings = [
