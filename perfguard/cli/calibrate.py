@@ -37,10 +37,14 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     rate_at_most(0.0, 1)  # what is needed and missing is said before an hour of runs, not after
     settings = read_settings(find_root(Path.cwd()))
     directory = baselines if baselines is not None else settings.baselines_directory
-    found = [_one_run(number, runs, pytest_args) for number in range(1, runs + 1)]
+    found: list[dict[str, Verdict]] = []
+    while len(found) < runs:
+        found.append(_one_run(len(found) + 1, runs, pytest_args))
+        if not found[0]:
+            raise UsageError(
+                "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
+            )
     whole = [run for run in found if run]
-    if not whole:
-        raise UsageError("not one run measured anything; see what is wrong with: pytest --perfguard --perfguard-runs 0")
     environments = [verdict.environment for run in whole for verdict in run.values()]
     machines = {environment.machine for environment in environments if environment is not None}
     workloads = {}
@@ -104,7 +108,7 @@ def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, 
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("ERROR", "Error", "perfguard:"))]
+    errors = [line for line in lines if "error:" in line or line.startswith(("ERROR", "Error", "perfguard:"))]
     return (errors or lines or ["it said nothing"])[-1]
 
 
