@@ -24,7 +24,7 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.capture.command import GRACE_S, Ended, end_command, run_command
 from perfguard.capture.controlled import choose_cpus, controlled_environment
-from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
+from perfguard.capture.worktree import HOME, MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
 
@@ -125,7 +125,7 @@ def current_side(directory: Path, checkout: Path | None = None) -> Side:
     return Side(
         name="current",
         python=sys.executable,
-        home=_home(),
+        home=HOME,
         directory=directory,
         environment=without_git_variables(os.environ),
         checkout=str(checkout) if checkout is not None else None,
@@ -177,12 +177,6 @@ def base_on(python: Path, current: Side, version: str) -> Side:
     if theirs != version:
         raise UsageError(f"{python} has perfguard {theirs}, and this is {version}; run: {install}")
     return Side(name="base", python=path, home=home, directory=current.directory, environment=environment)
-
-
-def _home() -> str:
-    import perfguard
-
-    return str(Path(perfguard.__file__).resolve().parent.parent)
 
 
 # -- recording a side --------------------------------------------------------------------------------------------------

@@ -30,8 +30,10 @@ MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
 _OWNER = "owner.json"
+#: The directory this perfguard is imported from.
+HOME = str(Path(__file__).resolve().parents[2])
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path.insert(0, sys.argv[1]); "
     "from perfguard.capture.worktree import stand_guard; stand_guard(sys.argv[2])"
 )
 #: Set by git for its hooks; they would send every git below to the wrong place.
@@ -133,7 +135,8 @@ def guarded_place() -> Iterator[Place]:
     mark = uuid.uuid4().hex
     _own(directory, None)
     guardian = subprocess.Popen(
-        [sys.executable, "-c", _START, json.dumps(sys.path), json.dumps([str(directory), mark])],
+        # Isolated: what lies in the temporary directory, anybody's, is no module of ours.
+        [sys.executable, "-I", "-c", _START, HOME, json.dumps([str(directory), mark])],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -248,4 +248,4 @@ def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
 def test_the_facts_of_a_side_are_read_as_they_were_written():
     plain = json.loads(json.dumps({"request": "r", "threads": 2, "took_s": 1.5}))
     assert Timeable(**plain) == Timeable(request="r", threads=2, took_s=1.5)
-    assert Path(beside._home(), "perfguard", "__init__.py").is_file()
+    assert Path(beside.HOME, "perfguard", "__init__.py").is_file()
