@@ -112,4 +112,4 @@ def test_only_the_cost_fails_and_what_it_cannot_see_warns():
     of_runs = {name: metric for name, metric in METRICS.items() if metric.by_run}
     failing = {name for name, metric in of_runs.items() if metric.gated and metric.relative < math.inf}
     warning = {name for name, metric in of_runs.items() if metric.gated and metric.relative == math.inf}
-    assert (failing, warning) == ({"step_cost"}, {"run_wall_p90", "run_blocked_time"})
+    assert (failing, warning) == ({"step_cost", "step_ab"}, {"run_wall_p90", "run_blocked_time"})
