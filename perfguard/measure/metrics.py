@@ -178,6 +178,30 @@ def shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER) -> 
     )
 
 
+def warned(
+    name: str,
+    unit: str,
+    meaning: str,
+    *,
+    absolute: float = 0.0,
+    shown_on: frozenset[str] = frozenset(),
+    by_run: bool = False,
+) -> Metric:
+    """Describe a timed metric that warns where it is far longer, and fails only once the settings name it."""
+    return Metric(
+        name=name,
+        unit=unit,
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=math.inf,
+        absolute=absolute,
+        warn_relative=thresholds.WALL_WARNING,
+        shown_on=shown_on,
+        by_run=by_run,
+        meaning=meaning,
+    )
+
+
 def _per_step(count: int, steps: int | None) -> float | int:
     if steps in (None, 0):
         return count
@@ -368,15 +392,7 @@ def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
 
 
 @recording_metric(
-    Metric(
-        name="step_time",
-        unit="us",
-        kind=Kind.TIMED,
-        better=Better.LOWER,
-        relative=math.inf,
-        warn_relative=thresholds.WALL_WARNING,
-        meaning="Wall time of an unprofiled step, device synchronised; the minimum of the timed steps.",
-    )
+    warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps.")
 )
 def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
     """One sample a timed step; of several ranks each, and the slowest as the job's own."""
@@ -384,14 +400,10 @@ def step_time(recording: Recording) -> Iterator[tuple[str, Measured]]:
 
 
 @recording_metric(
-    Metric(
-        name="step_cpu_time",
-        unit="us",
-        kind=Kind.TIMED,
-        better=Better.LOWER,
-        relative=math.inf,
-        warn_relative=thresholds.WALL_WARNING,
-        meaning="CPU time of the thread that drives an unprofiled step; the minimum of the timed steps.",
+    warned(
+        "step_cpu_time",
+        "us",
+        "CPU time of the thread that drives an unprofiled step; the minimum of the timed steps.",
         # MindSpore's operators run on threads of their own, and now and then on this one: the same LeNet step took 1.8 ms
         # of it in seven processes and 14.2 ms in the eighth, at an equal wall time.
         shown_on=frozenset({"mindspore"}),

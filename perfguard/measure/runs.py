@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from perfguard import thresholds
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric
-from perfguard.measure.metrics import METRICS
+from perfguard.measure.metrics import METRICS, shown, warned
 from perfguard.timing import Timing
 
 _OF_TIMING: dict[str, Callable[[Timing], float | None]] = {}
@@ -47,19 +47,8 @@ def best_of_runs(samples: Sequence[float]) -> float:
     return statistics.median_low([min(block) for block in blocks])
 
 
-def _shown(name: str, unit: str, meaning: str, *, warn: bool = False, absolute: float = 0.0) -> Metric:
-    return Metric(
-        name=name,
-        unit=unit,
-        kind=Kind.TIMED,
-        better=Better.LOWER,
-        relative=math.inf if warn else 1.0,
-        absolute=absolute,
-        warn_relative=thresholds.WALL_WARNING if warn else 0.3,
-        gated=warn,
-        by_run=True,
-        meaning=meaning,
-    )
+def _shown(name: str, unit: str, meaning: str) -> Metric:
+    return replace(shown(name, unit, meaning), by_run=True)
 
 
 # Of `perfguard ab`: a sample a process, or a pair of processes. `judge.pairs` measures them, for they have two sides.
@@ -108,11 +97,11 @@ def run_wall_time(timing: Timing) -> float:
 
 
 @run_metric(
-    _shown(
+    warned(
         "run_wall_p90",
         "us",
         "Wall time of a step in a controlled process without the time it waited for a CPU; 90th percentile.",
-        warn=True,
+        by_run=True,
     )
 )
 def run_wall_p90(timing: Timing) -> float:
@@ -122,13 +111,13 @@ def run_wall_p90(timing: Timing) -> float:
 
 
 @run_metric(
-    _shown(
+    warned(
         "run_blocked_time",
         "us",
         "Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a loader); "
         "the median.",
-        warn=True,
         absolute=thresholds.BLOCKED_US,
+        by_run=True,
     )
 )
 def run_blocked_time(timing: Timing) -> float | None:
