@@ -145,7 +145,7 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
     if value == "off":
         return None
     where = f"{where} {pattern}"
-    if value == 0 and pattern == "step_cost":
+    if value == 0 and pattern in ("step_cost", "step_ab"):
         raise UsageError(
             f"{where} = 0 would fail half of all unchanged runs; write a fraction such as 0.05, "
             "or what this proposes: perfguard calibrate"
