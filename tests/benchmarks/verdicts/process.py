@@ -18,8 +18,9 @@ from tests.benchmarks.verdicts.workloads import BACKENDS, step_of
 WARM_UP, STEPS = 5, 30
 
 
-def controlled(model: str, products: int, sleep_s: float) -> dict[str, Any]:
+def controlled(model: str, products: int, sleep_s: float, rest_s: float = thresholds.REST_S) -> dict[str, Any]:
     """Time one side as perfguard does: one CPU, one thread, a kernel between the steps."""
+    thresholds.REST_S = rest_s
     cpus = bind(1)
     used = backend(BACKENDS[model])
     used.prepare(1)
