@@ -4,8 +4,8 @@ Run: python -m tests.benchmarks.verdicts [--rounds N] [--models mlp,cnn,lenet] [
      python -m tests.benchmarks.verdicts --again FILE      (the table of an earlier run)
 
 Every process is fresh. In a round each kind of process runs once for every slowdown and more often for none, in random
-order, so that the machine's moods fall on all of them alike. Of what is resampled the table says, in brackets, how many independent
-groups stand behind it.
+order, so that the machine's moods fall on all of them alike. Of what is resampled the table says, in brackets, how many
+independent groups stand behind it.
 """
 
 from __future__ import annotations
