@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.capture.controlled import controlled_environment
+from perfguard.judge.ledger import Cause, Ledger
 from tests.benchmarks.verdicts import rules
 from tests.benchmarks.verdicts.workloads import BACKENDS
 
@@ -33,6 +34,7 @@ SLOWDOWNS = (0.02, 0.05, 0.09, 0.17, 0.32)
 BESIDE = (0.05, 0.09)
 PLAIN = (0.05, 0.09, 0.17)
 STALL_S = 0.001
+SLOWER = "an operator made slower"
 BLOCK = 5
 
 NOISE = {
@@ -115,27 +117,43 @@ def exact(model: str, rounds: int) -> dict[str, dict[str, int]]:
 
     policy = Policy(judge_time=False)
     # In a graph of MindSpore nothing can be planted beside the step.
-    planted: dict[str, dict[str, Any]] = {"unchanged": {}}
+    planted: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"unchanged": ({}, {})}
     if BACKENDS[model] == "torch":
-        planted |= {"one operator more": {"more": True}, "+1 MB a step": {"kept_bytes": 1 << 20}}
+        planted |= {
+            "one operator more": ({}, {"more": True}),
+            "+1 MB a step": ({}, {"kept_bytes": 1 << 20}),
+            SLOWER: ({"reads": "rows"}, {"reads": "columns"}),
+        }
     counts = {name: {"processes": 0, "red": 0} for name in planted}
     with tempfile.TemporaryDirectory() as directory:
 
         def verdict(name: str, number: int, changes: dict[str, Any]) -> Any:
             place = str(Path(directory) / f"{name}-{number}")
-            arguments = {"products": 0, "sleep_s": 0.0, "kept_bytes": 0, "more": False, **changes}
-            if run("profiled", controlled=False, model=model, directory=place, **arguments) is None:
+            if run("profiled", controlled=False, model=model, directory=place, **changes) is None:
                 return None
             return examine(replay(Path(place)), workload=model, policy=policy)
 
-        base = verdict("base", 0, {})
-        for name, changes in planted.items():
+        for name, (before, after) in planted.items():
+            base = verdict(f"base of {name}", 0, before)
             for number in range(rounds):
-                current = verdict(name, number, changes)
-                if base is not None and current is not None:
-                    counts[name]["processes"] += 1
-                    counts[name]["red"] += compare(base, current, policy=policy).outcome is not Outcome.PASSED
+                current = verdict(name, number, after)
+                if base is None or current is None:
+                    continue
+                found = compare(base, current, policy=policy)
+                counts[name]["processes"] += 1
+                counts[name]["red"] += found.outcome is not Outcome.PASSED
+                if name == SLOWER:
+                    counts[name].setdefault("named by the ledger", 0)
+                    counts[name]["named by the ledger"] += is_first(found.ledger, "aten::add")
     return counts
+
+
+def is_first(found: Ledger | None, operator: str) -> bool:
+    """Whether the largest part of a ledger is this operator, slower per call."""
+    if found is None:
+        return False
+    largest = max(found.entries, key=lambda entry: entry.change_ns)
+    return (largest.cause, largest.subject) == (Cause.PER_CALL, operator)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -229,6 +247,9 @@ def table(result: dict[str, Any]) -> str:
     for model, counts in result["exact"].items():
         said = ", ".join(f"{name}: {count['red']} of {count['processes']} red" for name, count in counts.items())
         parts.append(f"{model}, exact metrics: {said}")
+        if SLOWER in counts:
+            slower = counts[SLOWER]
+            parts[-1] += f"; the ledger named it first in {slower['named by the ledger']} of {slower['processes']}"
     return "\n\n".join(parts)
 
 

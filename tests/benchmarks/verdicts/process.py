@@ -66,7 +66,7 @@ def paired(model: str, products: int, sleep_s: float) -> dict[str, Any]:
     return {"base_ns": taken[0], "current_ns": taken[1]}
 
 
-def profiled(model: str, directory: str, products: int, sleep_s: float, kept_bytes: int, more: bool) -> dict[str, Any]:
+def profiled(model: str, directory: str, **planted: Any) -> dict[str, Any]:
     """Record a profiled window into `directory`, for the exact metrics."""
     from perfguard.capture.driver import Driver
     from perfguard.window import StepWindow
@@ -75,7 +75,7 @@ def profiled(model: str, directory: str, products: int, sleep_s: float, kept_byt
     used.prepare(1)
     window = StepWindow(skip_first=3, warmup=1, active=5)
     driver = Driver(used, workload=model, directory=Path(directory), window=window, timed_steps=0)
-    driver.run(step_of(model, products=products, sleep_s=sleep_s, kept_bytes=kept_bytes, more=more))
+    driver.run(step_of(model, **planted))
     return {"recording": directory}
 
 

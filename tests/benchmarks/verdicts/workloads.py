@@ -10,16 +10,21 @@ Step = Callable[[], object]
 BACKENDS = {"mlp": "torch", "cnn": "torch", "lenet": "mindspore"}
 
 
-def step_of(model: str, *, products: int = 0, sleep_s: float = 0.0, kept_bytes: int = 0, more: bool = False) -> Step:
+def step_of(
+    model: str, *, products: int = 0, sleep_s: float = 0.0, kept_bytes: int = 0, more: bool = False, reads: str = ""
+) -> Step:
     """Return one training step of a model, and what is planted after it.
 
     `products` are 64-wide float32 matrix products of the same framework; `kept_bytes` are allocated in the step and freed
-    with the next one; `more` is one operator the model does not have otherwise.
+    with the next one; `more` is one operator the model does not have otherwise; `reads` is an addition that reads "rows" of
+    memory, or, of the same name and shape and slower, "columns". MindSpore's step can only be made slower.
     """
-    return {"torch": _torch, "mindspore": _mindspore}[BACKENDS[model]](model, products, sleep_s, kept_bytes, more)
+    if BACKENDS[model] == "mindspore":
+        return _mindspore(products, sleep_s)
+    return _torch(model, products, sleep_s, kept_bytes, more, reads)
 
 
-def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: bool) -> Step:
+def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: bool, reads: str) -> Step:
     import time
 
     import torch
@@ -39,6 +44,8 @@ def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: boo
     labels = torch.arange(len(inputs)) % 256
     small = torch.randn(64, 64)
     kept = []
+    # Every element of the second lies in a line of memory of its own.
+    read = {"rows": torch.randn(4096, 16), "columns": torch.randn(4096, 1024)[:, ::64]}.get(reads)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -48,6 +55,8 @@ def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: boo
             torch.mm(small, small)
         if more:
             torch.cumsum(small, 0)
+        if read is not None:
+            torch.add(read, 1.0)
         if kept_bytes:
             kept[:] = [torch.empty(kept_bytes, dtype=torch.uint8)]
         if sleep_s:
@@ -56,7 +65,7 @@ def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: boo
     return step
 
 
-def _mindspore(model: str, products: int, sleep_s: float, kept_bytes: int, more: bool) -> Step:
+def _mindspore(products: int, sleep_s: float) -> Step:
     import time
 
     import mindspore
