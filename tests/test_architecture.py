@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -206,6 +207,7 @@ def test_the_type_marker_ships_beside_the_public_names():
 # -- codes ---------------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def raised_codes() -> set[str]:
     """Return the codes the package names: as `Code.X`, by the layouts, or in the text of a message."""
     names = {code.name for code in Code}

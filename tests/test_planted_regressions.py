@@ -108,6 +108,7 @@ def test_an_extra_matmul_in_mindspore_is_named(run, mindspore_mode):
     assert "R102 operator_calls[MatMul] 2 → 3 calls/step, +1 (exact: no change is allowed)" in errors(verdict)
 
 
+@pytest.mark.exhaustive
 def test_an_extra_matmul_in_torch_is_named(run):
     verdict = run("torch", torch_inference(2), torch_inference(3))
 

@@ -262,6 +262,7 @@ def mindinsight_agrees(python: Path, directory: Path, place: Path) -> None:
     assert hashes(place) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_mindinsight_reads_the_flat_output_of_mindspore_2_0(tmp_path, environment):
     if not (CORPUS / "mindspore-2.0-cpu-graph-env").is_dir():
@@ -270,6 +271,7 @@ def test_mindinsight_reads_the_flat_output_of_mindspore_2_0(tmp_path, environmen
     mindinsight_agrees(environment("mindspore-2.0.0"), place / "profiler", place)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mindspore-graph", "mindspore-pynative"])
 def test_mindinsight_reads_the_tables_of_a_recording_of_mindspore_2_10(tmp_path, environment, name):

@@ -754,10 +754,10 @@ def wheels(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["1.7.0", "2.1.0"])
+@pytest.mark.parametrize("version", [pytest.param("1.7.0", marks=pytest.mark.exhaustive), "2.1.0"])
 @pytest.mark.parametrize(
     ("start", "stop", "init_start"),
-    [(3, 5, False), (1, 2, True)],
+    [(3, 5, False), pytest.param(1, 2, True, marks=pytest.mark.exhaustive)],
     ids=["window", "from-the-start"],
 )
 def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, version, start, stop, init_start):
@@ -821,8 +821,8 @@ SMALL = "collect_specified_data: {collect_landscape: null}"
     ("text", "steps", "epochs"),
     [
         ("collect_freq: 1", 6, 1),
-        (f"collect_freq: 2\n{SMALL}", 7, 2),
-        ("collect_freq: 10", 25, 1),
+        pytest.param(f"collect_freq: 2\n{SMALL}", 7, 2, marks=pytest.mark.exhaustive),
+        pytest.param("collect_freq: 10", 25, 1, marks=pytest.mark.exhaustive),
         (
             f"collect_freq: 5\ncollect_tensor_freq: 3\n{SMALL}\nexport_options: {{tensor_format: npy}}\n"
             "custom_lineage_data: {author: me, size: 3, rate: 0.5}",

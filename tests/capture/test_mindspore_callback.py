@@ -104,8 +104,15 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
-@pytest.mark.parametrize("via", ["profile", "Profiler"])
+@pytest.mark.parametrize(
+    ("mode", "via"),
+    [
+        ("graph", "profile"),
+        ("pynative", "Profiler"),
+        pytest.param("graph", "Profiler", marks=pytest.mark.exhaustive),
+        pytest.param("pynative", "profile", marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_window_holds_exactly_its_steps(all_of, mode, via, way):
     _, trained, recorded = WAYS[way]

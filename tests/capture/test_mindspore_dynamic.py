@@ -200,7 +200,7 @@ def mindspore():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.exhaustive)])
 def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindspore, mode):
     edits = {
         "2": {"start_step": 5, "stop_step": 7, "profile_memory": True},

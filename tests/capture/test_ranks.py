@@ -108,7 +108,7 @@ def test_a_job_is_compared_with_one_of_its_size_only(two):
     assert differing.findings[0].message == "world_size: 4 → 2"
 
 
-@pytest.mark.parametrize("launcher", ["msrun", "torchrun"])
+@pytest.mark.parametrize("launcher", [pytest.param("msrun", marks=pytest.mark.exhaustive), "torchrun"])
 def test_a_rank_that_dies_is_named(tmp_path, monkeypatch, launcher):
     monkeypatch.setenv("LOSE", "1")
     # How long the rank that is left waits for the other, in seconds: by itself it takes most of a minute to give up.

@@ -21,6 +21,7 @@ from perfguard.window import Phase, StepWindow
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
+exhaustive = pytest.mark.exhaustive
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TORCH, SEED, LOOP, LOOPS = (
@@ -64,12 +65,14 @@ def calls(recording, operator: str) -> int:
     ("words", "window", "expected", "operator", "count"),
     [
         (["train"], None, {"active": 6}, "aten::addmm", 6),
-        (["train"], "1:6", {"active": 6}, "aten::addmm", 6),
+        pytest.param(["train"], "1:6", {"active": 6}, "aten::addmm", 6, marks=exhaustive),
         (["train"], "5:6", {"settle": 2, "timed": 1, "warmup": 1, "active": 2}, "aten::addmm", 2),
-        (["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3),
+        pytest.param(["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3, marks=exhaustive),
         # An evaluation before the training is no step of it, nor is one in between.
         (["evaluate", "train"], "3:5", {"settle": 1, "warmup": 1, "active": 3}, "aten::addmm", 3),
-        (["evaluate", "train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
+        pytest.param(
+            ["evaluate", "train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12, marks=exhaustive
+        ),
         # What workers hand over is shared memory, which torch counts apart.
         (["workers"], "2:4", {"settle": 1, "active": 3}, "aten::addmm", 3),
         # Neither another directory nor a child that trains as well changes what is seen.
@@ -94,12 +97,12 @@ def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator
 @pytest.mark.parametrize(
     ("words", "window", "active", "calls_a_step"),
     [
-        (["evaluated"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
+        pytest.param(["evaluated"], None, 6, {"aten::addmm": 2, "aten::sin": 0}, marks=exhaustive),
         (["evaluated"], "1:4", 4, {"aten::addmm": 2, "aten::sin": 0}),
         (["critic"], "3:5", 3, {"aten::addmm": 8}),
-        (["critic"], None, 5, {"aten::addmm": 8}),
+        pytest.param(["critic"], None, 5, {"aten::addmm": 8}, marks=exhaustive),
         (["closure"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
-        (["closure"], "2:4", 3, {"aten::addmm": 2, "aten::sin": 0}),
+        pytest.param(["closure"], "2:4", 3, {"aten::addmm": 2, "aten::sin": 0}, marks=exhaustive),
         (["twice"], None, 6, {"aten::addmm": 2}),
     ],
 )
@@ -121,7 +124,13 @@ def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, acti
     ("word", "window", "ending", "reason"),
     [
         ("forgotten", None, Ending.LOADER_ENDED, "a step began and none ended: perfguard sees Model.train, optimizers"),
-        ("closure", "1:3", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
+        pytest.param(
+            "closure",
+            "1:3",
+            Ending.PROFILER_FAILED,
+            "the first step could not be told from what the script ran before",
+            marks=exhaustive,
+        ),
         ("critic", "1:2", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
     ],
 )
@@ -134,9 +143,9 @@ def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending
 @pytest.mark.parametrize(
     ("script", "plain", "window", "expected", "operator", "count"),
     [
-        (SEED, "1", None, {"active": 2}, "BiasAddGrad", 2),
+        pytest.param(SEED, "1", None, {"active": 2}, "BiasAddGrad", 2, marks=exhaustive),
         (SEED, "", None, {"active": 2}, "BiasAddGrad", 2),
-        (LOOP, "", None, {"active": 6}, "BiasAddGrad", 6),
+        pytest.param(LOOP, "", None, {"active": 6}, "BiasAddGrad", 6, marks=exhaustive),
         (LOOP, "", "3:5", {"settle": 1, "warmup": 1, "active": 3}, "BiasAddGrad", 3),
     ],
 )
@@ -175,7 +184,11 @@ def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monk
 
 @pytest.mark.parametrize(
     ("word", "window", "steps", "calls_a_step"),
-    [("two_optimizers", "3:5", 3, {"Adam": 4}), ("schedule", None, 2, {}), ("monitor", None, 3, {})],
+    [
+        ("two_optimizers", "3:5", 3, {"Adam": 4}),
+        pytest.param("schedule", None, 2, {}, marks=exhaustive),
+        pytest.param("monitor", None, 3, {}, marks=exhaustive),
+    ],
 )
 @pytest.mark.usefixtures("mindspore")
 def test_mindspore_loops_as_projects_write_them(tmp_path, monkeypatch, word, window, steps, calls_a_step):
@@ -211,7 +224,8 @@ def test_a_scripts_own_torch_profiler_keeps_its_window(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "window"), [(["own"], "3:5"), (["train", "legacy"], None), (["legacy", "train"], "2:3")]
+    ("words", "window"),
+    [(["own"], "3:5"), pytest.param(["train", "legacy"], None, marks=exhaustive), (["legacy", "train"], "2:3")],
 )
 def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
     tmp_path, monkeypatch, capfd, words, window
@@ -233,7 +247,14 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
     ("words", "how", "status", "ending", "reason"),
     [
         (["train", "raise"], {}, 1, Ending.SCRIPT_FAILED, "the script ended with status 1: RuntimeError: out of luck"),
-        (["train", "crash"], {"window": "2:4"}, 134, Ending.SCRIPT_FAILED, "the script ended with status 134"),
+        pytest.param(
+            ["train", "crash"],
+            {"window": "2:4"},
+            134,
+            Ending.SCRIPT_FAILED,
+            "the script ended with status 134",
+            marks=exhaustive,
+        ),
         (
             ["train"],
             {"window": "5:9"},
@@ -241,8 +262,22 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
             Ending.LOADER_ENDED,
             "6 steps were run, the window needs 9 (it ends with step 9)",
         ),
-        (["chdir"], {}, 0, Ending.LOADER_ENDED, "no step was seen: perfguard sees Model.train, optimizers"),
-        (["two", "train"], {}, 0, Ending.PROFILER_FAILED, "2 processes of the script trained as one rank"),
+        pytest.param(
+            ["chdir"],
+            {},
+            0,
+            Ending.LOADER_ENDED,
+            "no step was seen: perfguard sees Model.train, optimizers",
+            marks=exhaustive,
+        ),
+        pytest.param(
+            ["two", "train"],
+            {},
+            0,
+            Ending.PROFILER_FAILED,
+            "2 processes of the script trained as one rank",
+            marks=exhaustive,
+        ),
         (["train", "delete"], {"window": "2:4"}, 0, Ending.COMPLETE, ""),
     ],
 )
@@ -295,7 +330,9 @@ TIMEOUT_S = 120
 
 
 # One ends when it is interrupted; the other does not, and has a child in a session of its own.
-@pytest.mark.parametrize("words", [["train", "hang"], ["train", "stubborn", "child", "hang"]])
+@pytest.mark.parametrize(
+    "words", [pytest.param(["train", "hang"], marks=exhaustive), ["train", "stubborn", "child", "hang"]]
+)
 @pytest.mark.usefixtures("impatient")
 def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd, words):
     done = run(tmp_path, TORCH, *words, window="2:4", timeout_s=TIMEOUT_S)
@@ -341,6 +378,7 @@ def driven(place: Path, *words: str, limit: int = 0) -> list[str]:
     return ended.stderr.splitlines()[-1].split()
 
 
+@exhaustive
 def test_two_gigabytes_of_output_go_through(tmp_path):
     status, ending, peak_kb, *codes = driven(tmp_path / "out", "train", "shout")
     assert (status, ending, codes) == ("0", "complete", [])

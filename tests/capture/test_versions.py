@@ -15,7 +15,7 @@ from perfguard.recording import Ending
 from perfguard.window import StepWindow
 
 # Each installs a framework once (a minute or two, and several hundred megabytes).
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

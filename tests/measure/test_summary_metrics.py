@@ -77,7 +77,7 @@ def test_what_is_no_number_is_counted_and_never_stored(tmp_path):
     assert "NaN" not in json.dumps(found, allow_nan=False)
 
 
-@pytest.mark.parametrize(("steps", "kept"), [(200, 200), (201, 101), (1000, 201), (100_000, 201)])
+@pytest.mark.parametrize(("steps", "kept"), [(200, 200), (201, 101), (1000, 201), (20_001, 201)])
 def test_a_long_training_keeps_two_hundred_steps_and_the_last(tmp_path, steps, kept):
     found = measured(summary(tmp_path / "a", dict.fromkeys(range(1, steps + 1), 1.0)))
     scalars = [label for label in found if label.startswith("summary_scalar")]

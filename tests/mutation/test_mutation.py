@@ -160,6 +160,7 @@ class TestRules:
         assert rule_of("drop a file", "pt-npu", "kernel_details", "", "") is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
     found = directories.build(tmp_path, pattern="*", only_small=True)

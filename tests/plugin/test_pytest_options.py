@@ -45,10 +45,10 @@ def without(project: Project, *tests: str) -> None:
         ("--strict-markers", "--strict-config", "-W", "error", "-x"),
         ("--benchmark-disable",),
         ("-p", "no:benchmark", "-W", "error"),
-        ("-p", "no:xdist", "-p", "no:rerunfailures"),
-        ("-o", "addopts=-p no:randomly", "--ff"),
+        pytest.param(("-p", "no:xdist", "-p", "no:rerunfailures"), marks=pytest.mark.exhaustive),
+        pytest.param(("-o", "addopts=-p no:randomly", "--ff"), marks=pytest.mark.exhaustive),
         ("--import-mode=importlib", "-s"),
-        ("--tb=short", "-qq"),
+        pytest.param(("--tb=short", "-qq"), marks=pytest.mark.exhaustive),
     ],
     ids=" ".join,
 )
@@ -59,7 +59,7 @@ def test_recordings_are_judged_the_same_under(recorded, arguments):
     assert len([line for line in run.out.splitlines() if line.startswith("PASSED  ")]) == 4
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("seed", ["1", pytest.param("2", marks=pytest.mark.exhaustive)])
 def test_random_order_changes_nothing(recorded, seed):
     run = recorded.run("-o", "addopts=", "--perfguard", f"--randomly-seed={seed}", "-p", "no:cacheprovider")
     assert (run.status, run.counts) == (0, {"passed": 4})
@@ -281,11 +281,11 @@ def test_a_test_that_passed_and_no_longer_measures_a_baseline_leaves_it_unused(f
     "arguments",
     [
         ("-k", "three"),
-        ("-m", "not slow"),
+        pytest.param(("-m", "not slow"), marks=pytest.mark.exhaustive),
         ("test_a.py::test_one",),
-        ("test_a.py",),
-        ("--deselect", "test_b.py"),
-        ("--ignore", "test_b.py"),
+        pytest.param(("test_a.py",), marks=pytest.mark.exhaustive),
+        pytest.param(("--deselect", "test_b.py"), marks=pytest.mark.exhaustive),
+        pytest.param(("--ignore", "test_b.py"), marks=pytest.mark.exhaustive),
         ("-o", "addopts=-p no:randomly", "--lf"),
     ],
     ids=" ".join,

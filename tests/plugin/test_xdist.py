@@ -29,7 +29,7 @@ def recorded(module_project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("arguments", [("-n2",), ("-n2", "--dist=loadfile"), ("-n1",), ("--tx=2*popen", "--dist=load")])
+@pytest.mark.parametrize("arguments", [("-n2",), ("--tx=2*popen", "--dist=load")])
 def test_time_under_xdist_is_refused_with_one_sentence(recorded, arguments):
     run = recorded.run("--perfguard", *arguments)
     assert (run.status, run.counts) == (4, {})

@@ -98,6 +98,7 @@ def said(contract: Contract) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SAMPLES)
 def test_nothing_is_said_of_a_sample(name: str, place: Path):
     tree, contract = looked_at(name, place)
@@ -107,6 +108,7 @@ def test_nothing_is_said_of_a_sample(name: str, place: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_schema_is_used(place: Path):
     contracts = [looked_at(name, place)[1] for name in SAMPLES]
     used = {file.schema for contract in contracts for cycle in contract.cycles for file in cycle.files if file.schema}
@@ -115,6 +117,7 @@ def test_every_schema_is_used(place: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_invariant_runs(place: Path):
     cycles = [cycle for name in SAMPLES for cycle in looked_at(name, place)[1].cycles]
     ran = {

@@ -100,6 +100,7 @@ def test_nothing_is_wrong_with_any_directory_of_a_layout(layout):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "layout, name", [(layout, name) for layout in LAYOUTS for name in conditions_of(layout) if name != "analysed"]
 )
