@@ -11,7 +11,6 @@ import json
 import os
 import random
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.command import GRACE_S, Ended, end_command, run_command
+from perfguard.capture.command import END_WITH_PARENT, GRACE_S, Ended, end_command, run_command
 from perfguard.capture.controlled import choose_cpus, controlled_environment
 from perfguard.capture.worktree import HOME, MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
@@ -37,12 +36,14 @@ _PROBE_TIMEOUT_S = 120.0
 _MORE_PAIRS = 2
 #: So many lost processes, and none that left a time, and no more are started.
 _GIVEN_UP = 2
+#: pytest's status where it was called with what is not there.
+_REFUSED = 4
 
 #: Of one run, beside the mark of the whole comparison.
 _RUN_MARK = "PERFGUARD_BESIDE_RUN"
 #: perfguard is imported before the side's paths are looked at: it is the running one also where the project is perfguard.
 _START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
+    f"{END_WITH_PARENT}; import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
     "from perfguard.plugin.side import main; main(sys.argv[2])"
 )
 _PROBE = (
@@ -89,6 +90,10 @@ class Timeable:
     request: str
     threads: int
     took_s: float
+    #: How long pytest took to come to the test.
+    before_s: float = 0.0
+    #: What its side had set for the whole process when it ran.
+    switches: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +107,10 @@ class Recorded:
     reasons: dict[str, str] = field(default_factory=dict)
     #: Modules that were not the side's own.
     strangers: tuple[str, ...] = ()
-    #: Files and tests that were named, and are not there.
+    #: Tests that use perfguard and failed, and why.
+    failed: dict[str, str] = field(default_factory=dict)
+    #: Files and tests that were named, and those of them that are not there.
+    places: tuple[str, ...] = ()
     not_found: tuple[str, ...] = ()
     last_words: str = ""
 
@@ -191,11 +199,13 @@ def record(
     lacks are left out.
     """
     named = [side.argument(one) for one in arguments]
-    recorded = _record(side, place, named, time=time, timeout_s=timeout_s, recordings=recordings)
-    kept = [one for one in named if not _is_among(one, side.directory, recorded.not_found)]
-    if not recorded.not_found or side.name != "base" or all(one.startswith("-") for one in kept):
-        return recorded
-    return _record(side, place, kept, time=time, timeout_s=timeout_s, recordings=recordings)
+    while True:
+        recorded = _record(side, place, named, time=time, timeout_s=timeout_s, recordings=recordings)
+        # pytest names the first that it misses, so there may be more.
+        kept = [one for one in named if not _is_among(one, side.directory, recorded.not_found)]
+        if side.name != "base" or len(kept) == len(named) or not set(kept) & set(recorded.places):
+            return recorded
+        named = kept
 
 
 def _record(
@@ -227,8 +237,10 @@ def _record(
         timed={name: Timeable(**one) for name, one in facts.get("timed", {}).items()},
         reasons=facts.get("reasons", {}),
         strangers=tuple(facts.get("strangers", ())),
-        not_found=_not_found(own / "output"),
-        last_words=_how_it_ended(ended.status, ended.timed_out, timeout_s, said, did=""),
+        failed=facts.get("failed", {}),
+        places=tuple(facts.get("places", ())),
+        not_found=_not_found(own / "output") if facts.get("status") == _REFUSED else (),
+        last_words=ended.sentence(timeout_s, said, did=""),
     )
 
 
@@ -359,7 +371,7 @@ def _one_together(
     timeout_s = _timeout(base[1], current[1])
     ended, said = _run(current[0], asked, own, place, environment=environment, timeout_s=timeout_s)
     if not result.is_file():
-        return LostRun(number=number, reason=_how_it_ended(ended.status, ended.timed_out, timeout_s, said))
+        return LostRun(number=number, reason=ended.sentence(timeout_s, said))
     found = json.loads(result.read_text(encoding="utf-8"))
     return str(found["cannot"]) if "cannot" in found else _timing(found, interleaved=True, seed=seed)
 
@@ -448,7 +460,7 @@ class _Stepper:
             status = self._process.wait()
             status = 128 - status if status < 0 else status
             said = _last_words(self._output, was_ended=status > 128)
-            raise self._lost(_how_it_ended(status, False, self._timeout_s, said))
+            raise self._lost(Ended(status=status).sentence(self._timeout_s, said))
         if wanted not in reply:
             raise self._lost(f"ended early: {reply.get('ended')}")
         return reply[wanted]
@@ -459,7 +471,7 @@ class _Stepper:
             readable, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
                 said = _last_words(self._output, was_ended=True)
-                raise self._lost(_how_it_ended(0, True, self._timeout_s, said))
+                raise self._lost(Ended(status=0, timed_out=True).sentence(self._timeout_s, said))
             if not (more := os.read(self._replies, 65536)):
                 return None
             self._read += more
@@ -521,7 +533,7 @@ def _fresh(place: Place) -> Path:
 
 
 def _timeout(*sides: Timeable) -> float:
-    return _LEAST_TIMEOUT_S + _TIMEOUT_FACTOR * sum(side.took_s for side in sides)
+    return _LEAST_TIMEOUT_S + sum(side.before_s + _TIMEOUT_FACTOR * side.took_s for side in sides)
 
 
 def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
@@ -547,15 +559,3 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     )
     unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
     return (drawn, *unbound)
-
-
-def _how_it_ended(status: int, timed_out: bool, timeout_s: float, said: str, *, did: str = " and timed nothing") -> str:
-    """Say how a process ended that did not do what it was started for."""
-    said = f": {said}" if said else ""
-    if timed_out:
-        return f"was ended after {timeout_s:.0f} seconds{said}"
-    if status > 128:
-        name = signal.Signals(status - 128).name
-        why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
-        return f"was ended by {name}{why}{said}"
-    return f"ended with status {status}{did}{said}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from perfguard import thresholds
@@ -14,6 +17,26 @@ from perfguard.errors import CaptureError
 Batch = TypeVar("Batch")
 
 _END = object()
+
+
+def process_switches(before: Mapping[str, str]) -> dict[str, str]:
+    """Return what was set for the whole process, so that two sides in one would share it; `before` is its first environment.
+
+    Variables of the environment that were changed, garbage collection, and what the frameworks that are loaded keep.
+    """
+    changed = {name for name in before.keys() | os.environ.keys() if before.get(name) != os.environ.get(name)}
+    found = {f"${name}": os.environ.get(name, "") for name in changed if not name.startswith(("PYTEST_", "PERFGUARD_"))}
+    found["garbage collection"] = str(gc.isenabled())
+    if (torch := sys.modules.get("torch")) is not None:
+        found["torch float32 matmul precision"] = torch.get_float32_matmul_precision()
+        found["torch deterministic algorithms"] = str(torch.are_deterministic_algorithms_enabled())
+        found["torch default dtype"] = str(torch.get_default_dtype())
+        found["torch.backends.cudnn.benchmark"] = str(torch.backends.cudnn.benchmark)
+        found["torch.backends.cudnn.deterministic"] = str(torch.backends.cudnn.deterministic)
+    if (mindspore := sys.modules.get("mindspore")) is not None:
+        for name in ("mode", "device_target", "enable_graph_kernel", "deterministic"):
+            found[f"mindspore {name}"] = str(mindspore.get_context(name))
+    return found
 
 
 class Turns(Protocol):

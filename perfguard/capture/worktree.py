@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ _START = (
 )
 #: Set by git for its hooks; they would send every git below to the wrong place.
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+#: Seconds after which what another machine left in a shared place is taken for abandoned.
+_ABANDONED_S = 7 * 86400.0
 #: The longest a git of ours may take, in seconds: checking out a large repository takes minutes.
 _GIT_TIMEOUT_S = 600.0
 
@@ -192,7 +195,8 @@ def _forget(common: Path, is_ours: Callable[[Path], bool]) -> None:
     """
     for entry in (common / "worktrees").glob("*"):
         try:
-            place = Path((entry / "gitdir").read_text(encoding="utf-8").strip())
+            # A path of any bytes; where git was told so, from here on.
+            place = Path(os.path.normpath(entry / os.fsdecode((entry / "gitdir").read_bytes().strip())))
         except OSError:
             continue
         if is_ours(place):
@@ -209,6 +213,7 @@ def _own(directory: Path, repository: Path | None) -> None:
     owner = {
         "pid": os.getpid(),
         "started": _started(os.getpid()),
+        "machine": _machine(),
         "repository": str(repository) if repository else None,
     }
     (directory / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
@@ -228,6 +233,9 @@ def _is_owned(directory: Path) -> bool:
     pid = owner.get("pid")
     if not isinstance(pid, int):
         return True
+    if owner.get("machine") != _machine():
+        # A place that several machines or containers share, and nobody here knows their processes.
+        return time.time() - directory.stat().st_mtime < _ABANDONED_S
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -235,6 +243,15 @@ def _is_owned(directory: Path) -> bool:
     except PermissionError:
         return True
     return owner.get("started") == _started(pid)
+
+
+def _machine() -> str:
+    """Return what tells the processes a number speaks of: this start of the machine, and this container's own numbers."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return os.uname().nodename
 
 
 def _started(pid: int) -> int | None:

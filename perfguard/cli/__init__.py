@@ -62,6 +62,13 @@ def main() -> None:
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         click.echo("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
+    except OSError as error:
+        # A full disk, a place that may not be written; 1 would mean a regression.
+        where = f": {error.filename}" if error.filename else ""
+        click.echo(
+            f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
+        )
+        sys.exit(EXIT_USAGE)
     except PerfguardError as error:
         from perfguard.reports.terminal import printable
 

@@ -43,6 +43,9 @@ class _Found:
     sides: str
     rows: list[tuple[Verdict, Paired | None]] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    #: Tests that use perfguard and failed here, and workloads whose base failed.
+    failed: list[str] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
@@ -258,15 +261,26 @@ def _found(
 ) -> _Found:
     """Say what only one of the sides has, and why."""
     gone = sorted(before.keys() - now.keys())
-    new = sorted(now.keys() - before.keys())
+    alone = sorted(now.keys() - before.keys())
+    uncompared = [name for name in alone if _node(name) in base.failed]
+    # Of a capture that is not whole the row says so.
+    accounted = {_node(name) for name in gone} | {_node(name) for name, verdict in now.items() if not verdict.passed}
+    failed = sorted(current.failed.keys() - accounted)
     told = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
-    told += [f"new: {name} ran here only{_why(name, base)}" for name in new]
-    return _Found(sides=sides, gone=gone, told=told)
+    told += [f"failed: {node} failed here ({current.failed[node]})" for node in failed]
+    told += [f"not compared: {name} failed on the base ({base.failed[_node(name)]})" for name in uncompared]
+    told += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
+    return _Found(sides=sides, gone=gone, failed=failed, uncompared=uncompared, told=told)
+
+
+def _node(workload: str) -> str:
+    """Return the test of a workload."""
+    return workload.partition("#")[0]
 
 
 def _why(workload: str, recorded: Recorded) -> str:
     """Say why a side has not measured a workload, where it tried."""
-    nodeid = workload.partition("#")[0]
+    nodeid = _node(workload)
     file = nodeid.partition("::")[0]
     reason = recorded.reasons.get(nodeid) or recorded.reasons.get(file)
     return f" ({reason})" if reason else ""
@@ -280,6 +294,7 @@ def _compared(
 ) -> tuple[Verdict, Paired | None]:
     """Compare one workload, and time it where both sides have steps that can be run again."""
     from dataclasses import replace
+    from functools import partial
 
     from perfguard import thresholds
     from perfguard.capture.beside import time_beside
@@ -292,19 +307,31 @@ def _compared(
         return exact, None
     if exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
         return exact, None
+    can_share = base[0].moved is not None
+    unlike = _unlike(base[2].switches, current[2].switches)
     found = time_beside(
         (base[0], base[2]),
         (current[0], current[2]),
         place,
         processes=asked.processes or thresholds.PAIRED_PROCESSES,
-        together=base[0].moved is not None,
+        together=can_share and not unlike,
         say=lambda what: _say(f"{now.workload}: {what}"),
-        is_suspect=is_to_be_confirmed,
+        is_suspect=partial(is_to_be_confirmed, current=now, policy=asked.policy),
     )
     verdict, judged = compare_beside(
         before, now, found.timings, found.lost, policy=asked.policy, sensitive=asked.sensitive
     )
-    return replace(verdict, notes=(*verdict.notes, *found.notes)), judged
+    why = (
+        f"not interleaved, as the sides set up the process differently ({', '.join(unlike)}); two processes took turns"
+    )
+    notes = (why, *found.notes) if can_share and unlike else found.notes
+    return replace(verdict, notes=(*verdict.notes, *notes)), judged
+
+
+def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
+    """Say what the sides have set for the whole process, each otherwise than the other."""
+    names = sorted(name for name in base.keys() | current.keys() if base.get(name) != current.get(name))
+    return [f"{name}: {base.get(name, 'not set')} → {current.get(name, 'not set')}" for name in names]
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
@@ -339,5 +366,9 @@ def _tell(found: _Found, report: Path | None) -> int:
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in run.verdicts]
-    # A workload that stopped running is not green.
-    return exit_code(outcomes + ([Outcome.FAILED] if found.gone and outcomes else []))
+    # A workload that stopped running is not green, nor is a test that failed; one whose base failed is not compared.
+    if found.failed or (found.gone and outcomes):
+        outcomes.append(Outcome.FAILED)
+    if found.uncompared:
+        outcomes.append(Outcome.INCONCLUSIVE)
+    return exit_code(outcomes)

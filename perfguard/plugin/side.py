@@ -14,7 +14,7 @@ import pickle
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,7 @@ import pytest
 
 from perfguard.capture import Backend
 from perfguard.capture.controlled import bind
-from perfguard.capture.turns import TurnsWindow
+from perfguard.capture.turns import TurnsWindow, process_switches
 from perfguard.capture.worktree import is_below, relocated
 from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
@@ -33,7 +33,6 @@ from perfguard.plugin.controlled import (
     Controlled,
     Request,
     Window,
-    end_with_parent,
     request_for,
     run_test,
 )
@@ -47,7 +46,6 @@ _ENDING_S = 30.0
 
 def main(path: str) -> None:
     """Do what a comparison asks of this process."""
-    end_with_parent()
     asked = json.loads(Path(path).read_text(encoding="utf-8"))
     {"record": _record, "turns": _take_turns, "together": _run_together}[asked["do"]](asked)
 
@@ -79,6 +77,15 @@ class Place:
 
     def _relocated(self, path: str) -> str:
         return path if self._moved is None else relocated(path, *self._moved)
+
+    def lead_children(self) -> None:
+        """Let the Pythons that the side starts find its own code as well: an editable install leads them to the checkout."""
+        if self._moved is None:
+            return
+        packages = [os.path.dirname(place) for table in self._paths.editable for place in table.values()]
+        led = [one for one in (*self._paths.path[1:], *packages) if is_below(one, self._moved[1])]
+        there = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(one for one in (*led, *there) if one))
 
     def enter(self) -> None:
         """Put the side's paths and modules into the process."""
@@ -139,15 +146,18 @@ def _editable_installs() -> Iterator[dict[str, str]]:
             yield mapping
 
 
-def strangers(top: str, checkout: str) -> list[str]:
-    """Return the modules that are not the side's own: of the user's checkout, where the side at `top` lies elsewhere, or of an
-    installed copy of what lies at `top`."""
+def strangers(tops: Sequence[str], checkout: str) -> list[str]:
+    """Return the modules that are not the side's own: of the user's checkout, where the side lies elsewhere, or of an installed
+    copy of what lies in it.
+
+    `tops` are the top of its tree, and directories in it that may be a project's.
+    """
     found = []
     for name, module in list(sys.modules.items()):
         file = _file_of(module)
-        if file is None or _is_perfguard(name) or is_below(file, top):
+        if file is None or _is_perfguard(name) or is_below(file, tops[0]):
             continue
-        if is_below(file, checkout) or (_is_installed(file) and _lies_in(top, name)):
+        if is_below(file, checkout) or (_is_installed(file) and any(_lies_in(top, name) for top in tops)):
             found.append(name)
     return sorted(found)
 
@@ -157,9 +167,10 @@ def _is_installed(file: str) -> bool:
 
 
 def _lies_in(top: str, name: str) -> bool:
-    """Whether a tree has a top-level module or package of that name, in the places where projects keep them."""
+    """Whether a tree has a module or package of that name, in the places where projects keep them."""
+    path = name.replace(".", "/")
     places = (Path(top), Path(top, "src"), Path(top, "lib"), Path(top, "python"))
-    return "." not in name and any((p / name / "__init__.py").is_file() or (p / f"{name}.py").is_file() for p in places)
+    return any((p / path / "__init__.py").is_file() or (p / f"{path}.py").is_file() for p in places)
 
 
 # -- recording a side --------------------------------------------------------------------------------------------------
@@ -168,13 +179,17 @@ def _lies_in(top: str, name: str) -> bool:
 def _record(asked: dict[str, Any]) -> None:
     place = Place(asked["directory"], asked["moved"])
     place.settle()
-    recorder = Recorder(Path(asked["requests"]))
+    place.lead_children()
+    recorder = Recorder(Path(asked["requests"]), asked["moved"])
     status = int(pytest.main([*asked["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
+    tops = (asked["top"], asked["directory"], *recorder.roots)
     facts = {
         "status": status,
         "timed": recorder.timed,
         "reasons": recorder.reasons,
-        "strangers": strangers(asked["top"], asked["checkout"]) if asked["top"] else [],
+        "failed": {node: why for node, why in recorder.failed.items() if node in recorder.guarded},
+        "places": recorder.places,
+        "strangers": strangers(tops, asked["checkout"]) if asked["top"] else [],
     }
     write_atomically(Path(asked["result"]), json.dumps(facts))
     sys.exit(status)
@@ -185,6 +200,7 @@ class Reasons:
 
     def __init__(self) -> None:
         self.reasons: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember a file that could not be collected."""
@@ -195,26 +211,63 @@ class Reasons:
         """Remember a test that failed, or was skipped."""
         if report.failed or report.skipped:
             self.reasons.setdefault(report.nodeid, _last_line(report.longrepr))
+        if report.failed:
+            self.failed.setdefault(report.nodeid, _last_line(report.longrepr))
 
 
 class Recorder(Reasons):
     """Leaves a request for every workload whose steps another process can run again."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, moved: tuple[str, str] | None = None) -> None:
         super().__init__()
         self.directory = directory
         self.timed: dict[str, dict[str, Any]] = {}
+        #: Files and tests that were named, where projects may lie, and tests that use perfguard.
+        self.places: list[str] = []
+        self.roots: tuple[str, ...] = ()
+        self.guarded: set[str] = set()
+        self._moved = moved
+        self._environment = dict(os.environ)
+        self._switches: dict[str, dict[str, str]] = {}
 
     def pytest_addoption(self, parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
         """Let pytest know of the setting that says where its cache lies, where `-p no:cacheprovider` left it out."""
         if pluginmanager.is_blocked("cacheprovider"):
             parser.addini("cache_dir", "Where a cache would lie.")
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Remember where pytest looks, and refuse workers: nobody could say whose code they ran."""
+        self.places = [str(one) for one in config.args]
+        self.roots = (str(config.rootpath),)
+        if getattr(config.option, "numprocesses", None) or getattr(config.option, "tx", None):
+            raise pytest.UsageError("perfguard ab runs one test after the other; leave out -n, or write -n0")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Remember which tests use perfguard."""
+        self.guarded = {item.nodeid for item in items if "perfguard" in getattr(item, "fixturenames", ())}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Remember what was set for the whole process while the test ran."""
+        try:
+            return (yield)
+        finally:
+            self._switches[item.nodeid] = self._told(process_switches(self._environment))
+
+    def _told(self, switches: dict[str, str]) -> dict[str, str]:
+        """Return them as the other side would have them: what lies in a worktree, or is this side's own, has another path."""
+        there, here = self._moved if self._moved is not None else ("", "")
+        own = str(self.directory.parent)
+        told = {name: value.replace(own, "") for name, value in switches.items()}
+        return {name: value.replace(here, there) if here else value for name, value in told.items()}
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the requests."""
         gate: GateSession | None = session.config.pluginmanager.get_plugin("perfguard-session")
-        for workload, (item, settings, took_s) in gate.timeable.items() if gate is not None else ():
+        if gate is None:
+            return
+        for workload, (item, settings, took_s) in gate.timeable.items():
             place = self.directory / str(len(self.timed))
             place.mkdir(parents=True)
             request = request_for(session.config, item, workload, settings, place)
@@ -223,6 +276,8 @@ class Recorder(Reasons):
                 "request": str(place / "request"),
                 "threads": settings.threads,
                 "took_s": took_s,
+                "before_s": gate.ready_s,
+                "switches": self._switches.get(item.nodeid, {}),
             }
 
 

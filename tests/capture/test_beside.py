@@ -208,18 +208,29 @@ def test_what_pytest_cannot_find_on_the_base_is_left_out(place, sides, child, tm
     code = """
 import json, sys
 asked = json.load(open(sys.argv[1]))
-missing = [one for one in asked["arguments"] if one.startswith("new")]
+places = [one for one in asked["arguments"] if one.endswith(".py")]
+missing = [one for one in places if one.startswith("new")]
 if missing:
     print(f"ERROR: file or directory not found: {missing[0]}")
-facts = {"status": 4 if missing else 0, "reasons": {}, "timed": {}, "strangers": []}
+facts = {"status": 4 if missing else 0, "places": places}
 open(asked["result"], "w").write(json.dumps({**facts, "reasons": {"seen": " ".join(asked["arguments"][:2])}}))
 """
     child(code)
-    recorded = record(base, place, ["new.py", "old.py"], time=False, timeout_s=60)
+    recorded = record(base, place, ["new.py", "newer.py", "old.py"], time=False, timeout_s=60)
     assert (recorded.status, recorded.not_found) == (0, ())
     assert recorded.reasons["seen"].startswith("old.py")
-    alone = record(base, place, ["new.py", "-q"], time=False, timeout_s=60)
+    # Where nothing that was named is left, the whole suite is not what was asked for.
+    alone = record(base, place, ["new.py", "-k", "mlp"], time=False, timeout_s=60)
     assert (alone.status, alone.not_found) == (4, ("new.py",))
+
+
+def test_a_test_that_prints_such_a_line_is_not_missed(place, sides, child):
+    child("""
+import json, sys
+print("ERROR: file or directory not found: new.py")
+open(json.load(open(sys.argv[1]))["result"], "w").write(json.dumps({"status": 1, "places": ["new.py", "old.py"]}))
+""")
+    assert record(sides[0][0], place, ["new.py", "old.py"], time=False, timeout_s=60).not_found == ()
 
 
 def test_a_child_is_given_nothing_of_the_users_to_write_into(place, sides, child):

@@ -279,9 +279,32 @@ def test_a_sweep_leaves_what_is_in_use_and_what_is_a_strangers(checkout, tempora
 def test_a_number_that_was_given_again_is_not_taken_for_the_owner(temporary):
     left = temporary / "perfguard-ab-left"
     left.mkdir()
-    (left / "owner.json").write_text(json.dumps({"pid": os.getpid(), "started": 1, "repository": None}))
+    owner = {"pid": os.getpid(), "started": 1, "machine": worktree._machine(), "repository": None}
+    (left / "owner.json").write_text(json.dumps(owner))
     sweep()
     assert not left.exists()
+
+
+def test_what_another_machine_uses_stays_for_a_week(temporary):
+    """Two containers may share their temporary directory, and neither knows the other's processes."""
+    left = temporary / "perfguard-ab-left"
+    left.mkdir()
+    (left / "owner.json").write_text(json.dumps({"pid": 2**22 + 1, "machine": "another", "repository": None}))
+    sweep()
+    assert left.exists()
+    os.utime(left, (0, 0))
+    sweep()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("gitdir", [b"/mnt/\xff\xfe/mine/.git\n", b"../../../../mine/.git\n", b""])
+def test_worktrees_of_the_users_own_may_lie_anywhere(checkout, temporary, gitdir):
+    entry = checkout / ".git" / "worktrees" / "mine"
+    entry.mkdir(parents=True)
+    (entry / "gitdir").write_bytes(gitdir)
+    with guarded_place() as place:
+        assert add_worktree(find_repository(checkout), "v1.0", place).top.is_dir()
+    assert (entry / "gitdir").read_bytes() == gitdir
 
 
 def test_what_the_machine_deleted_is_forgotten_by_git_as_well(checkout, temporary):

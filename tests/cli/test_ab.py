@@ -164,6 +164,7 @@ def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout
     assert any(note.startswith("timed interleaved; the order was drawn with seeds ") for note in workload["notes"])
 
 
+@pytest.mark.exhaustive
 def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
     torch_or_skip()
     twice = (
@@ -220,6 +221,33 @@ def test_a_test_that_stopped_measuring_says_why(checkout):
     assert "gone: test_other.py::test_replay ran on the base only (ValueError: broken today)" in said
 
 
+BROKEN = "\n    raise AssertionError('no luck')\n"
+
+
+def test_a_test_that_fails_here_is_red_whatever_it_measured(checkout):
+    checkout.commit(test_replay=REPLAY)
+    checkout.write(test_replay=REPLAY + BROKEN)
+    status, said = checkout.ab("--base", "main")
+    assert status == 1, said
+    assert "failed: test_replay.py::test_replay failed here (AssertionError: no luck)" in said
+    assert "PASSED     test_replay.py::test_replay" in said
+
+
+def test_a_test_that_failed_on_the_base_is_not_compared(checkout):
+    checkout.commit(test_replay="def test_replay(perfguard):" + BROKEN, test_other=REPLAY)
+    checkout.write(test_replay=REPLAY)
+    status, said = checkout.ab("--base", "main")
+    assert status == 4, said
+    assert "not compared: test_replay.py::test_replay failed on the base (AssertionError: no luck)" in said
+    assert "PASSED     test_other.py::test_replay" in said
+
+
+def test_workers_are_refused(checkout):
+    checkout.commit(test_replay=REPLAY)
+    status, said = checkout.ab("--base", "main", "--time", "off", "--", "-n2")
+    assert (status, "leave out -n, or write -n0" in said) == (2, True), said
+
+
 def test_a_base_that_lacks_the_test_compares_nothing(checkout):
     checkout.commit(test_replay=REPLAY)
     checkout.write(test_new=REPLAY)
@@ -237,7 +265,11 @@ def test_a_base_that_lacks_the_test_compares_nothing(checkout):
     "base, why",
     [
         ({"test_replay": "import no_such_module\n"}, "ModuleNotFoundError: No module named 'no_such_module'"),
-        ({"test_replay": REPLAY, "conftest": "import no_such_module\n"}, "No module named 'no_such_module'"),
+        pytest.param(
+            {"test_replay": REPLAY, "conftest": "import no_such_module\n"},
+            "No module named 'no_such_module'",
+            marks=pytest.mark.exhaustive,
+        ),
         ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, as a process is that the"),
     ],
     ids=["test", "conftest", "killed"],
@@ -253,6 +285,7 @@ def test_a_base_that_cannot_run_is_invalid(checkout, base, why):
     assert said.rstrip().endswith("name another base, then run the same command again")
 
 
+@pytest.mark.exhaustive
 def test_a_base_of_a_perfguard_that_knew_other_settings_is_invalid(checkout):
     checkout.commit(test_replay=REPLAY)
     (checkout.top / "pyproject.toml").write_text("[tool.perfguard]\nof_a_later_version = 1\n")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import threading
 from types import ModuleType
 
 import pytest
 
+from perfguard.capture.turns import process_switches
 from perfguard.plugin import side
 from perfguard.plugin.side import Place, ThreadTurns, strangers
 
@@ -90,6 +93,9 @@ def test_an_editable_install_leads_into_the_worktree_and_back(trees, untouched, 
         ("project/src/mine.py", "mine", True),
         ("venv/site-packages/mine/__init__.py", "mine", True),
         ("venv/site-packages/mine/inner.py", "mine.inner", False),
+        # Of a package without __init__.py, and of a project that is a part of the tree.
+        ("venv/site-packages/spread/of/__init__.py", "spread.of", True),
+        ("venv/site-packages/core/__init__.py", "core", True),
         ("venv/site-packages/theirs/__init__.py", "theirs", False),
         ("lib/python3/mine.py", "mine", False),
         ("project/src/perfguard/x.py", "perfguard.x", False),
@@ -98,10 +104,53 @@ def test_an_editable_install_leads_into_the_worktree_and_back(trees, untouched, 
 def test_whose_module_it_is(tmp_path, monkeypatch, file, name, strange):
     (tmp_path / "base" / "src" / "mine").mkdir(parents=True)
     (tmp_path / "base" / "src" / "mine" / "__init__.py").touch()
+    for other in ("base/src/spread/of", "base/packages/one/src/core"):
+        (tmp_path / other).mkdir(parents=True)
+        (tmp_path / other / "__init__.py").touch()
     module = ModuleType(name)
     module.__file__ = str(tmp_path / file)
     monkeypatch.setattr(side.sys, "modules", {name: module})
-    assert bool(strangers(str(tmp_path / "base"), str(tmp_path / "project"))) is strange
+    tops = (str(tmp_path / "base"), str(tmp_path / "base" / "packages" / "one"))
+    assert bool(strangers(tops, str(tmp_path / "project"))) is strange
+
+
+def test_a_python_that_a_side_starts_finds_the_sides_code(trees, untouched, monkeypatch):
+    top, other = trees
+    monkeypatch.setenv("PYTHONPATH", "/of/the/user")
+    # As an editable install has it.
+    sys.path.append(str(top / "src"))
+    for name, place in {
+        "base": Place(str(other), (str(top), str(other))),
+        "project": Place(str(top), None, top=str(top)),
+    }.items():
+        place.settle()
+        place.lead_children()
+        told = os.environ["PYTHONPATH"].split(os.pathsep)
+        assert told == ([str(other / "src")] if name == "base" else []) + ["/of/the/user"]
+        place.leave()
+        monkeypatch.setenv("PYTHONPATH", "/of/the/user")
+
+
+def test_what_is_set_for_the_whole_process_is_told(monkeypatch):
+    before = dict(os.environ)
+    plain = process_switches(before)
+    assert not [name for name in plain if name.startswith("$")]
+    monkeypatch.setenv("OF_THE_TEST", "1")
+    monkeypatch.setenv("PYTEST_OF_ITS_OWN", "1")
+    gc.disable()
+    try:
+        now = process_switches(before)
+    finally:
+        gc.enable()
+    assert {name for name in now if now[name] != plain.get(name)} == {"$OF_THE_TEST", "garbage collection"}
+
+
+def test_what_torch_keeps_is_told(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+    before = process_switches(os.environ)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", not torch.backends.cudnn.benchmark)
+    after = process_switches(os.environ)
+    assert {name for name in after if after[name] != before[name]} == {"torch.backends.cudnn.benchmark"}
 
 
 def test_a_namespace_package_is_where_its_first_directory_is(tmp_path):
