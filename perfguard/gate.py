@@ -34,6 +34,7 @@ from perfguard.judge import (
     examined,
     has_runs,
     is_suspect,
+    own_tolerance,
     paired,
     ratcheted,
     refreshed,
@@ -144,7 +145,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
 
     The rules of the test's own marker go before `policy`, as they did in the test.
     """
-    policy = replace(policy, marker=verdict.rules, ignore=tuple({*policy.ignore, *verdict.ignore}))
+    policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
     invalid = any(finding.invalidates for finding in alone)
     fresh = replace(
@@ -157,6 +158,11 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
         ledger=None,
     )
     return compared(fresh, baseline, policy=policy)
+
+
+def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
+    """Return the policy with what the test's own marker says, which goes before it."""
+    return replace(policy, marker=verdict.rules, ignore=tuple({*policy.ignore, *verdict.ignore}))
 
 
 #: Starts controlled process number so many of one workload, and returns what it measured.
@@ -185,16 +191,21 @@ def judge_with_store(
             verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:
-        if run is not None and could_judge_runs(verdict, baseline, policy=policy):
-            verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
-        return _judged_as_ratcheted(verdict, baseline, policy=policy)
+        if run is None or not could_judge_runs(verdict, baseline, policy=policy):
+            return _judged_as_ratcheted(verdict, baseline, policy=policy)
+        if not has_runs(baseline):
+            return without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
+        # As many as a baseline has, for it may become one, and never fewer than a verdict needs.
+        numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
+        return _judged_as_ratcheted(with_runs(verdict, *_parted(map(run, numbers))), baseline, policy=policy)
     return judge_time(verdict, baseline, policy=policy, run=run)
 
 
 def judge_time(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None) -> Verdict:
     """Judge an examined recording, and time it in fresh processes until it has passed or the rule has run out of them.
 
-    Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all.
+    Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all. A process on
+    a machine that moved is one too: the next one may find it as it was.
     """
     if run is None or not could_judge_runs(verdict, baseline, policy=policy):
         return compared(verdict, baseline, policy=policy)
@@ -327,13 +338,15 @@ def compare_beside(
     sensitive: bool = False,
 ) -> tuple[Verdict, Paired]:
     """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
+    policy = _of_the_test(current, policy)
     verdict = compare(base, current, policy=policy)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
 
 
-def is_to_be_confirmed(timings: tuple[PairedTiming, ...]) -> bool:
+def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, policy: Policy) -> bool:
     """Whether processes that took turns have seen a change, so that more of them are asked."""
-    return paired(timings).pace in (Pace.SLOWER, Pace.FASTER)
+    tolerance = own_tolerance(_of_the_test(current, policy))
+    return paired(timings, tolerance=tolerance).pace in (Pace.SLOWER, Pace.FASTER)
 
 
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
@@ -343,15 +356,25 @@ def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdi
 
 def current_commit(root: Path) -> str | None:
     """Return the commit checked out at `root`, with `+dirty` when tracked files differ, or None outside git."""
+    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
+    if not head:
+        return None
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return None if changed is None else f"{head}+dirty" if changed else head
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """Return what git says, or None where it cannot. Without the locks by which it would refresh the user's index."""
     try:
         found = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+dirty"],
+            ["git", "--no-optional-locks", *arguments],
             cwd=root,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=10,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None if found.returncode == 0 else None
+    return found.stdout.strip() if found.returncode == 0 else None

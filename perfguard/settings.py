@@ -145,11 +145,16 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
     if value == "off":
         return None
     where = f"{where} {pattern}"
-    if value == 0 and pattern in ("step_cost", "step_ab"):
+    found = _limits(value, pattern, where)
+    if found.relative == found.absolute == 0 and pattern.partition("[")[0] in ("step_cost", "step_ab"):
         raise UsageError(
             f"{where} = 0 would fail half of all unchanged runs; write a fraction such as 0.05, "
             "or what this proposes: perfguard calibrate"
         )
+    return found
+
+
+def _limits(value: Any, pattern: str, where: str) -> Tolerance:
     if not isinstance(value, Mapping):
         return Tolerance(relative=_fraction(value, where))
     refuse_unknown(value, _TOLERANCE_KEYS, where=where)

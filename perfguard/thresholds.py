@@ -81,7 +81,7 @@ CALIBRATION_TRUSTED = 1.5
 #: The kernel's part of a common factor, at least, in logarithms: the slope of 2.2 the other way round, with room.
 CALIBRATION_SLOPE = 2.5
 #: Operators with the same calls and shapes, at least, that make a common factor; what part of them must have moved with it,
-#: and how far from it (as a factor) each may lie.
+#: and how far from it (as a factor) each may lie, and the step itself above it.
 CONTROLS = 5
 CONTROLS_AGREEING = 0.7
 CONTROLS_SPREAD = 1.2

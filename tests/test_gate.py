@@ -27,10 +27,12 @@ from perfguard.gate import (
     refresh,
 )
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
+from perfguard.measure import measure_runs
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import Store
 from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
+from tests.judge.test_time import timing
 
 NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
 BENT = {
@@ -335,6 +337,32 @@ def test_the_ratchet_stores_nothing_of_an_invalid_capture_or_of_another_window(s
     assert files(store) == before
 
 
+@pytest.mark.parametrize(("cost", "runs", "outcome"), [(2.0, 1, "PASSED"), (4.0, 1, "FAILED"), (4.0, 7, "FAILED")])
+def test_the_ratchet_asks_for_as_many_processes_as_a_verdict_needs(store, cost, runs, outcome):
+    run(read_recording(GRAPH), store, Update.ALL)
+    good = stored(store)
+    store.save(replace(good, measurements=(*good.measurements, *measure_runs([timing(2.0)] * 5))))
+    asked = []
+
+    def timed(number):
+        asked.append(number)
+        return timing(cost)
+
+    policy = Policy(settings=tuple(rule for rule in POLICY.settings if rule.pattern != "step_cost"))
+    verdict = judge_with_store(
+        read_recording(GRAPH), store, workload=WORKLOAD, policy=policy, update=Update.RATCHET, run=timed, runs=runs
+    )
+    assert (verdict.outcome.value, asked) == (outcome, list(range(1, max(runs, 5) + 1)))
+
+
+def test_the_ratchet_starts_no_process_for_a_baseline_without_runs(store):
+    run(read_recording(GRAPH), store, Update.ALL)
+    verdict = judge_with_store(
+        read_recording(GRAPH), store, workload=WORKLOAD, policy=Policy(), update=Update.RATCHET, run=pytest.fail, runs=5
+    )
+    assert "B108" in {finding.code.name for finding in verdict.findings}
+
+
 def test_a_baseline_that_was_removed_meanwhile_is_not_ratcheted(store):
     run(read_recording(GRAPH), store, Update.ALL)
     store.save(bend(stored(store), "operator_calls", "MatMul", 3))
@@ -475,6 +503,19 @@ def test_the_commit_is_named_and_marked_when_files_differ(tmp_path):
     assert current_commit(tmp_path) == commit
     (tmp_path / "net.py").write_text("two")
     assert current_commit(tmp_path) == f"{commit}+dirty"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_asking_for_the_commit_writes_nothing(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / "net.py").write_text("one")
+    git(tmp_path, "add", "net.py")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    # git would write down that the file is the same at another time.
+    os.utime(tmp_path / "net.py", (1_000_000_000, 1_000_000_000))
+    before = (tmp_path / ".git" / "index").read_bytes()
+    assert current_commit(tmp_path) == git(tmp_path, "rev-parse", "HEAD")
+    assert (tmp_path / ".git" / "index").read_bytes() == before
 
 
 def test_outside_git_there_is_no_commit(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ from perfguard.errors import CaptureError, UsageError
 #: Seconds a process is given to end by itself, after each of the signals it is sent.
 GRACE_S = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+#: The first words of a Python that is to end with the one that starts it, whatever ends that: Linux kills it (prctl(2):
+#: PR_SET_PDEATHSIG is 1), elsewhere it goes on.
+END_WITH_PARENT = "import ctypes; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9)"
+
+#: pytest as `python -m pytest` runs it, which ends with the one that starts it.
+PYTEST = (
+    *(sys.executable, "-c"),
+    f"{END_WITH_PARENT}; import sys, pytest; sys.argv[0] = 'pytest'; sys.exit(pytest.console_main())",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +34,21 @@ class Ended:
     """How a command ended. `status` is what a shell would show: 128 + signal where one ended it."""
 
     status: int
-    timed_out: bool
+    timed_out: bool = False
     #: Processes it had left behind, which were ended.
-    left_behind: int
+    left_behind: int = 0
+
+    def sentence(self, timeout_s: float, said: str, *, did: str = " and timed nothing") -> str:
+        """Say how a process ended that did not do what it was started for; `said` is the last thing it told."""
+        said = f": {said}" if said else ""
+        if self.timed_out:
+            return f"was ended after {timeout_s:.0f} seconds{said}"
+        # A program may end with any status by itself: 255 is no signal.
+        if self.status - 128 in set(signal.Signals):
+            name = signal.Signals(self.status - 128).name
+            why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
+            return f"was ended by {name}{why}{said}"
+        return f"ended with status {self.status}{did}{said}"
 
 
 def run_command(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ import click
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.errors import UsageError, nearest
+
+#: By it every process a refresh started is found, and ended with it after Ctrl-C.
+_MARK = "PERFGUARD_REFRESH"
 
 if TYPE_CHECKING:
     from perfguard.settings import Settings
@@ -39,13 +42,14 @@ def command() -> None:
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines; everything after the options goes to pytest."""
+    from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge import Outcome
     from perfguard.reports.document import read_report
 
     if new_only and ratchet:
         raise UsageError("--new-only and --ratchet contradict each other; give one of them.")
     mode = "--perfguard-ratchet" if ratchet else f"--perfguard-update{'-new-only' if new_only else ''}"
-    arguments = [sys.executable, "-m", "pytest", "--perfguard", mode]
+    arguments = [*PYTEST, "--perfguard", mode]
     if reason:
         arguments.append(f"--perfguard-reason={reason}")
     if runs is not None:
@@ -54,7 +58,12 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
         report = Path(directory) / "report.json"
         own = not any(one.startswith("--perfguard-report") for one in pytest_args)
         options = [f"--perfguard-report={report}"] if own else []
-        status = subprocess.run([*arguments, *options, *pytest_args], check=False).returncode
+        status = run_command(
+            [*arguments, *options, *pytest_args],
+            environment={**os.environ, _MARK: uuid.uuid4().hex},
+            mark=_MARK,
+            timeout_s=None,
+        ).status
         outcomes = [verdict.outcome for verdict in read_report(report)] if report.is_file() else []
     if status == 1 and Outcome.INVALID in outcomes:
         sys.exit(EXIT_INVALID)

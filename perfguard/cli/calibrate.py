@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ import click
 
 from perfguard.cli.exits import EXIT_NOTHING
 from perfguard.errors import UsageError
+
+#: By it every process a run started is found, and ended with it after Ctrl-C.
+_MARK = "PERFGUARD_CALIBRATE"
 
 if TYPE_CHECKING:
     from perfguard.judge import Verdict
@@ -76,28 +79,31 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
 
 def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
     """Run the suite once into a place of its own; empty where it measured nothing."""
+    from perfguard.capture.command import PYTEST, run_command
     from perfguard.reports.document import read_report
 
     if sys.stderr.isatty():
         click.echo(f"\rperfguard: run {number} of {runs}", nl=False, err=True)
     with tempfile.TemporaryDirectory(prefix="perfguard-calibrate-") as directory:
         report = Path(directory) / "report.json"
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "--perfguard", "--perfguard-update", "--perfguard-runs=1", "-q"),
-                *(f"--perfguard-baselines={directory}/baselines", f"--perfguard-report={report}", *pytest_args),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        output = Path(directory) / "output"
+        with open(output, "wb") as stream:
+            done = run_command(
+                [
+                    *(*PYTEST, "--perfguard", "--perfguard-update", "--perfguard-runs=1", "-q"),
+                    *(f"--perfguard-baselines={directory}/baselines", f"--perfguard-report={report}", *pytest_args),
+                ],
+                environment={**os.environ, _MARK: uuid.uuid4().hex},
+                mark=_MARK,
+                timeout_s=None,
+                output=stream,
+            )
         if sys.stderr.isatty():
             click.echo("\r" + " " * 40 + "\r", nl=False, err=True)
-        if done.returncode in (2, 3, 4):
+        if done.status in (2, 3, 4):
             # Interrupted, or a call that pytest itself refused: one more run says the same.
-            raise UsageError(f"pytest ended with status {done.returncode}: {_last_line(done.stdout)}")
+            said = output.read_text(encoding="utf-8", errors="replace")
+            raise UsageError(f"pytest ended with status {done.status}: {_last_line(said)}")
         if not report.is_file():
             return {}
         verdicts = read_report(report)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
-from perfguard.judge.pairs import TIMES, Pace, Paired, paired, with_pairs, with_times_shown
+from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
@@ -54,6 +54,7 @@ __all__ = [
     "has_runs",
     "is_suspect",
     "ledger",
+    "own_tolerance",
     "paired",
     "ratcheted",
     "refreshed",

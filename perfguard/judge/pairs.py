@@ -144,6 +144,12 @@ def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_O
     return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
 
 
+def own_tolerance(policy: Policy) -> float | None:
+    """Return the tolerance that the user set for the step, if one was."""
+    rule = policy.rule("step_ab", "")
+    return rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
+
+
 def with_pairs(
     verdict: Verdict,
     timings: tuple[PairedTiming, ...],
@@ -158,8 +164,10 @@ def with_pairs(
     """
     rule = policy.rule("step_ab", "")
     is_judged = rule is None or rule.tolerance is not None
-    own = rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
-    found = paired(timings, tolerance=own, sensitive=sensitive)
+    found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
+    if found.pace is Pace.SLOWER and not found.interleaved and len(found.effects) < thresholds.CONFIRMING_PAIRS:
+        # Those that were to confirm it were lost.
+        found = replace(found, pace=Pace.UNDECIDED, least=thresholds.CONFIRMING_PAIRS)
     if verdict.outcome is Outcome.INVALID:
         return verdict, found
     verdict = with_times_shown(verdict)

@@ -141,6 +141,13 @@ class Policy:
             return None
         return default_tolerance(metric)
 
+    @property
+    def judges_runs(self) -> bool:
+        """Whether anything that controlled processes measure may fail."""
+        of_runs = (metric for metric in METRICS.values() if metric.by_run and metric.name != "step_ab")
+        limits = [self.tolerance(metric, "") for metric in of_runs]
+        return any(limit is not None and limit.relative < math.inf for limit in limits)
+
     def considered(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """Turn what the user asked to ignore into notes: still shown, no longer decisive. Worst first."""
         return worst_first(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -147,7 +148,7 @@ def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[Lo
 
 def could_judge_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
     """Whether controlled processes could be judged: the baseline is of this machine and window, and time is asked for."""
-    if baseline is None or verdict.outcome is Outcome.INVALID or policy.tolerance(METRICS["step_cost"], "") is None:
+    if baseline is None or verdict.outcome is Outcome.INVALID or not policy.judges_runs:
         return False
     if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
         return False
@@ -168,8 +169,13 @@ def without_runs(verdict: Verdict) -> Verdict:
 
 
 def is_suspect(verdict: Verdict) -> bool:
-    """Whether the step is slower in every process so far, so that one more has to be asked."""
-    return any(one.metric == "step_cost" and one.judged and one.state is State.WORSE for one in verdict.comparisons)
+    """Whether what may fail is worse in every process so far, or the machine moved, so that one more has to be asked."""
+    if any(finding.code is Code.B107 for finding in verdict.findings):
+        return True
+    return any(
+        one.judged and one.state is State.WORSE and one.metric in METRICS and METRICS[one.metric].by_run
+        for one in verdict.comparisons
+    )
 
 
 def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
@@ -239,15 +245,22 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
-    """Return the factor the machine moved by, where that decides: the step is slower, or nothing is known of so far a move."""
+    """Return the factor the machine moved by, where that decides: it explains why the step is slower, or nobody can tell."""
     cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
     if cost is None:
         return None
     found = common_mode(verdict.measurements, baseline.measurements)
     if found is None:
         return None
-    far = max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED
-    return found if far or cost.state is State.WORSE else None
+    if max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED:
+        return found
+    if cost.state is not State.WORSE:
+        return None
+    assert isinstance(cost.current, (int, float))
+    assert isinstance(cost.reference, (int, float))
+    # The step itself, whose cost is counted in kernels: what it took beyond its operators is the model's.
+    step = cost.current / cost.reference * found.calibration if cost.reference else math.inf
+    return found if step <= found.factor * thresholds.CONTROLS_SPREAD else None
 
 
 def _machine(environment: Environment) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import sys
 import tempfile
 import uuid
@@ -23,7 +22,7 @@ import pytest
 
 from perfguard.capture import Backend
 from perfguard.capture import backend as backend_named
-from perfguard.capture.command import run_command
+from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.capture.controlled import ControlledWindow, bind, controlled_environment
 from perfguard.capture.driver import require_callable
 from perfguard.errors import PerfguardError
@@ -37,7 +36,7 @@ PLUGIN_NAME = "perfguard-controlled"
 
 _MARK = "PERFGUARD_CONTROLLED"
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
 )
 
@@ -64,6 +63,8 @@ _OF_THE_WHOLE_RUN = frozenset(
 #: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
 IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
+#: Variables that say which test runs, or that coverage is measured in every Python: a tracer has no place in a timed one.
+_STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +92,15 @@ def time_workload(
         (place / "request").write_bytes(pickle.dumps(request))
         mark = uuid.uuid4().hex
         environment = controlled_environment(os.environ, threads=settings.threads) | {_MARK: mark}
-        environment.pop("PYTEST_CURRENT_TEST", None)
+        environment = {name: value for name, value in environment.items() if not name.startswith(_STAYS_BEHIND)}
         with open(place / "output", "wb") as output:
             ended = run_command(
-                [sys.executable, *_interpreter_flags(), "-c", _START, json.dumps(sys.path), str(place / "request")],
+                [
+                    *(sys.executable, *_interpreter_flags(), "-c", _START),
+                    # Python passes over what is no text, and so did whoever put it there.
+                    json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
+                    str(place / "request"),
+                ],
                 environment=environment,
                 mark=_MARK,
                 timeout_s=timeout_s,
@@ -105,13 +111,7 @@ def time_workload(
         if result.is_file():
             return read_timing(result)
         said = _last_words(place / "output")
-    if ended.timed_out:
-        return LostRun(number=number, reason=f"was ended after {timeout_s:.0f} seconds{said}")
-    if ended.status > 128:
-        name = signal.Signals(ended.status - 128).name
-        why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
-        return LostRun(number=number, reason=f"was ended by {name}{why}{said}")
-    return LostRun(number=number, reason=f"ended with status {ended.status} and timed nothing{said}")
+    return LostRun(number=number, reason=ended.sentence(timeout_s, said))
 
 
 def _interpreter_flags() -> list[str]:
@@ -128,7 +128,7 @@ def _last_words(path: Path) -> str:
     errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
     told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
     said = errors[:1] or told[-1:] or lines[-1:]
-    return f": {said[0][:300]}" if said else ""
+    return said[0][:300] if said else ""
 
 
 def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
@@ -142,6 +142,8 @@ def request_for(config: pytest.Config, item: pytest.Item, workload: str, setting
         "override_ini": ini,
         "basetemp": str(place / "tmp"),
         "capture": "no",
+        # pytest empties it as it starts.
+        "log_file": os.devnull,
         "benchmark_disable": True,
         "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
     }
@@ -184,7 +186,6 @@ def _travels(name: str, value: object) -> bool:
 
 def main(path: str) -> None:
     """Run one test of a request, and leave the timing it asks for."""
-    end_with_parent()
     with open(path, "rb") as stream:
         request: Request = pickle.load(stream)
     cpus = bind(request.settings.threads)
@@ -206,17 +207,6 @@ def configuration(request: Request) -> pytest.Config:
     options = {**request.options, "rootdir": request.rootdir, "inifilename": request.inifile}
     arguments = [*(part for plugin in request.plugins for part in ("-p", plugin)), request.nodeid]
     return pytest.Config.fromdictargs(options, arguments)
-
-
-def end_with_parent() -> None:
-    """Ask Linux to end this process when the one that started it has ended, whatever ended it."""
-    import ctypes
-
-    try:
-        # prctl(2): PR_SET_PDEATHSIG is 1.
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
 
 
 class Window(Protocol):

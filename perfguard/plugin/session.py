@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Run, Update, current_commit, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
+from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.settings import Settings, find_root, read_settings, run_count
-from perfguard.stores.directory import file_name
+from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
     from perfguard.recording import Recording
@@ -50,6 +52,9 @@ class GateSession:
     def __init__(self, config: pytest.Config) -> None:
         option = config.option
         self.config = config
+        self._began = time.monotonic()
+        #: How long it took to come to the first test, and then to make fixtures: as long may a process take that times one.
+        self.ready_s = 0.0
         self.settings = _settings(config)
         self.update = _update(config)
         _refuse_parallel_timing(config, self.settings)
@@ -136,7 +141,7 @@ class GateSession:
             from perfguard.plugin.controlled import time_workload
 
             self.progress.say(f"perfguard: timed process {number} of {item.name}")
-            timeout_s = _LEAST_TIMEOUT_S + _TIMEOUT_FACTOR * took_s
+            timeout_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
             return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
 
         return run
@@ -183,12 +188,25 @@ class GateSession:
         }
         time = "time on" if self.settings.time else "time off: exact metrics only"
         place = self.settings.baselines_directory
-        count = len(list(place.glob("*.json"))) if place.is_dir() else 0
+        count = sum(names_baseline(path.name) for path in place.glob("*.json")) if place.is_dir() else 0
         where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
         return (
             f"perfguard {perfguard.__version__}: {mode[self.update]} ({time}); baselines: {where} ({count}); "
             f"machine: {cpu_model()}, {os.cpu_count()} cores"
         )
+
+    def pytest_collection_finish(self) -> None:
+        """Remember how long it took to come here."""
+        self.ready_s = time.monotonic() - self._began
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Generator[None, object, object]:
+        """Remember how long fixtures take."""
+        began = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            self.ready_s += time.monotonic() - began
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember what exists, whether or not it will be selected."""
@@ -379,7 +397,13 @@ class GateSession:
         if calibration is None or calibration.error_rate is None:
             return ""
         machines = {v.environment.machine for v in self.verdicts.values() if v.environment is not None}
-        return calibration.error_rate.sentence if machines == {calibration.machine} else ""
+        now = self.settings.policy.tolerance(METRICS["step_cost"], "")
+        tolerances = {
+            one.tolerance for metrics in calibration.workloads.values() for one in metrics if one.metric == "step_cost"
+        }
+        # Of another machine, or of another tolerance, it says nothing of this run.
+        is_of_this = machines == {calibration.machine} and tolerances == {now.relative if now is not None else None}
+        return calibration.error_rate.sentence if is_of_this else ""
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember that a test exists, and was not meant to run."""

@@ -63,7 +63,7 @@ class BaselineDirectory:
             return []
         except OSError as error:
             raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Mend its permissions.") from error
-        paths = [self.directory / name for name in names if _is_baseline(name)]
+        paths = [self.directory / name for name in names if names_baseline(name)]
         return sorted(_read(path).workload for path in paths)
 
     @contextmanager
@@ -99,7 +99,8 @@ class BaselineDirectory:
         return self.directory / f"{file_name(workload)}.json"
 
 
-def _is_baseline(name: str) -> bool:
+def names_baseline(name: str) -> bool:
+    """Whether a file of this name may be a baseline: the calibration lies beside them."""
     return name.endswith(".json") and not name.startswith(".") and name != CALIBRATION_FILE
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.capture import command
+from perfguard.capture.command import Ended
 from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
 
@@ -188,18 +190,15 @@ def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code
 def test_everything_else_is_handed_to_pytest_as_it_is(monkeypatch, arguments, handed_on):
     called = []
 
-    def instead(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        called.append(command)
-        return subprocess.CompletedProcess(command, 0)
+    def instead(asked: list[str], **_: object) -> Ended:
+        called.append(asked)
+        return Ended(status=0)
 
-    monkeypatch.setattr(subprocess, "run", instead)
+    monkeypatch.setattr(command, "run_command", instead)
     assert run("baseline", "refresh", *arguments).exit_code == 0
     # A report of its own tells the command an INVALID capture from a regression.
-    (command,) = called
-    assert [one for one in command if not one.startswith("--perfguard-report=/")] == [
-        *(sys.executable, "-m", "pytest"),
-        *handed_on,
-    ]
+    (asked,) = called
+    assert [one for one in asked if not one.startswith("--perfguard-report=/")] == [*command.PYTEST, *handed_on]
 
 
 # -- show ----------------------------------------------------------------------------------------------------------------

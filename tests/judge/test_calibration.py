@@ -111,7 +111,7 @@ def test_workloads_are_pooled_and_the_least_sensitive_speaks():
     assert rate is not None
     assert (rate.alarms, rate.comparisons, rate.independent, rate.smallest_slowdown) == (0, 264, 4, 0.21)
     assert rate.sentence == (
-        "this gate: at most 53 false alarms in 100 by time (0 of 264 seen, 4 independent), sees +21 %"
+        "this gate: at most 53 false alarms in 100 by time (0 of 264 seen, 4 share no process), sees +21 %"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
+from perfguard.gate import compare_beside, is_to_be_confirmed
 from perfguard.judge import Outcome, Pace, Policy, Rule, State, Tolerance, Verdict, paired, with_pairs
 from perfguard.judge.compare import Comparison
 from perfguard.judge.pairs import agreeing_of, effect_of
+from perfguard.measure import Measurement
 from perfguard.timing import LostRun, PairedTiming
+from tests.facts import FINGERPRINT
 
 BASE_NS = 1_000_000
 
@@ -215,6 +219,34 @@ def test_with_too_few_left_time_decides_nothing_and_nothing_is_green():
     assert "B108" in {f.code.name for f in verdict.findings}
     assert {c.metric: c.state for c in verdict.comparisons}["step_ab"] is State.NOT_COMPARABLE
     assert with_pairs(compared_verdict(), (), (), policy=Policy())[0].outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_change_that_could_not_be_confirmed_decides_nothing():
+    """Two more pairs were to confirm what three have seen, and were lost."""
+    lost = tuple(LostRun(number=number, reason="hung") for number in (4, 5, 6, 7))
+    assert judged(8.0, 9.0, 7.0, interleaved=False, lost=lost).outcome is Outcome.INCONCLUSIVE
+    assert judged(8.0, 9.0, 7.0, 8.0, 9.0, interleaved=False).outcome is Outcome.FAILED
+
+
+def test_pairs_are_confirmed_by_the_tolerance_of_the_test():
+    timings = processes(3.0, 3.0, 3.0, interleaved=False)
+    strict = (Rule(pattern="step_ab", tolerance=Tolerance(relative=0.02)),)
+    plain, marked = compared_verdict(), replace(compared_verdict(), rules=strict)
+    assert not is_to_be_confirmed(timings, plain, policy=Policy())
+    assert is_to_be_confirmed(timings, plain, policy=Policy(settings=strict))
+    assert is_to_be_confirmed(timings, marked, policy=Policy())
+
+
+def test_the_rules_of_the_test_go_first():
+    exact = Measurement(metric="steps", subject="", value=3)
+    base = replace(compared_verdict(), comparisons=(), measurements=(exact,), fingerprint=FINGERPRINT)
+    wide = replace(base, rules=(Rule(pattern="step_ab", tolerance=Tolerance(relative=0.2)),))
+    ignoring = replace(base, ignore=("R101",))
+    slower = processes(*[8.0] * 5)
+    outcomes = [
+        compare_beside(base, one, slower, (), policy=Policy())[0].outcome.value for one in (base, wide, ignoring)
+    ]
+    assert outcomes == ["FAILED", "PASSED", "PASSED"]
 
 
 def test_an_exact_change_fails_whatever_time_says():

@@ -108,7 +108,7 @@ def test_the_message_has_every_process():
     verdict, _ = judged(stored(*FIVE), *map(timing, (2.4, 2.5, 2.3, 2.6, 2.8)))
     (found,) = [f.message for f in verdict.findings if f.code.name == "R101"]
     assert found == (
-        "step_cost 2 → 2.3 kernels, +15.0 % (allowed +10.0 %) in all of 5 fresh processes (%: +20.0 +25.0 +15.0 +30.0 +40.0)"
+        "step_cost 2 → 2.3 units, +15.0 % (allowed +10.0 %) in all of 5 fresh processes (%: +20.0 +25.0 +15.0 +30.0 +40.0)"
     )
 
 
@@ -206,11 +206,22 @@ def test_whose_fault_it_is(kernel, operators, outcome, errors):
     assert (verdict.outcome.value, codes(verdict)) == (outcome, errors)
 
 
+def test_a_machine_that_moved_hides_no_step_that_moved_further():
+    """As a line of Python does, which no operator shows."""
+    verdict, _ = judged(stored(*FIVE), *[timing(3.0, kernel=1.06)] * 5, operators=10.6)
+    assert (verdict.outcome.value, codes(verdict)) == ("FAILED", ["R101"])
+
+
 def test_a_machine_that_moved_too_far_is_not_green_either():
-    verdict, _ = judged(stored(*FIVE), timing(2.0, kernel=1.7), operators=17.0)
-    assert (verdict.outcome.value, codes(verdict)) == ("INCONCLUSIVE", ["B107"])
+    verdict, numbers = judged(stored(*FIVE), *[timing(2.0, kernel=1.7)] * 5, operators=17.0)
+    assert (verdict.outcome.value, codes(verdict), len(numbers)) == ("INCONCLUSIVE", ["B107"], 5)
     (found,) = [f.message for f in verdict.findings if f.code.name == "B107"]
     assert found == ("the calibration kernel is 1.70 times what it was, 8 of 8 unchanged operators about 1.70 times")
+
+
+def test_a_machine_that_moved_and_came_back_is_green():
+    verdict, numbers = judged(stored(*FIVE), timing(2.0, kernel=1.7), timing(2.0))
+    assert (verdict.outcome, len(numbers)) == (Outcome.PASSED, 2)
 
 
 def test_what_is_exact_fails_on_a_machine_that_moved():
@@ -270,6 +281,20 @@ def test_a_step_that_stands_still_warns():
     verdict, _ = judged(base, timing(2.0, wall_ns=7_000_000))
     assert verdict.passed
     assert [f.place for f in verdict.findings if f.severity is Severity.WARNING] == ["run_blocked_time"]
+
+
+@pytest.mark.parametrize("cost_is_off", [False, True])
+def test_a_limit_of_the_users_own_fails_after_five_processes_too(cost_is_off):
+    base = stored(*FIVE)
+    base = replace(base, measurements=(*base.measurements, measured("run_wall_time", 2000.0, samples=(2000.0,) * 5)))
+    rules = [Rule(pattern="run_wall_time", tolerance=Tolerance(relative=0.2))]
+    if cost_is_off:
+        rules.append(Rule(pattern="step_cost", tolerance=None))
+    policy = Policy(settings=tuple(rules))
+    verdict, numbers = judged(base, *[timing(2.0, wall_ns=7_000_000)] * 5, policy=policy)
+    assert (len(numbers), codes(verdict), verdict.findings[0].place) == (5, ["R101"], "run_wall_time")
+    verdict, numbers = judged(base, timing(2.0, wall_ns=7_000_000), timing(2.0), policy=policy)
+    assert (len(numbers), verdict.outcome) == (2, Outcome.PASSED)
 
 
 def test_here_is_where_the_baseline_is_from():

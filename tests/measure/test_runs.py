@@ -47,7 +47,8 @@ def test_one_process_is_one_sample_of_every_metric():
 @pytest.mark.parametrize(
     ("changes", "metric", "expected"),
     [
-        ({"clock": "wall"}, "step_cost", 2.5),
+        # Of a device's speed the kernel knows nothing.
+        ({"clock": "wall", "calibration_ns": (9_000_000,) * 3}, "step_cost", 2.5),
         ({"process_cpu_ns": (0, 3, 4)}, "step_cost", None),
         ({"calibration_ns": (0, 3, 4)}, "step_cost", None),
         ({"run_queue_ns": ()}, "run_blocked_time", None),
@@ -84,7 +85,7 @@ def test_processes_keep_their_order():
         ([3.0, 1.0, 2.0, 5.0, 4.0], 1.0),
         # What is beyond a whole five is left out, as the minimum of more would be lower.
         ([3.0, 1.0, 2.0, 5.0, 4.0, 0.5], 1.0),
-        ([1.0] + [9.0] * 4 + [3.0] * 5, 1.0),
+        ([1.0] + [9.0] * 4 + [3.0] * 5, 3.0),
         ([1.0] + [9.0] * 4 + [3.0] * 5 + [5.0] * 5, 3.0),
     ],
 )
@@ -105,7 +106,7 @@ def test_fifty_processes_come_to_what_five_do_on_average():
     # With the minimum of fifty every later five would look slower.
     samples = [1.0 + (17 * i % 50) / 100 for i in range(50)]
     fives = [min(samples[i : i + 5]) for i in range(0, 50, 5)]
-    assert best_of_runs(samples) == statistics.median_low(fives) > min(samples)
+    assert best_of_runs(samples) == statistics.median_high(fives) > min(samples)
 
 
 def test_only_the_cost_fails_and_what_it_cannot_see_warns():
