@@ -55,7 +55,7 @@ def errors(verdict):
     return [f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is Severity.ERROR]
 
 
-@pytest.fixture(params=["graph", "pynative"])
+@pytest.fixture(params=["graph", pytest.param("pynative", marks=pytest.mark.exhaustive)])
 def mindspore_mode(request):
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
     from tests.models.mindspore_nets import on_cpu

@@ -124,11 +124,13 @@ def _interpreter_flags() -> list[str]:
 
 def _last_words(path: Path) -> str:
     """Return the last thing a process said that tells something, for one line."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    # A line that rules off tells nothing.
+    lines = [line.strip() for line in said if any(map(str.isalnum, line))]
     errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
     told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
-    said = errors[:1] or told[-1:] or lines[-1:]
-    return said[0][:300] if said else ""
+    last = errors[:1] or told[-1:] or lines[-1:]
+    return last[0][:300] if last else ""
 
 
 def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:

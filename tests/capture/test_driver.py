@@ -204,6 +204,7 @@ def test_threads_are_set_for_the_capture_and_put_back(tmp_path):
         torch.set_num_threads(before)
 
 
+@pytest.mark.exhaustive
 def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
     mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
     from tests.models.mindspore_nets import on_cpu, transformer_step

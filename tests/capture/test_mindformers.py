@@ -858,6 +858,7 @@ def test_the_real_collector_leaves_what_is_expected(tmp_path, text, steps, epoch
             perfguard.check(place, expect=wrong)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_real_collector_keeps_its_size_and_says_so(tmp_path):
     pytest.importorskip("mindspore", reason="mindspore is not installed")
@@ -870,6 +871,7 @@ def test_the_real_collector_keeps_its_size_and_says_so(tmp_path):
         perfguard.check(place, expect="max_file_size=1000")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_loss_is_the_same_in_a_fresh_process_and_another_with_another_rate(tmp_path):
     pytest.importorskip("mindspore", reason="mindspore is not installed")

@@ -220,6 +220,7 @@ def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindsp
         check(windows[0].directory.rename(windows[0].directory.with_name("rank0_start5_stop6")))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_window_without_analysis_is_raw_data_and_one_cut_short_is_told(tmp_path, mindspore):
     edits = {

@@ -39,7 +39,7 @@ def findings(recording, severity: Severity) -> dict[str, str]:
     return {f.code.name: f.message for f in inspect(recording).findings if f.severity is severity}
 
 
-@pytest.fixture(scope="module", params=["msrun", "torchrun"])
+@pytest.fixture(scope="module", params=["msrun", pytest.param("torchrun", marks=pytest.mark.exhaustive)])
 def two(request, tmp_path_factory):
     done = run(request.param, tmp_path_factory.mktemp(request.param) / "out")
     assert done.ended.status == 0

@@ -217,6 +217,7 @@ def test_a_rank_that_is_no_number_is_refused(monkeypatch, value):
         tools_profiler(config()).start()
 
 
+@pytest.mark.exhaustive
 def test_torchrun_with_two_ranks():
     done = child(config(ranks=[-1]), 6, "gloo", ranks=2)
 

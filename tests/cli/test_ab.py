@@ -181,6 +181,7 @@ def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
     )
 
 
+@pytest.mark.exhaustive
 def test_another_environment_is_compared_exactly(checkout):
     torch_or_skip()
     checkout.commit(model=MODEL, test_model=TESTS)
@@ -296,6 +297,7 @@ def test_a_base_of_a_perfguard_that_knew_other_settings_is_invalid(checkout):
     assert "has no key 'of_a_later_version'" in said
 
 
+@pytest.mark.exhaustive
 def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     """As a path hook, or a link in site-packages, might do."""
     hidden = f"import sys; sys.path.insert(0, {str(checkout.top)!r}); import model_of_mine\n"

@@ -837,6 +837,7 @@ TWICE = "UPDATE StepTraceTime SET {0} = {0} * 2"
 LAST = "(SELECT max(rowid) FROM {0})"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("code", "file", "statement", "check"),
     [

@@ -172,6 +172,7 @@ def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
     assert report.rate >= LEAST - 0.02, told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_unmutated_directories_are_not_blamed(tmp_path: Path) -> None:
     found = directories.build(tmp_path, pattern="*,plain,*", corpus=directories.corpus_directory())

@@ -104,6 +104,7 @@ def test_real_steps_are_profiled_in_workers_without_timed_steps(project):
     assert project.workloads == ["test_t.py::test_step"]
 
 
+@pytest.mark.exhaustive
 def test_two_runs_that_refresh_one_directory_lose_no_entry(project):
     source = (
         "import pytest\n\n"

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import perfguard
@@ -180,6 +180,8 @@ def test_without_a_place_there_is_no_location():
 @given(names=st.lists(NAMES, min_size=1, max_size=3))
 def test_every_name_is_a_relative_uri_that_leads_back_to_it(names):
     file = "/".join(names) + ".csv"
+    # So a place goes on inside a file; of a name that has it too nobody can tell.
+    assume(" $" not in file)
     uri = uri_of(finding(f"{file}:7 $.x"))
     assert not set(uri) & set(' "<>\\^`{|}#?:')
     assert uri.isascii()

@@ -88,6 +88,7 @@ def test_nothing_is_wrong_with_any_directory(tree):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_is_wrong_with_any_directory_of_a_layout(layout):
     @settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
