@@ -247,7 +247,8 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
     """Return the factor the machine moved by, where that decides: it explains why the step is slower, or nobody can tell."""
     cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
-    if cost is None:
+    if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
+        # The kernel knows nothing of a device's speed.
         return None
     found = common_mode(verdict.measurements, baseline.measurements)
     if found is None:

@@ -206,6 +206,15 @@ def test_whose_fault_it_is(kernel, operators, outcome, errors):
     assert (verdict.outcome.value, codes(verdict)) == (outcome, errors)
 
 
+def test_of_a_device_the_kernel_says_nothing():
+    """Its steps are counted in ms: 2 and 2.5, whatever the host's kernel did."""
+    base = stored(*FIVE)
+    for kernel, cost in ((1.6, 2.5), (0.7, 2.5), (1.6, 2.0)):
+        slow = replace(timing(1.0, kernel=kernel, wall_ns=round(cost * 1e6)), clock="wall")
+        verdict, _ = judged(base, *[slow] * 5, operators=13.0)
+        assert (verdict.outcome.value, codes(verdict)) == (("FAILED", ["R101"]) if cost > 2.2 else ("PASSED", []))
+
+
 def test_a_machine_that_moved_hides_no_step_that_moved_further():
     """As a line of Python does, which no operator shows."""
     verdict, _ = judged(stored(*FIVE), *[timing(3.0, kernel=1.06)] * 5, operators=10.6)

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -164,10 +165,28 @@ def blocks(processes: Sequence[dict[str, Any]]) -> dict[int, Sequence[dict[str, 
     return {first: processes[first : first + BLOCK] for first in range(len(processes) - BLOCK + 1)}
 
 
-def realised(processes: dict[str, list[dict[str, Any]]], level: float) -> float:
-    """Return by how much a planted step really is slower: least CPU time over least CPU time, of all processes."""
-    least = [min(min(one["process_cpu_ns"]) for one in processes[f"controlled {which:g}"]) for which in (0.0, level)]
-    return least[1] / least[0] - 1
+def realised(model: str, processes: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Return by how much each planted step really is slower, by kind of process.
+
+    Controlled: median over median of the cost; where the products are numpy's, which the kernel feels, of the least CPU
+    time. Side by side: the median over the processes of the median over their pairs, which is the surer.
+    """
+    power = 1.0 if BACKENDS[model] == "torch" else 0.0
+    found = {}
+    for name, planted in processes.items():
+        what, _, level = name.partition(" ")
+        if what == "paired":
+            ratios = [
+                statistics.median(
+                    after / before for before, after in zip(one["base_ns"], one["current_ns"], strict=True)
+                )
+                for one in planted
+            ]
+            found[name] = statistics.median(ratios) - 1
+        elif what == "controlled" and float(level) > 0:
+            sides = [[rules.cost(one, power) for one in side] for side in (processes["controlled 0"], planted)]
+            found[name] = statistics.median(sides[1]) / statistics.median(sides[0]) - 1
+    return found
 
 
 def rates(processes: dict[str, list[dict[str, Any]]], levels: Sequence[float]) -> list[dict[str, Any]]:
@@ -238,10 +257,25 @@ def table(result: dict[str, Any]) -> str:
         by_rule: dict[str, dict[float, dict[str, Any]]] = {}
         for line in one["rates"]:
             by_rule.setdefault(line["rule"], {})[line["planted"]] = line
-        rows = [[rule, *(cell(lines.get(level)) for level in (0.0, *levels))] for rule, lines in by_rule.items()]
+        rows = []
+        for rule, lines in by_rule.items():
+            cells = [cell(lines.get(level)) for level in (0.0, *levels)]
+            if rule.startswith("A/B"):
+                own = [one["realised"].get(f"paired {level:g}") for level in (0.0, *levels)]
+                cells = [
+                    text if size is None else f"{text} at {100 * size:+.1f} %"
+                    for text, size in zip(cells, own, strict=True)
+                ]
+            rows.append([rule, *cells])
         parts.append(
             f"{one['model']}, noise: {one['noise']}\n" + str(tabulate(rows, headers=head, disable_numparse=True))
         )
+        unchanged = one["processes"].get("controlled 0", [])
+        if len(unchanged) > 1:
+            spreads = [f"{100 * rules.spread(unchanged, power):.1f} % (^{power:g})" for power in (0.0, 1.0, 1.6, 2.0)]
+            parts.append(
+                f"spread between {len(unchanged)} unchanged processes, by the kernel's power: {', '.join(spreads)}"
+            )
         if one["stalls"]:
             parts.append(f"a stall of {1e3 * STALL_S:.0f} ms: {one['stalls']}")
     for model, counts in result["exact"].items():
@@ -269,7 +303,12 @@ def main() -> None:
     parser.add_argument("--again", type=Path)
     options = parser.parse_args()
     if options.again is not None:
-        print(table(json.loads(options.again.read_text(encoding="utf-8"))))
+        again = json.loads(options.again.read_text(encoding="utf-8"))
+        for one in again["arms"]:
+            # By the rules of today, from the processes of then.
+            levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in one["processes"]]
+            one |= {"rates": rates(one["processes"], levels), "realised": realised(one["model"], one["processes"])}
+        print(table(again))
         return
     began = time.time()
     result: dict[str, Any] = {"arms": [], "exact": {}, "cpus": os.cpu_count()}
@@ -284,7 +323,7 @@ def main() -> None:
                 {
                     "model": model,
                     "noise": noise,
-                    "realised": {f"controlled {level:g}": realised(processes, level) for level in levels},
+                    "realised": realised(model, processes),
                     "rates": rates(processes, levels),
                     "stalls": stalls(processes),
                     "processes": processes,

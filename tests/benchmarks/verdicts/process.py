@@ -11,16 +11,26 @@ from typing import Any
 
 from perfguard import thresholds
 from perfguard.capture import backend
-from perfguard.capture.controlled import ControlledWindow, bind
+from perfguard.capture.controlled import ControlledWindow, StepClock, bind
 from tests.benchmarks.verdicts.workloads import BACKENDS, step_of
 
 #: As pytest-benchmark's pedantic and the CI of MindSpeed-MM run: some steps to warm up, then these.
 WARM_UP, STEPS = 5, 30
 
 
-def controlled(model: str, products: int, sleep_s: float, rest_s: float = thresholds.REST_S) -> dict[str, Any]:
+def controlled(
+    model: str, products: int, sleep_s: float, rest_s: float = thresholds.REST_S, warm_kernel: bool = False
+) -> dict[str, Any]:
     """Time one side as perfguard does: one CPU, one thread, a kernel between the steps."""
     thresholds.REST_S = rest_s
+    if warm_kernel:
+        begin = StepClock.begin
+
+        def begin_warm(clock: StepClock) -> None:
+            clock._kernel()
+            begin(clock)
+
+        StepClock.begin = begin_warm
     cpus = bind(1)
     used = backend(BACKENDS[model])
     used.prepare(1)
