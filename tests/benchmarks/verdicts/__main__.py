@@ -81,12 +81,17 @@ def noisy(kind: str) -> Iterator[None]:
 
 def products_for(model: str) -> dict[float, int]:
     """Return how many products make each slowdown of a model."""
-    costs = {}
-    for products in (0, 200):
+
+    def least(products: int) -> int:
         found = [run("controlled", controlled=True, model=model, products=products, sleep_s=0.0) for _ in range(3)]
-        costs[products] = min(min(one["process_cpu_ns"]) for one in found if one)
-    each = max(1.0, (costs[200] - costs[0]) / 200)
-    return {slowdown: max(1, round(slowdown * costs[0] / each)) for slowdown in SLOWDOWNS}
+        return min(min(one["process_cpu_ns"]) for one in found if one)
+
+    unchanged, products = least(0), 200
+    # So many that the noise between processes is small beside them.
+    while (planted := least(products)) < 1.5 * unchanged:
+        products *= 4
+    each = (planted - unchanged) / products
+    return {slowdown: max(1, round(slowdown * unchanged / each)) for slowdown in SLOWDOWNS}
 
 
 def collect(model: str, noise: str, rounds: int, products: dict[float, int]) -> dict[str, list[dict[str, Any]]]:
@@ -165,13 +170,12 @@ def blocks(processes: Sequence[dict[str, Any]]) -> dict[int, Sequence[dict[str, 
     return {first: processes[first : first + BLOCK] for first in range(len(processes) - BLOCK + 1)}
 
 
-def realised(model: str, processes: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+def realised(processes: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
     """Return by how much each planted step really is slower, by kind of process.
 
-    Controlled: median over median of the cost; where the products are numpy's, which the kernel feels, of the least CPU
-    time. Side by side: the median over the processes of the median over their pairs, which is the surer.
+    Controlled: median over median of the cost. Side by side: the median over the processes of the median over their pairs,
+    which is the surer.
     """
-    power = 1.0 if BACKENDS[model] == "torch" else 0.0
     found = {}
     for name, planted in processes.items():
         what, _, level = name.partition(" ")
@@ -184,7 +188,7 @@ def realised(model: str, processes: dict[str, list[dict[str, Any]]]) -> dict[str
             ]
             found[name] = statistics.median(ratios) - 1
         elif what == "controlled" and float(level) > 0:
-            sides = [[rules.cost(one, power) for one in side] for side in (processes["controlled 0"], planted)]
+            sides = [[rules.cost(one) for one in side] for side in (processes["controlled 0"], planted)]
             found[name] = statistics.median(sides[1]) / statistics.median(sides[0]) - 1
     return found
 
@@ -307,7 +311,7 @@ def main() -> None:
         for one in again["arms"]:
             # By the rules of today, from the processes of then.
             levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in one["processes"]]
-            one |= {"rates": rates(one["processes"], levels), "realised": realised(one["model"], one["processes"])}
+            one |= {"rates": rates(one["processes"], levels), "realised": realised(one["processes"])}
         print(table(again))
         return
     began = time.time()
@@ -323,7 +327,7 @@ def main() -> None:
                 {
                     "model": model,
                     "noise": noise,
-                    "realised": realised(model, processes),
+                    "realised": realised(processes),
                     "rates": rates(processes, levels),
                     "stalls": stalls(processes),
                     "processes": processes,
