@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -146,10 +147,17 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
         return None
     where = f"{where} {pattern}"
     found = _limits(value, pattern, where)
-    if found.relative == found.absolute == 0 and pattern.partition("[")[0] in ("step_cost", "step_ab"):
+    if pattern.partition("[")[0] not in ("step_cost", "step_ab"):
+        return found
+    if found.relative == found.absolute == 0:
         raise UsageError(
             f"{where} = 0 would fail half of all unchanged runs; write a fraction such as 0.05, "
             "or what this proposes: perfguard calibrate"
+        )
+    if thresholds.BLIND_TOLERANCE <= found.relative < math.inf:
+        raise UsageError(
+            f"{where} = {found.relative:g} lets a step become {1 + found.relative:g} times as slow; "
+            'write a fraction (0.1 is 10 %), or "off" to show it only.'
         )
     return found
 

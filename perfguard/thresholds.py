@@ -44,6 +44,8 @@ FEWEST_RUNS = 3
 #: 0 false alarms in 100 and +17 % caught 99 times in 100. At 0.05, +9 % is caught 96 times, and a convolutional model
 #: raises 1.6 to 4.5 false alarms.
 STORED_TOLERANCE = 0.10
+#: From here on a tolerance of the step's time was meant as a percentage, or leaves nothing to see: it is refused.
+BLIND_TOLERANCE = 5.0
 
 # -- A/B in one session ------------------------------------------------------------------------------------------------
 

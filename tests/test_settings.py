@@ -119,6 +119,11 @@ def test_without_a_table_anywhere_the_root_is_where_one_stands(tmp_path):
         ("tolerance = { step_cost = { absolute = 0 } }", "step_cost = 0 would fail half of all unchanged runs"),
         ("tolerance = { 'step_cost[*]' = 0 }", "step_cost.* = 0 would fail half of all unchanged runs"),
         ("tolerance = { step_cost = -0.1 }", "is no tolerance"),
+        (
+            "tolerance = { step_cost = 10 }",
+            r"step_cost = 10 lets a step become 11 times as slow; write a fraction \(0.1 is 10 %\)",
+        ),
+        ("tolerance = { step_ab = { relative = 5 } }", "step_ab = 5 lets a step become 6 times as slow"),
         ("runs = -1", "is no number of processes"),
         ('runs = "5"', "is no number of processes"),
         ("runs = true", "is no number of processes"),

@@ -16,8 +16,9 @@ def step_of(
     """Return one training step of a model, and what is planted after it.
 
     `products` are 64-wide float32 matrix products of torch, or beside MindSpore's step as many tanh of numpy; `kept_bytes`
-    are allocated in the step and freed with the next one; `more` is one operator the model does not have otherwise; `reads` is an addition that reads "rows" of
-    memory, or, of the same name and shape and slower, "columns". MindSpore's step can only be made slower.
+    are allocated in the step and freed with the next one; `more` is one operator the model does not have otherwise; `reads`
+    is an addition that reads "rows" of memory, or, of the same name and shape and slower, "columns". MindSpore's step can
+    only be made slower.
     """
     if BACKENDS[model] == "mindspore":
         return _mindspore(products, sleep_s)
