@@ -1,8 +1,8 @@
 """Whether the calibration kernel is a witness of its own: cold, as it is run, and warmed up by a run that is not timed.
 
-Run: python -m tests.benchmarks.kernel_warmth [PROCESSES] [MODEL] [PRODUCTS]. With so many products planted in the step (of
-numpy in a MindSpore model, of torch in the others) and without, in random order; prints the medians of the least CPU time of a
-step, of the kernel and of the cost, and the cost's spread between processes (the standard deviation of its logarithm).
+Run: python -m tests.benchmarks.kernel_warmth [PROCESSES] [MODEL] [PRODUCTS]. The step as it is, and with so many products of
+numpy after it, which is the kernel's own library, in random order. Prints the medians of the least CPU time of a step, of the
+kernel and of the cost, and the cost's spread between processes (the standard deviation of its logarithm).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     random.shuffle(jobs)
     found: dict[tuple[bool, int], list[rules.Process]] = {}
     for warm, products in jobs:
-        one = run("controlled", controlled=True, model=model, products=products, sleep_s=0.0, warm_kernel=warm)
+        one = run("controlled", controlled=True, model=model, numpy_products=products, warm_kernel=warm)
         if one is not None:
             found.setdefault((warm, products), []).append(one)
     for (warm, products), measured in sorted(found.items()):

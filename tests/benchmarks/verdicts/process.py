@@ -19,7 +19,12 @@ WARM_UP, STEPS = 5, 30
 
 
 def controlled(
-    model: str, products: int, sleep_s: float, rest_s: float = thresholds.REST_S, warm_kernel: bool = False
+    model: str,
+    products: int = 0,
+    sleep_s: float = 0.0,
+    numpy_products: int = 0,
+    rest_s: float = thresholds.REST_S,
+    warm_kernel: bool = False,
 ) -> dict[str, Any]:
     """Time one side as perfguard does: one CPU, one thread, a kernel between the steps."""
     thresholds.REST_S = rest_s
@@ -35,7 +40,7 @@ def controlled(
     used = backend(BACKENDS[model])
     used.prepare(1)
     window = ControlledWindow(used, workload=model, settle=3, least=30, cpus=cpus)
-    timing = window.run(step_of(model, products=products, sleep_s=sleep_s))
+    timing = window.run(step_of(model, products=products, numpy_products=numpy_products, sleep_s=sleep_s))
     return {**timing.as_dict(), "environment": None}
 
 

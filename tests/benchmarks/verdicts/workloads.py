@@ -11,18 +11,40 @@ BACKENDS = {"mlp": "torch", "cnn": "torch", "lenet": "mindspore"}
 
 
 def step_of(
-    model: str, *, products: int = 0, sleep_s: float = 0.0, kept_bytes: int = 0, more: bool = False, reads: str = ""
+    model: str,
+    *,
+    products: int = 0,
+    numpy_products: int = 0,
+    sleep_s: float = 0.0,
+    kept_bytes: int = 0,
+    more: bool = False,
+    reads: str = "",
 ) -> Step:
     """Return one training step of a model, and what is planted after it.
 
     `products` are 64-wide float32 matrix products of torch, or beside MindSpore's step as many tanh of numpy; `kept_bytes`
     are allocated in the step and freed with the next one; `more` is one operator the model does not have otherwise; `reads`
     is an addition that reads "rows" of memory, or, of the same name and shape and slower, "columns". MindSpore's step can
-    only be made slower.
+    only be made slower. `numpy_products` are products by the library of the calibration kernel, in any of them.
     """
     if BACKENDS[model] == "mindspore":
-        return _mindspore(products, sleep_s)
-    return _torch(model, products, sleep_s, kept_bytes, more, reads)
+        step = _mindspore(products, sleep_s)
+    else:
+        step = _torch(model, products, sleep_s, kept_bytes, more, reads)
+    return step if not numpy_products else _with_numpy(step, numpy_products)
+
+
+def _with_numpy(step: Step, products: int) -> Step:
+    import numpy as np
+
+    small = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+
+    def longer() -> None:
+        step()
+        for _ in range(products):
+            small @ small
+
+    return longer
 
 
 def _torch(model: str, products: int, sleep_s: float, kept_bytes: int, more: bool, reads: str) -> Step:
