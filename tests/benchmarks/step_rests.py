@@ -1,6 +1,6 @@
 """What the rests between timed steps are worth: fresh processes with and without them, one after the other.
 
-Run: python -m tests.benchmarks.step_rests [PROCESSES] [MODEL]. Prints, for each, the spread of the cost of a step between
+Run: python -m tests.benchmarks.step_rests [PROCESSES] [MODEL] [none|cpu|memory: the noise beside it]. Prints, for each, the spread of the cost of a step between
 processes (the standard deviation of its logarithm), how far the best of five in a row lie apart, and how long a process took.
 """
 
@@ -13,27 +13,29 @@ import time
 
 from perfguard import thresholds
 from tests.benchmarks.verdicts import rules
-from tests.benchmarks.verdicts.__main__ import BLOCK, run
+from tests.benchmarks.verdicts.__main__ import BLOCK, noisy, run
 
 
 def main() -> None:
     processes = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     model = sys.argv[2] if len(sys.argv) > 2 else "mlp"
+    noise = sys.argv[3] if len(sys.argv) > 3 else "none"
     costs: dict[float, list[float]] = {0.0: [], thresholds.REST_S: []}
     took: dict[float, list[float]] = {rest: [] for rest in costs}
-    for _ in range(processes):
-        for rest in costs:
-            began = time.monotonic()
-            found = run("controlled", controlled=True, model=model, products=0, sleep_s=0.0, rest_s=rest)
-            if found is not None:
-                costs[rest].append(rules.cost(found))
-                took[rest].append(time.monotonic() - began)
+    with noisy(noise):
+        for _ in range(processes):
+            for rest in costs:
+                began = time.monotonic()
+                found = run("controlled", controlled=True, model=model, rest_s=rest)
+                if found is not None:
+                    costs[rest].append(rules.cost(found))
+                    took[rest].append(time.monotonic() - began)
     for rest, measured in costs.items():
         best = [min(measured[first : first + BLOCK]) for first in range(len(measured) - BLOCK + 1)]
         apart = f"{100 * (max(best) / min(best) - 1):.1f} %" if best else "-"
         spread = 100 * statistics.stdev(map(math.log, measured))
         print(
-            f"{model}, rests of {rest} s: {len(measured)} processes, spread {spread:.1f} %, best of {BLOCK} within {apart}, "
+            f"{model}, {noise} noise, rests of {rest} s: {len(measured)} processes, spread {spread:.1f} %, best of {BLOCK} within {apart}, "
             f"{statistics.median(took[rest]):.1f} s a process"
         )
 

@@ -193,8 +193,14 @@ def realised(processes: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
     return found
 
 
-def rates(processes: dict[str, list[dict[str, Any]]], levels: Sequence[float]) -> list[dict[str, Any]]:
+def levels_of(processes: dict[str, list[dict[str, Any]]]) -> list[float]:
+    """Return the slowdowns that were planted in any of the processes."""
+    return [level for level in SLOWDOWNS if any(name.endswith(f" {level:g}") for name in processes)]
+
+
+def rates(processes: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return, for every rule and slowdown, how many decisions were red, of how many, and how many of them share nothing."""
+    levels = levels_of(processes)
     rows = []
     plain0, controlled0 = processes.get("plain 0", []), processes.get("controlled 0", [])
     for name, rule in rules.SINGLE.items():
@@ -255,9 +261,11 @@ def table(result: dict[str, Any]) -> str:
 
     parts = []
     for one in result["arms"]:
-        levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in one["realised"]]
+        levels = levels_of(one["processes"])
         head = ["rule", "false alarms in 100"]
-        head += [f"caught at +{100 * one['realised'][f'controlled {level:g}']:.1f} %" for level in levels]
+        for level in levels:
+            size = one["realised"].get(f"controlled {level:g}")
+            head.append(f"caught, planted +{100 * level:.0f} %" if size is None else f"caught at +{100 * size:.1f} %")
         by_rule: dict[str, dict[float, dict[str, Any]]] = {}
         for line in one["rates"]:
             by_rule.setdefault(line["rule"], {})[line["planted"]] = line
@@ -310,8 +318,7 @@ def main() -> None:
         again = json.loads(options.again.read_text(encoding="utf-8"))
         for one in again["arms"]:
             # By the rules of today, from the processes of then.
-            levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in one["processes"]]
-            one |= {"rates": rates(one["processes"], levels), "realised": realised(one["processes"])}
+            one |= {"rates": rates(one["processes"]), "realised": realised(one["processes"])}
         print(table(again))
         return
     began = time.time()
@@ -322,13 +329,12 @@ def main() -> None:
         for noise in options.noise.split(","):
             with noisy(noise):
                 processes = collect(model, noise, options.rounds if noise == "none" else options.rounds // 2, products)
-            levels = [level for level in SLOWDOWNS if f"controlled {level:g}" in processes]
             result["arms"].append(
                 {
                     "model": model,
                     "noise": noise,
                     "realised": realised(processes),
-                    "rates": rates(processes, levels),
+                    "rates": rates(processes),
                     "stalls": stalls(processes),
                     "processes": processes,
                 }
