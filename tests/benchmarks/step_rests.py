@@ -1,7 +1,8 @@
 """What the rests between timed steps are worth: fresh processes with and without them, one after the other.
 
-Run: python -m tests.benchmarks.step_rests [PROCESSES] [MODEL] [none|cpu|memory: the noise beside it]. Prints, for each, the spread of the cost of a step between
-processes (the standard deviation of its logarithm), how far the best of five in a row lie apart, and how long a process took.
+Run: python -m tests.benchmarks.step_rests [PROCESSES] [MODEL] [NOISE], which is none, cpu or memory, and runs beside them.
+Prints, for each, the spread of the cost of a step between processes (the standard deviation of its logarithm), how far the
+best of five in a row lie apart, and how long a process took.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def main() -> None:
         apart = f"{100 * (max(best) / min(best) - 1):.1f} %" if best else "-"
         spread = 100 * statistics.stdev(map(math.log, measured))
         print(
-            f"{model}, {noise} noise, rests of {rest} s: {len(measured)} processes, spread {spread:.1f} %, best of {BLOCK} within {apart}, "
-            f"{statistics.median(took[rest]):.1f} s a process"
+            f"{model}, {noise} noise, rests of {rest} s: {len(measured)} processes, spread {spread:.1f} %, "
+            f"best of {BLOCK} within {apart}, {statistics.median(took[rest]):.1f} s a process"
         )
 
 
