@@ -17,7 +17,8 @@ LONGEST_WINDOW_S = 4.0
 MOST_STEPS = 300
 #: Steps in a row, and the seconds of rest after them. The neighbours of a machine come and go: of ten processes on a very
 #: busy one, the best of five in a row lay within 7 % with rests and 26 % without (a step of 0.4 ms; 16 % and 30 % at 4 ms).
-#: On a quiet machine, and beside noise that never changes, 16 to 20 processes showed no difference (tests/benchmarks/step_rests).
+#: On a quiet machine, and beside noise that never changes, 16 to 20 processes showed no clear difference
+#: (tests/benchmarks/step_rests).
 STEPS_IN_A_ROW = 30
 REST_S = 0.1
 #: Steps, or seconds, that warm up before them, beyond those the window settles.
