@@ -127,7 +127,7 @@ def _table(calibration: Calibration) -> str:
     for workload, metrics in calibration.workloads.items():
         exact = [one for one in metrics if one.values is not None]
         steady = sum(one.values == 1 for one in exact)
-        name = printable(workload.rpartition(os.sep)[2])
+        name = printable(workload)
         rows.append((name, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
         rows += [
             (
@@ -151,7 +151,7 @@ def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:
     spread = "-" if one.spread is None else f"{100 * one.spread:.1f} %"
     if one.comparisons is None:
         return spread, "", "", "", ""
-    at_most = "-" if one.at_most is None else f"{100 * one.at_most:.0f} ({one.independent} independent)"
+    at_most = "-" if one.at_most is None else f"{100 * one.at_most:.0f} ({one.independent} share no process)"
     sees = "-" if one.smallest_slowdown is None else f"+{100 * one.smallest_slowdown:.0f} %"
     proposed = "-" if one.proposed_tolerance is None else f"{one.metric} = {one.proposed_tolerance}"
     return spread, f"{one.alarms} of {one.comparisons}", at_most, sees, proposed

@@ -106,7 +106,12 @@ def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
         independent=independent,
         at_most=rate_at_most(alarms / len(ratios), independent),
         smallest_slowdown=smallest_slowdown(ratios, tolerance.relative),
-        proposed_tolerance=proposed_tolerance(ratios),
+        proposed_tolerance=proposed_tolerance(
+            ratios,
+            least=0.0
+            if independent >= thresholds.TIGHTER_AFTER
+            else min(tolerance.relative, thresholds.STORED_TOLERANCE),
+        ),
     )
 
 
@@ -149,9 +154,12 @@ def smallest_slowdown(ratios: Sequence[float], tolerance: float) -> float | None
     return None
 
 
-def proposed_tolerance(ratios: Sequence[float]) -> float | None:
-    """Return the smallest round tolerance that is a quarter wider than everything seen, or None where none is wide enough."""
-    widest = 1.25 * math.log(max(1.0, *ratios))
+def proposed_tolerance(ratios: Sequence[float], *, least: float = 0.0) -> float | None:
+    """Return the smallest round tolerance that is a quarter wider than everything seen, and no tighter than `least`.
+
+    None where none is wide enough.
+    """
+    widest = max(math.log1p(least), 1.25 * math.log(max(1.0, *ratios)))
     return next((one for one in _TOLERANCES if math.log1p(one) >= widest), None)
 
 

@@ -36,9 +36,25 @@ def test_steady_runs_raise_no_alarm_and_see_as_much_as_their_spread_allows():
     assert (found.runs, found.alarms, found.independent) == (20, 0, 2)
     assert found.comparisons == len(block_ratios(STEADY)) == 132
     # Every block of five has the same best, so what is slower than the tolerance is seen.
-    assert (found.smallest_slowdown, found.proposed_tolerance) == (0.11, 0.03)
+    assert (found.smallest_slowdown, found.proposed_tolerance) == (0.11, 0.10)
     # Two independent comparisons show little: 1 - 0.05 ** (1 / 2).
     assert found.at_most == pytest.approx(1 - math.sqrt(0.05), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("runs", "tolerance", "proposed"),
+    [
+        (20, 0.10, 0.10),
+        (99, 0.10, 0.10),
+        (100, 0.10, 0.03),
+        (20, 0.05, 0.05),
+        # One that the user set wider than what is known to hold is no floor.
+        (20, 0.50, 0.10),
+    ],
+)
+def test_a_tighter_tolerance_is_proposed_only_where_enough_was_seen(runs, tolerance, proposed):
+    policy = Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=tolerance)),))
+    assert costs((STEADY * 5)[:runs], policy=policy).proposed_tolerance == proposed
 
 
 def test_a_machine_that_changes_its_mind_raises_alarms_and_is_told_a_wider_tolerance():
