@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +42,16 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     settings = read_settings(find_root(Path.cwd()))
     directory = baselines if baselines is not None else settings.baselines_directory
     found: list[dict[str, Verdict]] = []
+    began = time.monotonic()
     while len(found) < runs:
         found.append(_one_run(len(found) + 1, runs, pytest_args))
         if not found[0]:
             raise UsageError(
                 "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
             )
+        if len(found) == 1:
+            took_s = time.monotonic() - began
+            click.echo(f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True)
     whole = [run for run in found if run]
     environments = [verdict.environment for run in whole for verdict in run.values()]
     machines = {environment.machine for environment in environments if environment is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,7 @@ def test_the_result_lies_beside_the_baselines_and_no_baseline_is_touched(calibra
     assert "written to" in done.stdout
     document = json.loads((project / "baselines" / "calibration.json").read_text())
     assert (document["runs"], document["error_rate"]) == (10, None)
+    assert re.fullmatch(r"perfguard: 10 runs of \d+ s: about \d+ minutes\n", done.stderr)
     # What is not whole is measured by nobody.
     assert {line["workload"] for line in document["metrics"]} == {"test_a.py::test_steady", "test_a.py::test_fickle"}
 
