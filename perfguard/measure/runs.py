@@ -106,7 +106,7 @@ def run_wall_time(timing: Timing) -> float:
 )
 def run_wall_p90(timing: Timing) -> float:
     """A slowdown in some steps only shows here, and nowhere in a minimum."""
-    undisturbed = [wall - queue for wall, queue in zip(timing.wall_ns, _queue(timing), strict=True)]
+    undisturbed = [wall - waited for wall, waited in zip(timing.wall_ns, _waited_ns(timing), strict=True)]
     return _p90(undisturbed) / 1e3
 
 
@@ -121,11 +121,11 @@ def run_wall_p90(timing: Timing) -> float:
     )
 )
 def run_blocked_time(timing: Timing) -> float | None:
-    """Wall less CPU less run queue. None where the system does not say how long a thread waited."""
+    """Wall less CPU less the wait for other processes. None where the system does not say how long a thread waited."""
     if not timing.run_queue_ns:
         return None
-    parts = zip(timing.wall_ns, timing.process_cpu_ns, timing.run_queue_ns, strict=True)
-    return statistics.median(max(0, wall - cpu - queue) for wall, cpu, queue in parts) / 1e3
+    parts = zip(timing.wall_ns, timing.process_cpu_ns, _waited_ns(timing), strict=True)
+    return statistics.median(max(0, wall - cpu - waited) for wall, cpu, waited in parts) / 1e3
 
 
 @run_metric(
@@ -136,8 +136,16 @@ def run_calibration(timing: Timing) -> float:
     return min(timing.calibration_ns) / 1e3
 
 
-def _queue(timing: Timing) -> Sequence[int]:
-    return timing.run_queue_ns or (0,) * timing.steps
+def _waited_ns(timing: Timing) -> Sequence[int]:
+    """Return how long the thread of each step waited for a CPU that another process had.
+
+    What it waited for threads of its own is work of the step: MindSpore's turn while they wait, and keep the one CPU from
+    the thread that drives them as long as the step lasts.
+    """
+    if not timing.run_queue_ns:
+        return (0,) * timing.steps
+    parts = zip(timing.run_queue_ns, timing.process_cpu_ns, timing.thread_cpu_ns, strict=True)
+    return tuple(max(0, queue - max(0, process - thread)) for queue, process, thread in parts)
 
 
 def _p90(samples: Sequence[float]) -> float:

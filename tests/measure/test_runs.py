@@ -15,11 +15,11 @@ from perfguard.timing import Timing
 
 
 def timing(**changes) -> Timing:
-    """Three steps of 2, 3 and 4 ms beside a kernel of 1 ms; nothing waited."""
+    """Three steps of 2, 3 and 4 ms in one thread, beside a kernel of 1 ms; each waited half a millisecond for a CPU."""
     facts = {
         "workload": "w",
         "clock": "process",
-        "thread_cpu_ns": (1_000_000, 2_000_000, 3_000_000),
+        "thread_cpu_ns": (2_000_000, 3_000_000, 4_000_000),
         "process_cpu_ns": (2_000_000, 3_000_000, 4_000_000),
         "wall_ns": (2_500_000, 3_500_000, 4_500_000),
         "calibration_ns": (1_000_000, 1_100_000, 1_200_000),
@@ -55,6 +55,32 @@ def test_one_process_is_one_sample_of_every_metric():
         ({"run_queue_ns": ()}, "run_wall_p90", 4300.0),
         # 10 ms by the clock, of which 2, 3 and 4 ms were work and half of one waited for a CPU.
         ({"wall_ns": (10_000_000,) * 3}, "run_blocked_time", 6500.0),
+        # Another thread of its own had the CPU for 2 ms of the 3 that the first one waited: that is work and no wait.
+        (
+            {
+                "wall_ns": (10_000_000,) * 3,
+                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "run_queue_ns": (3_000_000,) * 3,
+            },
+            "run_blocked_time",
+            6000.0,
+        ),
+        # MindSpore's turn as long as the step lasts, and nothing stands still.
+        (
+            {
+                "wall_ns": (3_000_000,) * 3,
+                "process_cpu_ns": (3_000_000,) * 3,
+                "thread_cpu_ns": (0,) * 3,
+                "run_queue_ns": (3_000_000,) * 3,
+            },
+            "run_blocked_time",
+            0.0,
+        ),
+        (
+            {"process_cpu_ns": (3_000_000,) * 3, "thread_cpu_ns": (0,) * 3, "run_queue_ns": (3_000_000,) * 3},
+            "run_wall_p90",
+            4300.0,
+        ),
         # Threads that worked side by side: more CPU time than the clock saw.
         ({"process_cpu_ns": (9_000_000,) * 3}, "run_blocked_time", 0.0),
     ],

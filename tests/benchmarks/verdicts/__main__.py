@@ -318,7 +318,11 @@ def main() -> None:
         again = json.loads(options.again.read_text(encoding="utf-8"))
         for one in again["arms"]:
             # By the rules of today, from the processes of then.
-            one |= {"rates": rates(one["processes"]), "realised": realised(one["processes"])}
+            one |= {
+                "rates": rates(one["processes"]),
+                "stalls": stalls(one["processes"]),
+                "realised": realised(one["processes"]),
+            }
         print(table(again))
         return
     began = time.time()
