@@ -156,6 +156,7 @@ def test_a_relative_place_is_refused_with_the_absolute_one(tmp_path, monkeypatch
 # -- real output -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_level_is_clean_and_has_the_same_passes_graphs_and_operators(tmp_path, made):
     runs = {("environment", level): made("train", level) for level in (1, 2, 3)}

@@ -788,6 +788,7 @@ def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, 
         perfguard.check(place, expect=f"graph,steps={profile.window.active + 1}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_real_summary_monitor_is_the_collector_with_these_arguments(tmp_path, wheels):
     (tmp_path / "task.yaml").write_text(

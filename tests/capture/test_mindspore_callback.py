@@ -167,6 +167,7 @@ def test_steps_are_timed_before_the_window_without_moving_it(more, case, trained
     assert phases == ["settle"] * settled + ["timed"] + ["active"] * active
 
 
+@pytest.mark.exhaustive
 def test_a_window_of_several_cycles_goes_through_start_and_stop(more):
     out, said = more("two cycles")
     assert said["counts"] == census("graph", 4)
@@ -267,6 +268,7 @@ ENDS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", ENDS)
 def test_a_training_that_ends_otherwise_leaves_nothing_profiling(all_of, case):
     _, raised, ending, reason = ENDS[case]

@@ -167,6 +167,7 @@ def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(odd):
     assert "B106" in {f.code.name for f in again.findings}
 
 
+@pytest.mark.exhaustive
 def test_ranks_that_the_script_starts_itself_are_told_apart(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="pip install 'perfguard[models]'")
     monkeypatch.setenv("STORE", str(tmp_path / "store"))

@@ -290,6 +290,7 @@ def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory()
 # -- what goes wrong: the training goes on -------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "sentence"),

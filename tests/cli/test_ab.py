@@ -197,6 +197,7 @@ def test_another_environment_is_compared_exactly(checkout):
 # -- what has no steps -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_what_was_recorded_once_is_compared_exactly(checkout):
     checkout.commit(test_replay=REPLAY)
     status, said = checkout.ab("--base", "main")
@@ -207,6 +208,7 @@ def test_what_was_recorded_once_is_compared_exactly(checkout):
     assert "times are shown, not judged: what was recorded once cannot be run beside this one" in said
 
 
+@pytest.mark.exhaustive
 def test_what_only_one_side_has_is_said_and_what_is_gone_is_red(checkout):
     checkout.commit(test_replay=REPLAY, test_old=REPLAY)
     (checkout.top / "test_old.py").unlink()
@@ -217,6 +219,7 @@ def test_what_only_one_side_has_is_said_and_what_is_gone_is_red(checkout):
     assert "new: test_new.py::test_replay ran here only" in said
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_stopped_measuring_says_why(checkout):
     checkout.commit(test_replay=REPLAY, test_other=REPLAY)
     checkout.write(test_other=REPLAY.replace("    perfguard.replay", "    raise ValueError('broken today')\n    #"))
@@ -326,6 +329,7 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
     assert "what lies here took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
+@pytest.mark.exhaustive
 def test_paths_into_the_checkout_lead_into_the_base(checkout):
     checkout.commit(test_replay=REPLAY + "\n\ndef test_base_only(perfguard): test_replay(perfguard)\n")
     checkout.write(test_replay=REPLAY)

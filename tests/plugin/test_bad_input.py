@@ -379,6 +379,7 @@ IDS = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_odd_ids_have_a_baseline_each_inside_the_directory(project):
     project.write(
         "test_i.py",
