@@ -96,6 +96,8 @@ def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
         return Calibrated(metric=name, runs=len(values), spread=spread, tolerance=tolerance.relative)
     alarms = sum(ratio > 1 + tolerance.relative for ratio in ratios)
     independent = len(values) // (thresholds.BASELINE_RUNS + thresholds.MOST_RUNS)
+    has_seen_enough = independent >= thresholds.TIGHTER_AFTER
+    known = min(tolerance.relative, thresholds.STORED_TOLERANCE)
     return Calibrated(
         metric=name,
         runs=len(values),
@@ -106,12 +108,7 @@ def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
         independent=independent,
         at_most=rate_at_most(alarms / len(ratios), independent),
         smallest_slowdown=smallest_slowdown(ratios, tolerance.relative),
-        proposed_tolerance=proposed_tolerance(
-            ratios,
-            least=0.0
-            if independent >= thresholds.TIGHTER_AFTER
-            else min(tolerance.relative, thresholds.STORED_TOLERANCE),
-        ),
+        proposed_tolerance=proposed_tolerance(ratios, least=0.0 if has_seen_enough else known),
     )
 
 

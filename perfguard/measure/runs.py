@@ -137,15 +137,16 @@ def run_calibration(timing: Timing) -> float:
 
 
 def _waited_ns(timing: Timing) -> Sequence[int]:
-    """Return how long the thread of each step waited for a CPU that another process had.
+    """Return, in ns, how long the thread of each step waited at least for a CPU that another process had.
 
     What it waited for threads of its own is work of the step: MindSpore's turn while they wait, and keep the one CPU from
-    the thread that drives them as long as the step lasts.
+    the thread that drives them as long as the step lasts. To keep several CPUs from it they have to be on all of them.
     """
     if not timing.run_queue_ns:
         return (0,) * timing.steps
+    cpus = len(timing.cpus) or 1
     parts = zip(timing.run_queue_ns, timing.process_cpu_ns, timing.thread_cpu_ns, strict=True)
-    return tuple(max(0, queue - max(0, process - thread)) for queue, process, thread in parts)
+    return tuple(max(0, queue - max(0, process - thread) // cpus) for queue, process, thread in parts)
 
 
 def _p90(samples: Sequence[float]) -> float:

@@ -7,34 +7,33 @@ best of five in a row lie apart, and how long a process took.
 
 from __future__ import annotations
 
-import math
 import statistics
 import sys
 import time
 
 from perfguard import thresholds
 from tests.benchmarks.verdicts import rules
-from tests.benchmarks.verdicts.__main__ import BLOCK, noisy, run
+from tests.benchmarks.verdicts.__main__ import BLOCK, blocks, noisy, run
 
 
 def main() -> None:
     processes = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     model = sys.argv[2] if len(sys.argv) > 2 else "mlp"
     noise = sys.argv[3] if len(sys.argv) > 3 else "none"
-    costs: dict[float, list[float]] = {0.0: [], thresholds.REST_S: []}
-    took: dict[float, list[float]] = {rest: [] for rest in costs}
+    found: dict[float, list[rules.Process]] = {0.0: [], thresholds.REST_S: []}
+    took: dict[float, list[float]] = {rest: [] for rest in found}
     with noisy(noise):
         for _ in range(processes):
-            for rest in costs:
+            for rest in found:
                 began = time.monotonic()
-                found = run("controlled", controlled=True, model=model, rest_s=rest)
-                if found is not None:
-                    costs[rest].append(rules.cost(found))
+                one = run("controlled", controlled=True, model=model, rest_s=rest)
+                if one is not None:
+                    found[rest].append(one)
                     took[rest].append(time.monotonic() - began)
-    for rest, measured in costs.items():
-        best = [min(measured[first : first + BLOCK]) for first in range(len(measured) - BLOCK + 1)]
+    for rest, measured in found.items():
+        best = [min(map(rules.cost, five)) for five in blocks(measured).values()]
         apart = f"{100 * (max(best) / min(best) - 1):.1f} %" if best else "-"
-        spread = 100 * statistics.stdev(map(math.log, measured))
+        spread = 100 * rules.spread(measured)
         print(
             f"{model}, {noise} noise, rests of {rest} s: {len(measured)} processes, spread {spread:.1f} %, "
             f"best of {BLOCK} within {apart}, {statistics.median(took[rest]):.1f} s a process"

@@ -65,6 +65,17 @@ def test_one_process_is_one_sample_of_every_metric():
             "run_blocked_time",
             6000.0,
         ),
+        # Of two CPUs it had one, so that it can have kept the first thread from both for 1 ms at most.
+        (
+            {
+                "wall_ns": (10_000_000,) * 3,
+                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "run_queue_ns": (3_000_000,) * 3,
+                "cpus": (0, 1),
+            },
+            "run_blocked_time",
+            5000.0,
+        ),
         # MindSpore's turn as long as the step lasts, and nothing stands still.
         (
             {

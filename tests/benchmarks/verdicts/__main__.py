@@ -255,6 +255,11 @@ def stalls(processes: dict[str, list[dict[str, Any]]]) -> dict[str, int] | None:
     return counts if counts["stalled"] else None
 
 
+def results(processes: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what the processes of one model come to."""
+    return {"realised": realised(processes), "rates": rates(processes), "stalls": stalls(processes)}
+
+
 def table(result: dict[str, Any]) -> str:
     """Return the result as text."""
     from tabulate import tabulate
@@ -318,11 +323,7 @@ def main() -> None:
         again = json.loads(options.again.read_text(encoding="utf-8"))
         for one in again["arms"]:
             # By the rules of today, from the processes of then.
-            one |= {
-                "rates": rates(one["processes"]),
-                "stalls": stalls(one["processes"]),
-                "realised": realised(one["processes"]),
-            }
+            one |= results(one["processes"])
         print(table(again))
         return
     began = time.time()
@@ -333,16 +334,7 @@ def main() -> None:
         for noise in options.noise.split(","):
             with noisy(noise):
                 processes = collect(model, noise, options.rounds if noise == "none" else options.rounds // 2, products)
-            result["arms"].append(
-                {
-                    "model": model,
-                    "noise": noise,
-                    "realised": realised(processes),
-                    "rates": rates(processes),
-                    "stalls": stalls(processes),
-                    "processes": processes,
-                }
-            )
+            result["arms"].append({"model": model, "noise": noise, **results(processes), "processes": processes})
             result["minutes"] = round((time.time() - began) / 60, 1)
             options.json.write_text(json.dumps(result), encoding="utf-8")
     print(table(result))
