@@ -5,7 +5,6 @@ What is wrong with the thing judged is a `perfguard.findings.Finding`, never an 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -31,6 +30,8 @@ class DamagedError(StoreError):
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
     """Return `did you mean 'x'?`, or where nothing is near `otherwise`, or the list of what is known."""
+    import difflib
+
     names = list(known)
     if near := difflib.get_close_matches(name, names, n=1):
         # Of equally near names the one that differs in the fewest places: C1O1 is C101, not C112.

@@ -29,6 +29,8 @@ class Code(Enum):
     A108 = "more files than are looked at"
     A109 = "a link or an entry that is not followed"
     A110 = "not what was expected"
+    A111 = "something that could not be looked at"
+    A112 = "checks that were not made"
     S101 = "a file cannot be read as what it should be"
     S102 = "the columns are not those of the schema"
     S103 = "a value breaks the schema"
@@ -193,6 +195,14 @@ ADVICE: dict[Code, Advice] = {
     Code.A110: Advice(
         "`--expect` says that something was on, or off, and the files say otherwise",
         "look how the profiler was set up; `perfguard check DIR --explain` shows what the files say",
+    ),
+    Code.A111: Advice(
+        "its files vanished, could not be read or fetched, or whoever looked at it died twice: out of memory, most likely",
+        "mend what the message names, and check it again, alone: `perfguard check DIR/OF/THAT/RANK`",
+    ),
+    Code.A112: Advice(
+        "a table is so large that its rows went by and were not kept; each was validated, but not joined with other files",
+        "read the names: what they check is not known of this rank; a shorter window has smaller tables",
     ),
     Code.S101: Advice(
         "the file is cut off, damaged, or not of its format",

@@ -1,17 +1,19 @@
-"""Executions: which operator ran when, for how long, in which step; one frame, whatever dialect wrote it.
+"""Executions: which operators ran how often and how long, in which step; one value, whatever dialect wrote it.
 
-The columns are `operator` (type or name that metrics speak of), `name` (the most precise name the profiler has),
-`step` (number inside the cycle, null when the execution lies in none), `start_ns`, `duration_ns`, `self_ns` (without the
-operators inside it) and `shapes` (text, null where not recorded with the execution).
+A source lists them one by one (`Listed`); what is kept of a cycle (`Executions`) are sums over them, whose size depends on
+how many different operators, steps and shapes there are. The columns of both are described in `groups`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from perfguard.contract.collectives import annotated_collectives, host_collectives, no_collectives
+from perfguard.contract.coverage import Covered, covered_steps
+from perfguard.contract.groups import aggregated
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
@@ -22,14 +24,13 @@ if TYPE_CHECKING:
 #: Categories of torch's trace that are work: host operators, and what ran on a device.
 TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
 #: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
-_HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
+HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Executions:
-    """Executions of one cycle. `steps` is how many steps it shows, None where nobody can tell."""
+class Steps:
+    """What is known of the steps of one cycle, and of what ran in them. `steps` is how many, None where nobody can tell."""
 
-    frame: pl.DataFrame
     steps: int | None
     #: Whether `step` was assigned by time, so that the steps can be compared with each other.
     by_step: bool
@@ -45,7 +46,71 @@ class Executions:
     is_timeline: bool = True
 
 
-def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listed(Steps):
+    """Executions of one cycle one by one, as a source has them."""
+
+    #: One row an execution (or `calls` of them) in the order of their starts: COLUMNS, see `groups`.
+    rows: pl.DataFrame
+    #: Collectives that are annotated beside the operators (operator, start_ns, duration_ns); None where no source does so.
+    annotated: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executions(Steps):
+    """Executions of one cycle, added up."""
+
+    #: One row an operator, name, step and shapes, in the order of their first calls: see `groups.aggregated`.
+    groups: pl.DataFrame
+    #: What covers each step of `edges_ns`; empty where start times are not known.
+    covered: tuple[Covered, ...] = ()
+    #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
+    shapes: pl.DataFrame | None = None
+    #: The host's collectives one by one in the order of their starts: operator, start_ns, duration_ns.
+    collectives: pl.DataFrame = field(default_factory=no_collectives)
+
+    @property
+    def calls(self) -> int:
+        """How many executions there are."""
+        return int(self.groups["calls"].sum())
+
+    @property
+    def of_the_window(self) -> pl.DataFrame:
+        """The groups that count: what lies outside every step is of none; where steps are unknown all of it counts."""
+        return _of_the_window(self, self.groups)
+
+
+def _of_the_window(steps: Steps, frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.drop_nulls("step") if steps.by_step else frame
+
+
+def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
+    """Return how often each operator (or name: what the column holds) ran, from groups or any rows with `calls`."""
+    import polars as pl
+
+    return Counter(dict(groups.group_by(column, maintain_order=True).agg(pl.col("calls").sum()).iter_rows()))
+
+
+def summed(listed: Listed) -> Executions:
+    """Add up executions that are listed one by one."""
+    collectives = listed.annotated
+    if collectives is None:
+        collectives = no_collectives() if listed.on_device else host_collectives(_of_the_window(listed, listed.rows))
+    return Executions(
+        groups=aggregated(listed.rows),
+        covered=covered_steps(listed.rows, listed.edges_ns, listed.annotated) if listed.is_timeline else (),
+        collectives=collectives,
+        steps=listed.steps,
+        by_step=listed.by_step,
+        step_numbers=listed.step_numbers,
+        edges_ns=listed.edges_ns,
+        marks_steps=listed.marks_steps,
+        on_device=listed.on_device,
+        is_timeline=listed.is_timeline,
+    )
+
+
+def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
     """Executions of `cpu_op_execute_timestamp`, typed by `cpu_op_detail_info`; None when either is missing.
 
     MindSpore marks no steps on a CPU. Where perfguard drove the steps itself, their edges join with the timestamps: both
@@ -73,10 +138,10 @@ def from_mindspore_cpu(cycle: Cycle) -> Executions | None:
     if edges and frame.height and int(str(frame["start_ns"].max())) < edges[0][0] // 2:
         # MindSpore 2.0 counts from the start of the machine: its times join with nobody's.
         edges = ()
-    return Executions(frame=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
+    return Listed(rows=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
-def from_torch_trace(cycle: Cycle) -> Executions | None:
+def from_torch_trace(cycle: Cycle) -> Listed | None:
     """Executions of a torch trace; steps are its `ProfilerStep#N` annotations. None when it could not be read."""
     import polars as pl
 
@@ -102,10 +167,10 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
         .sort("start_ns")
     )
     if cycle.asked.active is None and cycle.asked.steps:
-        marks = _marks_of_steps(marks, cycle, trace.document)
+        marks = marks_of_steps(marks, cycle, trace.document)
     edges = tuple(zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True))
     work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort(
-        "start_ns", "duration_ns", descending=[False, True]
+        "start_ns", "duration_ns", descending=[False, True], maintain_order=True
     )
     work = work.with_columns(
         operator=pl.col("name"),
@@ -117,18 +182,19 @@ def from_torch_trace(cycle: Cycle) -> Executions | None:
     )
     if edges:
         work = work.filter(~_is_of_the_marks_themselves(work))
-    shapes = pl.Series("shapes", _torch_shapes(work["args"].to_list()), dtype=pl.String)
-    return Executions(
-        frame=work.with_columns(shapes).select(*COLUMNS),
+    shapes = pl.Series("shapes", torch_shapes(work["args"].to_list()), dtype=pl.String)
+    return Listed(
+        rows=work.with_columns(shapes).select(*COLUMNS),
         steps=len(edges) or None,
         by_step=bool(edges),
         step_numbers=tuple(marks["number"].to_list()),
         edges_ns=edges,
         marks_steps=True,
+        annotated=annotated_collectives(trace.frame),
     )
 
 
-def _marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
+def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
     """Return the marks that turned out to be of steps, numbered anew.
 
     While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
@@ -169,7 +235,7 @@ def _torch_steps(
     threads = set(marks.select("pid", "tid").rows())
     starts = begun.select(pl.coalesce("launched_ns", "start_ns")).to_series().to_list()
     strict = step_of(starts, edges)
-    loose = step_of(starts, [(start, _LATE_NS) for start, _ in edges])
+    loose = step_of(starts, [(start, LATE_NS) for start, _ in edges])
     return [
         inside if (pid, tid) in threads else last if last is not None else 0
         for inside, last, pid, tid in zip(strict, loose, work["pid"], work["tid"], strict=True)
@@ -180,10 +246,10 @@ def _is_of_the_marks_themselves(work: pl.DataFrame) -> pl.Series:
     """Say which operators make the handle of a step's mark: torch 1.12 keeps it in a tensor, made between steps."""
     import polars as pl
 
-    return work.select(pl.col("step").is_null() & pl.col("name").is_in(_HANDLE)).to_series()
+    return work.select(pl.col("step").is_null() & pl.col("name").is_in(HANDLE)).to_series()
 
 
-def from_kernel_details(cycle: Cycle) -> Executions | None:
+def from_kernel_details(cycle: Cycle) -> Listed | None:
     """Kernels of an Ascend device, from `kernel_details` (torch_npu and MindSpore 2.5 and later): one row a kernel.
 
     The operator is the kernel's type (its name where level 0 gives no type); a kernel belongs to the step that its row
@@ -195,53 +261,63 @@ def from_kernel_details(cycle: Cycle) -> Executions | None:
     if content is None:
         return None
     cells = content.frame
-    step_column = next((name for name in ("Step Id", "Step ID") if name in cells.columns), None)
+    step_column = next((name for name in STEP_COLUMNS if name in cells.columns), None)
     numbers = as_int64(cells[step_column]) if step_column else pl.Series([None] * cells.height, dtype=pl.Int64)
     marked = sorted(numbers.drop_nulls().unique().to_list())
     order = {number: index for index, number in enumerate(marked)}
-    types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
-    shapes = pl.lit(None)
-    if "Input Shapes" in cells.columns:
-        shapes = _shape("Input Shapes")
-    duration_ns = nanoseconds(cells["Duration(us)"])
-    frame = cells.select(
-        operator=pl.when(types.is_in(["N/A", ""])).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types),
-        name=pl.col("Name"),
+    frame = kernel_rows(
+        cells,
         step=numbers.replace_strict(order, default=None, return_dtype=pl.Int64) if order else numbers,
         start_ns=nanoseconds(cells["Start Time(us)"]),
-        duration_ns=duration_ns,
-        self_ns=duration_ns,
-        shapes=shapes.cast(pl.String),
+        duration_ns=nanoseconds(cells["Duration(us)"]),
     ).sort("start_ns", maintain_order=True)
-    return Executions(
-        frame=frame,
+    return Listed(
+        rows=frame,
         steps=len(marked) or None,
         by_step=bool(marked) and frame["step"].null_count() == 0,
         step_numbers=tuple(marked),
-        edges_ns=_marked_edges(cycle, marked),
+        edges_ns=marked_edges(cycle, marked),
         marks_steps=bool(marked),
         on_device=True,
     )
 
 
-def _marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
+def kernel_rows(cells: pl.DataFrame, *, step: pl.Series, start_ns: pl.Series, duration_ns: pl.Series) -> pl.DataFrame:
+    """Return rows of kernel_details as executions, in their own order: COLUMNS, see `groups`."""
     import polars as pl
 
+    types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
+    unnamed = types.is_in(["N/A", ""])
+    if cells.select(unnamed.any()).item():
+        types = pl.when(unnamed).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types)
+    shapes = _shape("Input Shapes") if "Input Shapes" in cells.columns else pl.lit(None)
+    return cells.select(
+        operator=types,
+        name=pl.col("Name"),
+        step=step,
+        start_ns=start_ns,
+        duration_ns=duration_ns,
+        self_ns=duration_ns,
+        shapes=shapes.cast(pl.String),
+    )
+
+
+def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
+    # Not above: it reads texts of a trace as this module does, and so knows it.
+    from perfguard.contract.trace_view import step_marks
+
     trace = cycle.content("trace_view")
-    if trace is None or not {"ph", "name", "ts", "dur"} <= set(trace.frame.columns):
+    if trace is None:
         return ()
-    marks = trace.frame.filter(
-        (pl.col("ph") == '"X"') & pl.col("name").str.contains(r'^"ProfilerStep#[0-9]{1,18}"$')
-    ).sort("ts")
-    found = marks.select(number=pl.col("name").str.extract(r"#([0-9]+)").cast(pl.Int64))["number"].to_list()
-    starts, durations = nanoseconds(marks["ts"]), nanoseconds(marks["dur"])
-    if sorted(found) != list(numbers) or starts.null_count() or durations.null_count():
+    marks = [(mark.number, mark.span_ns) for mark in step_marks(trace) if mark.number is not None]
+    spans = [span for _, span in marks if span is not None]
+    if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
         return ()
-    return tuple(sorted(zip(starts.to_list(), (starts + durations).to_list(), strict=True)))
+    return tuple(sorted(spans))
 
 
-def from_database(cycle: Cycle) -> Executions | None:
+def from_database(cycle: Cycle) -> Listed | None:
     """Kernels of an Ascend device, from the TASK and COMPUTE_TASK_INFO tables of a database export; names by STRING_IDS.
 
     Steps are those of STEP_TIME where the table is there; a kernel belongs to the step it starts in.
@@ -286,10 +362,10 @@ def from_database(cycle: Cycle) -> Executions | None:
         edges = tuple((start, end) for start, end, _ in ordered)
         numbers = tuple(number for _, _, number in ordered)
     # The steps are the host's, and kernels run behind them: one that starts after the last step is of the last step.
-    places = step_of(frame["start_ns"].to_list(), [(start, _LATE_NS) for start, _ in edges]) if edges else None
+    places = step_of(frame["start_ns"].to_list(), [(start, LATE_NS) for start, _ in edges]) if edges else None
     step = pl.Series("step", places if places is not None else [None] * frame.height, dtype=pl.Int64)
-    return Executions(
-        frame=frame.with_columns(step, shapes=pl.col("shape")).select(*COLUMNS),
+    return Listed(
+        rows=frame.with_columns(step, shapes=pl.col("shape")).select(*COLUMNS),
         steps=len(edges) or None,
         by_step=bool(edges) and step.null_count() == 0,
         step_numbers=numbers,
@@ -311,7 +387,7 @@ def _collectives(tables: Mapping[str, pl.DataFrame], names: pl.DataFrame) -> pl.
     return found
 
 
-def from_flat_timeline(cycle: Cycle) -> Executions | None:
+def from_flat_timeline(cycle: Cycle) -> Listed | None:
     """AI Core operators of MindSpore 2.4 and earlier, from `output_timeline_data`: one row an execution, duration in ms.
 
     The start column is in ms up to 2.0 and in us from 2.1 on; its name says which. Types are those of `framework_raw`.
@@ -334,10 +410,10 @@ def from_flat_timeline(cycle: Cycle) -> Executions | None:
         .sort("start_ns", maintain_order=True)
     )
     steps = infer_steps(_counts(frame["name"]))
-    return Executions(frame=_finish(frame, (), shapes=None), steps=steps, by_step=False, on_device=True)
+    return Listed(rows=_finish(frame, (), shapes=None), steps=steps, by_step=False, on_device=True)
 
 
-def from_flat_detail(cycle: Cycle) -> Executions | None:
+def from_flat_detail(cycle: Cycle) -> Listed | None:
     """AI Core operators of MindSpore 2.4 and earlier, from `aicore_intermediate_detail` alone.
 
     Each operator ran `execution_frequency` times (once where the column is missing) with its average duration; when, is
@@ -362,19 +438,19 @@ def from_flat_detail(cycle: Cycle) -> Executions | None:
             name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns
         )
         .join(_flat_types(cycle), on="name", how="left", maintain_order="left")
-        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), repeats=counts)
+        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), calls=counts)
     )
-    repeated = _repeated(frame)
-    return Executions(
-        frame=_finish(repeated, (), shapes=None),
-        steps=infer_steps(_counts(repeated["name"])),
+    called = _called(frame)
+    return Listed(
+        rows=_finish(called, (), shapes=None),
+        steps=infer_steps(calls_by(called, "name")),
         by_step=False,
         on_device=True,
         is_timeline=False,
     )
 
 
-def from_gpu_detail(cycle: Cycle) -> Executions | None:
+def from_gpu_detail(cycle: Cycle) -> Listed | None:
     """GPU operators of MindSpore 2.4 and earlier, from `gpu_op_detail_info`: averages in us, no times of day."""
     import polars as pl
 
@@ -389,12 +465,12 @@ def from_gpu_detail(cycle: Cycle) -> Executions | None:
         start_ns=pl.lit(0, dtype=pl.Int64),
         duration_ns=duration_ns,
         self_ns=duration_ns,
-        repeats=as_int64(cells["op_occurrences"]).clip(0, MAX_REPEATS),
+        calls=as_int64(cells["op_occurrences"]).clip(0, MAX_REPEATS),
     )
-    repeated = _repeated(frame)
-    return Executions(
-        frame=_finish(repeated, (), shapes=None),
-        steps=infer_steps(_counts(repeated["name"])),
+    called = _called(frame)
+    return Listed(
+        rows=_finish(called, (), shapes=None),
+        steps=infer_steps(calls_by(called, "name")),
         by_step=False,
         on_device=True,
         is_timeline=False,
@@ -403,7 +479,7 @@ def from_gpu_detail(cycle: Cycle) -> Executions | None:
 
 #: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
 #: device did goes before what the host did for it.
-SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Executions | None]], ...] = (
+SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = (
     (("trace",), from_torch_trace),
     (("kernel_details",), from_kernel_details),
     (("ascend_pytorch_profiler",), from_database),
@@ -414,15 +490,33 @@ SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Executions | None]], ...
     (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
 )
 
+#: What versions call the column with a kernel's step.
+STEP_COLUMNS = ("Step Id", "Step ID")
 #: Databases of a device's tasks.
 DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
-#: How often one operator can be counted without its executions being listed; a damaged count must not fill the memory.
+#: How often one operator can be counted without its executions being listed: a damaged count must not stand for all else.
 MAX_REPEATS = 1_000_000
-_LATE_NS = 2**63 - 1
+LATE_NS = 2**63 - 1
 
 
 def executions_of(cycle: Cycle) -> Executions | None:
+    """Return the executions of a cycle, added up, or None where no source could be read."""
+    trace = cycle.content("trace")
+    if trace is not None and "TorchWork" in trace.folds:
+        # It went by in chunks, and its executions were added up on the way.
+        found: Executions = trace.folds["TorchWork"].executions(cycle, trace.document)
+        return found
+    kernels = cycle.content("kernel_details")
+    if kernels is not None and "KernelWork" in kernels.folds and trace is None:
+        # The same of kernels.
+        of_kernels: Executions = kernels.folds["KernelWork"].executions(cycle)
+        return of_kernels
+    listed = listed_of(cycle)
+    return None if listed is None else summed(listed)
+
+
+def listed_of(cycle: Cycle) -> Listed | None:
     """Return the executions of a cycle from the best source that could be read, or None where there is none."""
     for needs, read in SOURCES:
         if all(slot in cycle.artifacts for slot in needs) and (found := read(cycle)) is not None:
@@ -430,12 +524,11 @@ def executions_of(cycle: Cycle) -> Executions | None:
     return None
 
 
-def _repeated(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return every row as often as its column `repeats` says."""
+def _called(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that stand for executions at all, and have a name."""
     import polars as pl
 
-    several = frame.select(pl.all().exclude("repeats").repeat_by("repeats"))
-    return several.explode(several.columns).drop_nulls("name")
+    return frame.filter(pl.col("calls") > 0).drop_nulls("name")
 
 
 def _flat_types(cycle: Cycle) -> pl.DataFrame:
@@ -511,13 +604,14 @@ def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Se
     import polars as pl
 
     step = pl.Series("step", step_of(frame["start_ns"].to_list(), edges), dtype=pl.Int64)
+    columns = (*COLUMNS, "calls") if "calls" in frame.columns else COLUMNS
     return frame.with_columns(
         step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")
-    ).select(*COLUMNS)
+    ).select(*columns)
 
 
 def _counts(names: pl.Series) -> Counter[str]:
-    return Counter(names.to_list())
+    return Counter(dict(names.value_counts().iter_rows()))
 
 
 def unquoted(column: str) -> pl.Expr:
@@ -546,7 +640,7 @@ def _decode_string(text: str) -> str:
     return value
 
 
-def _torch_shapes(arguments: list[str | None]) -> list[str | None]:
+def torch_shapes(arguments: list[str | None]) -> list[str | None]:
     """Return `float[4, 8];long[]`, dtype and shape of every input of an operator, or None where not recorded."""
     import msgspec
 

@@ -1,16 +1,18 @@
-"""Inspect a recording: find its cycles, read their artifacts, check them against schemas and invariants."""
+"""Inspect a cycle: read its artifacts, check them against schemas and invariants, keep an extract of it."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
+import errno
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from perfguard.contract import folds_of_tables
 from perfguard.contract.conditions import (
     Expectation,
     Known,
@@ -22,18 +24,14 @@ from perfguard.contract.conditions import (
     worded,
 )
 from perfguard.contract.executions import Executions, executions_of
-from perfguard.contract.layout import (
-    MAX_FILES_OF_SLOT,
-    FoundCycle,
-    FoundFile,
-    Layout,
-    Parent,
-    Slot,
-    Survey,
-    layouts,
-    survey,
-)
-from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content
+from perfguard.contract.extract import Extract, extract_of
+from perfguard.contract.folds import Fold, folds_of
+from perfguard.contract.folds_of_tables import KEPT_UP_TO, Kept
+from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Parent, Slot, size_of
+from perfguard.contract.memory import MemoryStep, memory_of
+from perfguard.contract.progress import Meter, Tell
+from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
+from perfguard.contract.readers.trace import is_large, stream_trace
 from perfguard.contract.schema import (
     WORDED_ROWS,
     RowSchema,
@@ -41,15 +39,25 @@ from perfguard.contract.schema import (
     row_schema,
     unnamed_columns,
 )
-from perfguard.contract.table import Cells, Table, Unreadable
+from perfguard.contract.shapes import shapes_of
+from perfguard.contract.table import Cells, NotKept, PassedTable, Table, Unreadable
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
-from perfguard.recording import Ending, Recording, Step
-from perfguard.window import Phase
+from perfguard.recording import Recording, Step
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract.readers.events import Events, EventSchema
+    from perfguard.contract.remote import RemoteTree
+
+_Read = TypeVar("_Read")
 
 _LONGEST_MESSAGE = 300
 #: How many files without a slot a finding names.
 _NAMED = 8
+#: What no recording is at fault for: too many open files, no memory, no space.
+_OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,10 @@ class Cycle:
     #: What is known to have been on or off, and what the steps, ranks and files were said to be.
     conditions: Mapping[str, bool] = field(default_factory=dict)
     executions: Executions | None = None
+    #: With which inputs operators ran (operator, shapes as text, calls); None where there are no executions.
+    shapes: pl.DataFrame | None = None
+    #: Memory of each step and device; empty where none was recorded.
+    memory: tuple[MemoryStep, ...] = ()
     #: The directories above it whose names say a rank or a window, the nearest first.
     parents: tuple[Parent, ...] = ()
 
@@ -108,10 +120,15 @@ class Contract:
     """Everything the inspection of one recording found."""
 
     recording: Recording
+    #: The cycles with their artifacts; empty where only extracts were kept (`reduce`).
     cycles: tuple[Cycle, ...]
     findings: tuple[Finding, ...]
+    #: What is kept of every cycle in any case.
+    extracts: tuple[Extract, ...] = ()
     #: What could not be known, in words; shown by `perfguard check --explain`.
     notes: tuple[str, ...] = field(default=())
+    #: Names of the checks that were not made, because they join rows of a table that went by and was not held; see `notes`.
+    not_made: tuple[str, ...] = ()
     #: Ids of the parent layouts recognised: directories that only say the rank of what is in them.
     parents: tuple[str, ...] = ()
 
@@ -123,95 +140,178 @@ class Contract:
     @property
     def read(self) -> dict[str, int]:
         """How much was looked at: ranks, cycles, files read whole, and rows of their tables."""
-        files = [artifact for cycle in self.cycles for artifact in cycle.files]
-        tables = [t for f in files for t in (f.content.table, *f.content.tables.values()) if t is not None]
         return {
-            "ranks": len({cycle.rank for cycle in self.cycles}),
-            "cycles": len(self.cycles),
-            "files": len(files),
-            "rows": sum(table.frame.height for table in tables),
+            "ranks": len({extract.rank for extract in self.extracts}),
+            "cycles": len(self.extracts),
+            "files": sum(extract.files for extract in self.extracts),
+            "rows": sum(extract.rows for extract in self.extracts),
         }
 
     @property
     def layouts(self) -> tuple[str, ...]:
         """Ids of the layouts recognised."""
-        return tuple(sorted({cycle.layout.id for cycle in self.cycles} | set(self.parents)))
+        return tuple(sorted({extract.layout for extract in self.extracts} | set(self.parents)))
 
 
-def inspect(recording: Recording, expected: Expectation | None = None, only: Layout | None = None) -> Contract:
-    """Inspect a recording and everything its profiler wrote.
+#: What is taken of a cycle while its artifacts are there, given what was found wrong with it. Its value can be pickled.
+Taking = Callable[[Cycle, Sequence[Finding]], Any]
 
-    `expected` is what the caller says was on and how many ranks there must be; with `only`, the directory is judged as
-    that layout. Never raises for what the directory holds; `StoreError` only when perfguard's own schemas are missing.
-    """
-    from perfguard.contract.invariants import check_cycle, check_recording
 
-    expected = expected or Expectation()
-    found = survey(recording.profiler_directory, only)
-    findings: list[Finding] = list(found.findings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a cycle besides its findings and its extract."""
+
+    #: The cycle itself with all its artifacts, which cannot be sent to another process.
+    cycle: bool = False
+    notes: bool = True
+    taking: Taking | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Task:
+    """One cycle to be inspected: all that has to be known for it, wherever that is done."""
+
+    found: FoundCycle
+    #: The recording without its steps.
+    recording: Recording
+    expected: Expectation
+    #: The rank that names tell, before anything was read, and the number of the cycle among that rank's.
+    rank: int
+    index: int
+    asked: Asked
+    #: Folders that could not be looked into, relative and with a slash at the end: what lies in them is not missing.
+    closed: tuple[str, ...] = ()
+    #: How many bytes its files have.
+    size: int = 0
+    #: Where it lies, when that is no directory of this machine.
+    tree: RemoteTree | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inspected:
+    """What became of a task."""
+
+    extract: Extract
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    #: Names of the checks that were not made, because they need rows of a table that went by.
+    not_made: tuple[str, ...] = ()
+    cycle: Cycle | None = None
+
+
+def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
+    """Read, check and reduce one cycle. Never raises for what its files hold; that they cannot be read at all is a finding."""
+    if task.tree is None:
+        return _inspected(task, wanted, tell)
+    from perfguard.contract.remote import Unfetched
+
+    with ExitStack() as stack:
+        try:
+            found, here = stack.enter_context(task.tree.at_hand(task.found))
+        except Unfetched as error:
+            return unseen(task, f"it cannot be fetched: {error}")
+        fetched = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
+        return _inspected(fetched, wanted, tell)
+
+
+def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
+    from perfguard.contract.invariants import check_cycle
+
+    found, recording = task.found, task.recording
+    meter = Meter(tell)
     notes: list[str] = []
-    # Where it is known why nothing is here, that is told.
-    is_told = recording.ending not in (None, Ending.COMPLETE)
-    if not found.cycles and not is_told:
-        known = f"{len(layouts())} known layouts, see: perfguard schema list"
-        findings.append(
-            Finding(
-                code=Code.A101,
-                place=str(recording.profiler_directory),
-                message=f"nothing here looks like the output of a known profiler ({known}){_hint(recording)}",
-            )
-        )
-    findings += _empty_parents(found, recording.directory)
-    cycles = []
-    count_by_rank: dict[int, int] = defaultdict(int)
-    for one in found.cycles:
-        read, broken = _read_artifacts(one, recording.directory)
+    try:
+        read, broken = _read_artifacts(found, recording.directory, meter)
+        meter.end()
         artifacts = {artifact.slot.name: artifact for artifact in read}
-        rank = _rank_of(one, artifacts, recording)
+        rank = rank_of(found, artifacts, recording)
         documents = _documents(artifacts)
-        conditions = known_conditions(one, documents, _said(recording, expected))
-        notes += _explanation(one, recording.directory, rank, conditions)
+        conditions = known_conditions(found, documents, _said(recording, task.expected))
+        notes += _explanation(found, recording.directory, rank, conditions)
         layout_findings = [
-            *_contradictions(one, recording, documents, expected),
-            *_layout_findings(one, recording.directory, conditions, notes),
+            *_contradictions(found, recording, documents, task.expected),
+            *_layout_findings(found, recording.directory, conditions, notes),
         ]
-        findings += [dataclasses.replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
-        index = count_by_rank[rank]
-        count_by_rank[rank] += not one.layout.nests
+        findings = [replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
         cycle = Cycle(
-            layout=one.layout,
-            place=one.place,
+            layout=found.layout,
+            place=found.place,
             rank=rank,
-            index=index,
+            index=task.index,
             artifacts=artifacts,
             files=tuple(read),
             conditions={name: known.value for name, known in conditions.items()},
-            asked=_asked(recording, rank, index, one, expected),
-            parents=one.parents,
+            asked=task.asked,
+            parents=found.parents,
         )
-        if (executions := executions_of(cycle)) is not None:
-            cycle = dataclasses.replace(cycle, executions=executions)
-        findings += check_cycle(cycle)
-        cycles.append(cycle)
-    findings += check_recording(recording, tuple(cycles))
-    findings += _missing_ranks(cycles, expected)
-    findings += _unmet_numbers(cycles, expected)
+        not_made: list[str] = []
+        if (executions := _unless_passed(not_made, executions_of, cycle)) is not None:
+            cycle = replace(
+                cycle,
+                executions=executions,
+                shapes=_unless_passed(not_made, shapes_of, cycle, executions),
+                memory=_unless_passed(not_made, memory_of, cycle, executions) or (),
+            )
+        findings += check_cycle(cycle, not_made)
+    except OSError as error:
+        if error.errno in _OF_THE_MACHINE:
+            raise
+        # A file that was there when its directory was listed, or a disk that does not give back what is on it.
+        return unseen(task, f"it cannot be read: {_reason(error)}")
     # What may not be listed is not missing.
-    closed = tuple(f"{finding.place}/" for finding in findings if finding.code is Code.A109)
-    findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(closed)]
-    return Contract(
-        recording=recording,
-        cycles=tuple(cycles),
+    findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
+    taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
+    extract = extract_of(cycle, recording, taken, not_made)
+    findings += _not_made(found, recording.directory, rank, artifacts, not_made)
+    return Inspected(
+        extract=extract,
         findings=tuple(findings),
-        notes=tuple(notes),
-        parents=tuple(parent.layout.id for parent in found.parents),
+        notes=tuple(notes) if wanted.notes else (),
+        not_made=tuple(not_made),
+        cycle=cycle if wanted.cycle else None,
     )
 
 
-def _hint(recording: Recording) -> str:
-    if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", recording.profiler_directory.name):
-        return "; this is a part of a recording: name the directory above it"
-    return ""
+def _unless_passed(not_made: list[str], read: Callable[..., _Read], *arguments: Any) -> _Read | None:
+    """Return what a function reads, or None where it needs rows that went by; then its name is noted."""
+    try:
+        return read(*arguments)
+    except NotKept:
+        not_made.append(read.__name__)
+        return None
+
+
+def _not_made(
+    found: FoundCycle, root: Path, rank: int, artifacts: Mapping[str, Artifact], not_made: Sequence[str]
+) -> Iterator[Finding]:
+    """Say what was not looked at, because it needs rows of a table that was too large to be kept."""
+    passed = [one for one in artifacts.values() if isinstance(one.content.table, PassedTable)]
+    named = f"{len(not_made)} checks need them: {', '.join(not_made)}" if not_made else ""
+    unmeasured = ", ".join(one.path.name for one in passed if not one.content.folds)
+    parts = [named, f"what {unmeasured} holds is in no measurement" if unmeasured else ""]
+    if message := "; ".join(filter(None, parts)):
+        files = ", ".join(one.path.name for one in passed)
+        place = _relative(found.place, root) or found.place.name
+        message = f"the rows of {files} were validated and not kept; {message}"
+        yield Finding(code=Code.A112, severity=Severity.WARNING, place=place, rank=rank, message=message)
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror or error}" + (f" ({Path(error.filename).name})" if error.filename else "")
+
+
+def unseen(task: Task, message: str) -> Inspected:
+    """Return what is to be said of a cycle that could not be looked at: it is a finding, and counts as a cycle."""
+    found = task.found
+    place = _relative(found.place, task.recording.directory) or found.place.name
+    extract = Extract(
+        layout=found.layout.id,
+        name=found.place.name,
+        rank=task.rank,
+        is_window=not found.layout.nests,
+        rank_above=next((parent.rank for parent in found.parents if parent.rank is not None), None),
+    )
+    return Inspected(extract=extract, findings=(Finding(code=Code.A111, place=place, rank=task.rank, message=message),))
 
 
 def _said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
@@ -229,17 +329,7 @@ def _documents(artifacts: Mapping[str, Artifact]) -> dict[str, Any]:
     return {slot: document for slot, document in found.items() if document is not NO_DOCUMENT}
 
 
-def _asked(recording: Recording, rank: int, index: int, found: FoundCycle, expected: Expectation) -> Asked:
-    if recording.fingerprint is not None:
-        # A recording of one rank need not say with each step which.
-        of_rank = rank if recording.rank is None else None
-        steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
-        return Asked(active=recording.window.active if recording.window else None, steps=steps)
-    named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
-    return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
-
-
-def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Recording) -> int:
+def rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Recording) -> int:
     """Return the rank: from the files' names, the trace itself, the directory above, the recording; else 0."""
     ranks = [file.rank for file in found.files if file.rank is not None]
     if ranks:
@@ -251,47 +341,6 @@ def _rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Re
             return rank
     above = next((parent.rank for parent in found.parents if parent.rank is not None), None)
     return above if above is not None else recording.rank or 0
-
-
-def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
-    held = {parent.place for cycle in found.cycles for parent in cycle.parents}
-    # A log/rank_0 has nothing to do with the profile/rank_0 beside it.
-    beside = {place.parent for place in held}
-    for parent in found.parents:
-        if parent.place not in held and (parent.place.parent in beside or not held):
-            yield Finding(
-                code=Code.A101,
-                place=_relative(parent.place, root),
-                rank=parent.rank,
-                message=f"its name says rank {parent.rank} ({parent.layout.id}), and no profiler output is in it",
-            )
-
-
-def _missing_ranks(cycles: list[Cycle], expected: Expectation) -> Iterator[Finding]:
-    if expected.ranks is None:
-        return
-    there = {cycle.rank for cycle in cycles}
-    # A node of a cluster holds its own ranks only: 8 to 15 are eight ranks too.
-    first = min(there, default=0)
-    is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
-    wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
-    missing = (rank for rank in wanted if rank not in there)
-    for rank in islice(missing, WORDED_ROWS):
-        message = f"ranks={expected.ranks} is expected, nothing of rank {rank} is here"
-        yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
-    if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
-        yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
-    if extra := sorted(rank for rank in there if rank not in wanted):
-        named = ", ".join(map(str, extra))
-        message = f"ranks={expected.ranks} is expected, and there is output of rank {named} as well"
-        yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
-
-
-def _unmet_numbers(cycles: list[Cycle], expected: Expectation) -> Iterator[Finding]:
-    """Say which numbers were expected of files that are not here: else they would pass without being looked at."""
-    if expected.numbers and not any(cycle.layout.id == "summary" for cycle in cycles):
-        said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
-        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, and no summary file is here")
 
 
 def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
@@ -373,7 +422,7 @@ def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
     return None if verdict is None else "always" if verdict else slot.otherwise
 
 
-def _read_artifacts(found: FoundCycle, root: Path) -> tuple[list[Artifact], list[Finding]]:
+def _read_artifacts(found: FoundCycle, root: Path, meter: Meter) -> tuple[list[Artifact], list[Finding]]:
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
     ranks = [file.rank for file in found.files if file.rank is not None]
@@ -399,21 +448,24 @@ def _read_artifacts(found: FoundCycle, root: Path) -> tuple[list[Artifact], list
                 message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not looked at"
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
-        artifact, broken = _read(file, place)
+        meter.begin(size_of(file.path))
+        artifact, broken = _read(file, found.layout, place, meter.tell)
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
     return artifacts, findings
 
 
-def _read(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
+def _read(file: FoundFile, layout: Layout, place: str, tell: Tell) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
+    if file.slot.format == "csv" and large_comma.is_large(file.path):
+        return _read_large_table(file, place)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, schema(version) if version else {}, place)
+        content, findings = _read_version(file, layout, schema(version) if version else {}, place, tell)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
-            short = list(_short_row_findings(content, place))
+            short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
             return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
         misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
         if best is None or misfit < best[0]:
@@ -422,17 +474,97 @@ def _read(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
     return None, best[1]
 
 
-def _short_row_findings(content: Content, place: str) -> Iterator[Finding]:
-    for line, message in content.short_rows[:WORDED_ROWS]:
+def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
+    """Let a large table go by, once for each version of its schema that its header fits, or for those it fits best."""
+    import polars as pl
+
+    try:
+        header = large_comma.read_header(file.path)
+    except Unreadable as error:
+        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
+    headers = {
+        version: list(_header_findings(empty, row_schema(schema(version)), place)) if version else []
+        for version in file.slot.schemas or (None,)
+    }
+    least = min(map(len, headers.values()))
+    best: list[Finding] | None = None
+    for version, broken in headers.items():
+        if len(broken) > least:
+            continue
+        if any("is missing" in finding.message for finding in broken):
+            found = broken
+        else:
+            content, found = _passed(file, schema(version) if version else {}, header, place, broken)
+            if content is not None:
+                return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
+        if best is None or len(found) < len(best):
+            best = found
+    assert best is not None
+    return None, best
+
+
+def _passed(
+    file: FoundFile, rules: Mapping[str, Any], header: Sequence[str], place: str, broken: Sequence[Finding]
+) -> tuple[Content | None, list[Finding]]:
+    """Let the rows of a large table go by; what its folds keep of them is its content, or all of it where that is little."""
+    row = _row_rules(row_schema(rules), header) if rules else {}
+    folds = {name: make() for name, make in folds_of_tables.folds_of(file.slot.name).items()}
+    kept = Kept() if not folds and file.path.stat().st_size <= KEPT_UP_TO else None
+    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *([kept] if kept is not None else [])]
+    wanted = [name for name in header if any(one.wants(name) for one in all_folds)]
+
+    def see(rows: large_comma.Rows) -> None:
+        for one in all_folds:
+            one.see(rows)
+
+    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
+    short = [*_short_row_findings(found.short_rows, found.short, place)]
+    findings = [
+        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=_short(error.message))
+        for line, error in found.errors
+    ]
+    if (more := found.broken - WORDED_ROWS) > 0:
+        findings.append(Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more))
+    findings += [
+        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=_short(error.message))
+        for line, error in found.documents
+    ]
+    if (error := found.unreadable) is not None:
+        # Told last: what comes before it in the file is told as well.
+        return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    if broken or findings:
+        return None, [*broken, *findings]
+    table = (
+        PassedTable(name=file.path.name, columns=tuple(header), height=found.rows)
+        if kept is None
+        else kept.table(tuple(header))
+    )
+    return Content(table=table, folds=folds), short
+
+
+def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
+    for line, message in rows[:WORDED_ROWS]:
         message = f"{message}: it is left out; this version's own readers pad it"
         yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
-    if (more := len(content.short_rows) - WORDED_ROWS) > 0:
+    if (more := count - WORDED_ROWS) > 0:
         message = f"and {more} more rows like these"
         yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
 
 
-def _read_version(file: FoundFile, rules: Mapping[str, Any], place: str) -> tuple[Content | None, list[Finding]]:
+def _read_version(
+    file: FoundFile, layout: Layout, rules: Mapping[str, Any], place: str, tell: Tell
+) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
+    if file.slot.format == "chrome-trace" and is_large(file.path) and (folds := folds_of(file.slot.name, layout.id)):
+        from perfguard.contract.readers.events import compiled
+
+        wanted: dict[str, set[str]] = defaultdict(set)
+        for one in folds.values():
+            for kind, keys in one.wanted.items():
+                wanted[kind] |= set(keys)
+        if (events := compiled(row_schema(rules), rules, wanted)).kinds:
+            return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, tell)
     try:
         content = READERS[file.slot.format](file.path, rules)
         findings = list(_content_findings(content, rules, place))
@@ -440,6 +572,39 @@ def _read_version(file: FoundFile, rules: Mapping[str, Any], place: str) -> tupl
         return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
     except RecursionError:
         return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
+    return (None if findings else content), findings
+
+
+def _streamed(
+    file: FoundFile, schema: EventSchema, folds: Mapping[str, Fold], rules: Mapping[str, Any], place: str, tell: Tell
+) -> tuple[Content | None, list[Finding]]:
+    """Let a large trace go by: what its folds keep of it is its content."""
+
+    def see(events: Events) -> None:
+        for fold in folds.values():
+            fold.see(events)
+
+    found = stream_trace(file.path, schema, see, tell)
+    findings = []
+    for error in found.errors:
+        where = f"{place} {found.path}[{error.row}] {error.path}"
+        findings.append(Finding(code=Code.S103, place=where, message=_short(error.message)))
+    if (more := found.broken - WORDED_ROWS) > 0:
+        message = f"and {more} more rows like these"
+        findings.append(Finding(code=Code.S103, place=place, message=message, more=more))
+    if found.unreadable is not None:
+        message = found.unreadable.message
+        findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
+        return None, findings
+    content = Content(
+        document=found.document,
+        folds=folds,
+        events_path=found.path,
+        events=found.rows,
+        digest=found.digest,
+        look_again=partial(stream_trace, file.path, schema),
+    )
+    findings += _document_findings(content, rules, place)
     return (None if findings else content), findings
 
 
@@ -473,6 +638,8 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
+    elif content.folds:
+        document = {**document, "traceEvents": []} if content.events_path != "$" else []
     if document is NO_DOCUMENT or content.tables:
         return
     errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
@@ -527,10 +694,9 @@ def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterat
 def _row_findings(
     table: Table, row_rules: Mapping[str, Any], rules: Mapping[str, Any], place: str
 ) -> Iterator[Finding]:
-    row: dict[str, Any] = dict(row_rules)
+    row = dict(row_rules)
     if table.cells is Cells.TEXT:
-        row["required"] = [name for name in row.get("required", ()) if name in table.frame.columns]
-        row["additionalProperties"] = True
+        row = _row_rules(row_rules, table.frame.columns)
     compiled = RowSchema(row, rules)
     invalid = compiled.invalid_rows(table)
     for error in compiled.errors(table, invalid[:WORDED_ROWS]):
@@ -542,6 +708,12 @@ def _row_findings(
     for error in documents_in_cells(table, row):
         where = f"{place}{table.place(error.row)} {error.path}"
         yield Finding(code=Code.S103, place=where, message=_short(error.message))
+
+
+def _row_rules(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:
+    """Return what is asked of the rows under a header, once the header itself has been asked the rest."""
+    required = [name for name in row.get("required", ()) if name in header]
+    return {**row, "required": required, "additionalProperties": True}
 
 
 def _short(message: str) -> str:

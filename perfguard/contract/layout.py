@@ -16,11 +16,11 @@ import stat
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from perfguard.documents import schemas_directory
 from perfguard.errors import StoreError, UsageError, nearest
@@ -206,12 +206,24 @@ def _slot(plain: Mapping[str, Any]) -> Slot:
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-def survey(directory: Path, only: Layout | None = None) -> Survey:
+class Tree(Protocol):
+    """Where a directory lies that is no directory of this machine: its paths lead nowhere here."""
+
+    def listing(self, directory: Path) -> Listing:
+        """Return what is in a directory."""
+
+    def head(self, path: Path) -> str:
+        """Return the first 64 KiB of a file as text, the empty text for anything else; raises `OSError` where it cannot."""
+
+
+def survey(directory: Path, only: Layout | None = None, tree: Tree | None = None) -> Survey:
     """Return every cycle in and below `directory`, in the order of their names (which begin with the time).
 
     With `only`, nothing but that layout is looked for, and where it is not recognised the directory itself is taken for it.
+    The directory is one of this machine, unless it lies in a `tree`.
     """
-    listing = _listed(directory)
+    listing = _listed(directory) if tree is None else tree.listing(directory)
+    heads = _Heads(read_head if tree is None else tree.head)
     tried = layouts() if only is None else (*(one for one in layouts() if one.cycle == "parent"), only)
     found: list[FoundCycle] = []
     parents: dict[str, Parent] = {}
@@ -225,10 +237,14 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
         here = marks.get(folder, {})
         for layout in tried:
             # A directory can be both: `rank_3` that holds the files themselves.
-            if layout.cycle == "parent" and folder not in parents and _recognised(layout, place, here) is not None:
+            if (
+                layout.cycle == "parent"
+                and folder not in parents
+                and _recognised(layout, place, here, heads) is not None
+            ):
                 parents[folder] = _parent(layout, place)
         for layout in tried:
-            because = _recognised(layout, place, here) if layout.cycle == "directory" else None
+            because = _recognised(layout, place, here, heads) if layout.cycle == "directory" else None
             if because is None:
                 continue
             if layout.nests and _is_inside(folder, nesting):
@@ -236,19 +252,19 @@ def survey(directory: Path, only: Layout | None = None) -> Survey:
             found += _directory_cycles(layout, place, folder, listing, because)
             (nesting if layout.nests else taken).add(folder)
             break
-    found += _file_cycles(tried, directory, listing, taken)
+    found += _file_cycles(tried, directory, listing, taken, heads)
     if only is not None and not found and only.cycle == "directory":
         found = _directory_cycles(only, directory, "", listing, "you said so")
     cycles = [_with_parents(_without_inner(cycle, found), directory, parents) for cycle in found]
     return Survey(
         cycles=tuple(sorted(cycles, key=lambda cycle: str(cycle.place))),
         parents=tuple(parents[folder] for folder in sorted(parents)),
-        findings=tuple(listing.findings),
+        findings=(*listing.findings, *heads.findings(directory, cycles)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class Listing:
     """Relative paths of everything in a directory: folders first to last, files sorted."""
 
     folders: list[str]
@@ -264,9 +280,9 @@ class _Listing:
         return [file[len(folder) + 1 :] for file in self.files[start:end]]
 
 
-def _listed(directory: Path) -> _Listing:
+def _listed(directory: Path) -> Listing:
     """List a directory without following links to folders, and without leaving it."""
-    listing = _Listing([], [], [])
+    listing = Listing([], [], [])
     root = os.path.realpath(directory)
     waiting = [("", 0)]
     seen = 0
@@ -320,9 +336,10 @@ def _link_refused(entry: os.DirEntry[str], root: str) -> str | None:
 
 #: What a folder holds of the globs that layouts look for: glob -> the first paths.
 _Marks = Mapping[str, list[str]]
+_ReadHead = Callable[[Path], str]
 
 
-def _marks(listing: _Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
+def _marks(listing: Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
     """Say of every folder which of the layouts' globs match something below it, in one pass over all paths."""
     by_depth: dict[int, list[tuple[str, re.Pattern[str]]]] = defaultdict(list)
     for glob in dict.fromkeys(
@@ -354,16 +371,16 @@ def _without_groups(pattern: str) -> str:
     return pattern.replace("?P<rank>", "?:").replace("(?P=rank)", "[0-9]+")
 
 
-def _recognised(layout: Layout, place: Path, marks: _Marks) -> str | None:
+def _recognised(layout: Layout, place: Path, marks: _Marks, read_head: _ReadHead) -> str | None:
     """Return by what a directory is known to be of a layout, in words, or None when it is not."""
     for way in layout.recognise:
-        reasons = _holds(way, place, marks)
+        reasons = _holds(way, place, marks, read_head)
         if reasons is not None:
             return " and ".join(reasons)
     return None
 
 
-def _holds(way: Recognition, place: Path, marks: _Marks) -> list[str] | None:
+def _holds(way: Recognition, place: Path, marks: _Marks, read_head: _ReadHead) -> list[str] | None:
     reasons = []
     if way.name is not None:
         if not re.search(way.name, place.name):
@@ -381,7 +398,9 @@ def _holds(way: Recognition, place: Path, marks: _Marks) -> list[str] | None:
     if any(marks.get(glob) for glob in way.lacks):
         return None
     for glob, text in way.texts.items():
-        bearer = next((one for one in marks.get(glob, ()) if re.search(text, head(place / one), re.MULTILINE)), None)
+        bearer = next(
+            (one for one in marks.get(glob, ()) if re.search(text, read_head(place / one), re.MULTILINE)), None
+        )
         if bearer is None:
             return None
         reasons.append(f"{'it' if bearer == '.' else bearer} says {text}")
@@ -390,14 +409,54 @@ def _holds(way: Recognition, place: Path, marks: _Marks) -> list[str] | None:
 
 def head(path: Path) -> str:
     """Return the first 64 KiB of a regular file as text (of gzip: of what is in it), the empty text for anything else."""
-    if not path.is_file():
+    try:
+        return read_head(path)
+    except OSError:
+        # Whoever reads the file whole will say what is wrong with it.
+        return ""
+
+
+def read_head(path: Path) -> str:
+    """Return what `head` does; raises `OSError` for a file that cannot be read, of which nobody knows what it is."""
+    if not stat.S_ISREG(path.stat().st_mode):
         return ""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             return file.read(HEAD_BYTES).decode("utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error):
-        # Whoever reads the file whole will say what is wrong with it.
+    except (gzip.BadGzipFile, EOFError, zlib.error):
         return ""
+
+
+class _Heads:
+    """Reads heads, and remembers which files could not be read: one of them may be a rank."""
+
+    def __init__(self, read: _ReadHead) -> None:
+        self._read = read
+        self.unread: dict[Path, str] = {}
+
+    def __call__(self, path: Path) -> str:
+        try:
+            return self._read(path)
+        except OSError as error:
+            self.unread[path] = error.strerror or str(error)
+            return ""
+
+    def findings(self, directory: Path, cycles: Iterable[FoundCycle]) -> Iterator[Finding]:
+        """Yield what could not be read and is in no cycle, whose inspection would say so."""
+        seen = {file.path for cycle in cycles for file in cycle.files} if self.unread else set()
+        for path, reason in sorted(self.unread.items()):
+            if path not in seen:
+                place = path.relative_to(directory).as_posix()
+                message = f"it cannot be read, so nobody knows what it is: {reason}"
+                yield Finding(code=Code.A111, place=place, message=message)
+
+
+def size_of(path: Path) -> int:
+    """Return how many bytes a file has, 0 where that cannot be told: whoever reads it will say why."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _parent(layout: Layout, place: Path) -> Parent:
@@ -437,7 +496,7 @@ def _ancestors(place: Path, directory: Path) -> Iterator[str]:
         yield "" if parent == directory else parent.relative_to(directory).as_posix()
 
 
-def _directory_cycles(layout: Layout, place: Path, folder: str, listing: _Listing, because: str) -> list[FoundCycle]:
+def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing, because: str) -> list[FoundCycle]:
     files: list[FoundFile] = []
     strangers: list[str] = []
     for relative in listing.below(folder):
@@ -472,7 +531,9 @@ def _is_inside(path: str, folders: set[str]) -> bool:
     return "" in folders or any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 
 
-def _file_cycles(tried: Iterable[Layout], directory: Path, listing: _Listing, taken: set[str]) -> Iterator[FoundCycle]:
+def _file_cycles(
+    tried: Iterable[Layout], directory: Path, listing: Listing, taken: set[str], read_head: _ReadHead
+) -> Iterator[FoundCycle]:
     of_files = [layout for layout in tried if layout.cycle == "file"]
     for relative in listing.files:
         if _is_inside(relative, taken):
@@ -480,7 +541,9 @@ def _file_cycles(tried: Iterable[Layout], directory: Path, listing: _Listing, ta
         path = directory / relative
         for layout in of_files:
             # Of a file there is nothing below: the texts are looked for in the file itself.
-            reasons = next((r for way in layout.recognise if (r := _holds(way, path, {"*": ["."]})) is not None), None)
+            reasons = next(
+                (r for way in layout.recognise if (r := _holds(way, path, {"*": ["."]}, read_head)) is not None), None
+            )
             if reasons is not None:
                 file = FoundFile(slot=layout.slots[0], path=path, rank=None)
                 yield FoundCycle(layout=layout, place=path, files=(file,), because=" and ".join(reasons))

@@ -93,7 +93,7 @@ class RowSchema:
         """Return one row as the JSON object that the schema speaks of."""
         cells = table.frame.row(row, named=True)
         return {
-            name: cell_value(text, table.cells, self._column_types(name))
+            name: cell_value(text, table.cells, self.column_types(name))
             for name, text in cells.items()
             if text is not None
         }
@@ -130,7 +130,7 @@ class RowSchema:
     def _type(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
         import polars as pl
 
-        return pl.repeat("object" in _as_set(schema["type"]), frame.height, dtype=pl.Boolean, eager=True)
+        return pl.repeat("object" in as_set(schema["type"]), frame.height, dtype=pl.Boolean, eager=True)
 
     def _required(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
         return self._present(frame, schema["required"])
@@ -234,7 +234,7 @@ class RowSchema:
             return settled
         if cells is Cells.JSON and isinstance(schema, Mapping) and "properties" in schema:
             return self._objects_valid(column, schema)
-        types = self._column_types(column.name)
+        types = self.column_types(column.name)
         validator = self.validator(schema)
         refused = [t for t in open_texts.unique().to_list() if not validator.is_valid(cell_value(t, cells, types))]
         return settled | ~column.is_in(refused) if refused else column.is_null() | True
@@ -272,9 +272,9 @@ class RowSchema:
         keywords = {k for k in schema if k not in ANNOTATIONS and not k.startswith("x-")}
         if not keywords <= _SIMPLE:
             return unsure
-        types = self._column_types(column.name)
+        types = self.column_types(column.name)
         proven = unsure
-        for one in _as_set(schema["type"]):
+        for one in as_set(schema["type"]):
             check = _TYPE_CHECKS.get(one)
             if check is not None:
                 proven = proven | check(column, schema, cells, types).fill_null(False)
@@ -299,7 +299,7 @@ class RowSchema:
             return self._resolve(schema["$ref"])
         return None
 
-    def _column_types(self, name: str) -> frozenset[str] | None:
+    def column_types(self, name: str) -> frozenset[str] | None:
         """Return the JSON types that any part of the row schema names for a column: one cell has one value."""
         if name not in self._types_by_column:
             parts = _schemas_of_column(self.schema, name, self._resolve)
@@ -311,7 +311,7 @@ class RowSchema:
         """Collect the JSON types a schema speaks of, through references and applicators; None when it does not say."""
         if isinstance(schema, bool):
             return None
-        found: set[str] = set(_as_set(schema["type"])) if "type" in schema else set()
+        found: set[str] = set(as_set(schema["type"])) if "type" in schema else set()
         parts: list[Schema] = [p for k in ("allOf", "anyOf", "oneOf") for p in schema.get(k, ())]
         parts += [schema[k] for k in ("if", "then", "else", "not") if k in schema]
         if "$ref" in schema and (target := self._resolve(schema["$ref"])) is not None:
@@ -339,7 +339,7 @@ def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowErro
         validator = Draft202012Validator(part["contentSchema"])
         column = table.frame[name]
         for text in column.drop_nulls().unique(maintain_order=True).to_list():
-            if not text and "null" in _as_set(part.get("type", ())):
+            if not text and "null" in as_set(part.get("type", ())):
                 continue
             try:
                 errors = [error.message for error in validator.iter_errors(json.loads(text))]
@@ -402,7 +402,8 @@ def object_columns(objects: list[str]) -> pl.DataFrame | None:
     return pl.DataFrame(columns)
 
 
-def _as_set(types: str | list[str]) -> frozenset[str]:
+def as_set(types: str | list[str]) -> frozenset[str]:
+    """Return the JSON types that `type` names, one or several."""
     return frozenset((types,) if isinstance(types, str) else types)
 
 

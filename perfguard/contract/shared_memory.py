@@ -13,23 +13,64 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+#: What says whose account it is.
+_DEVICE = ("Device Type", "Device Id")
+
+
 def without_shared(memory: pl.DataFrame) -> pl.DataFrame:
     """Return the memory events of a trace without those of shared memory.
 
     `memory` is in the order of the events, with `Bytes`, `Total Allocated`, `Total Reserved`, `Device Type` and `Addr`, all
     Int64 and null where an event does not have them.
     """
+    return Account(own_addresses(memory)).without_shared(memory)
+
+
+def own_addresses(memory: pl.DataFrame) -> pl.Series:
+    """Return the addresses of blocks that were allocated here, and not mapped."""
     import polars as pl
 
-    on_host = (pl.col("Device Type") == 0) & (pl.col("Total Allocated") == 0)
-    mapped = on_host & (pl.col("Bytes") > 0) & (pl.col("Total Reserved") == pl.col("Bytes"))
-    own = memory.filter((pl.col("Bytes") > 0) & ~mapped.fill_null(False))["Addr"].drop_nulls().unique()
-    # Of a block that is given back and was not allocated here nobody knows whose it was: the account tells.
-    unmapped = on_host & (pl.col("Bytes") < 0) & (pl.col("Total Reserved") == 0) & ~pl.col("Addr").is_in(own.implode())
-    marked = memory.with_columns(
-        is_mapped=mapped.fill_null(False), may_be_unmapped=(unmapped & pl.col("Addr").is_not_null()).fill_null(False)
-    )
-    account = pl.when(pl.col("is_mapped") | pl.col("may_be_unmapped")).then(None).otherwise(pl.col("Total Allocated"))
-    before = account.forward_fill().shift(1).over("Device Type", "Device Id")
-    is_shared = pl.col("is_mapped") | (pl.col("may_be_unmapped") & (before + pl.col("Bytes") != 0).fill_null(True))
-    return marked.filter(~is_shared).drop("is_mapped", "may_be_unmapped")
+    return memory.filter((pl.col("Bytes") > 0) & ~_is_mapped().fill_null(False))["Addr"].drop_nulls().unique()
+
+
+class Account:
+    """The same for events that come in batches: `own` are the `own_addresses` of all of them."""
+
+    def __init__(self, own: pl.Series) -> None:
+        self._own = own
+        self._before: pl.DataFrame | None = None
+
+    def without_shared(self, memory: pl.DataFrame) -> pl.DataFrame:
+        """Return the events of the next batch without those of shared memory."""
+        import polars as pl
+
+        # Of a block that is given back and was not allocated here nobody knows whose it was: the account tells.
+        is_foreign = ~pl.col("Addr").is_in(self._own.implode())
+        unmapped = _is_on_host() & (pl.col("Bytes") < 0) & (pl.col("Total Reserved") == 0) & is_foreign
+        marked = memory.with_columns(
+            is_mapped=_is_mapped().fill_null(False),
+            may_be_unmapped=(unmapped & pl.col("Addr").is_not_null()).fill_null(False),
+        )
+        account = pl.when(pl.col("is_mapped") | pl.col("may_be_unmapped")).then(None)
+        told = marked.with_columns(account=account.otherwise(pl.col("Total Allocated")))
+        columns = [*_DEVICE, "account"]
+        level = told.select(columns) if self._before is None else pl.concat([self._before, told.select(columns)])
+        level = level.with_columns(pl.col("account").forward_fill().over(_DEVICE))
+        before = level.select(pl.col("account").shift(1).over(_DEVICE)).to_series().tail(memory.height)
+        self._before = level.group_by(_DEVICE, maintain_order=True).last().select(columns)
+        is_shared = pl.col("is_mapped") | (
+            pl.col("may_be_unmapped") & (pl.col("before") + pl.col("Bytes") != 0).fill_null(True)
+        )
+        return marked.with_columns(before=before).filter(~is_shared).drop("is_mapped", "may_be_unmapped", "before")
+
+
+def _is_on_host() -> pl.Expr:
+    import polars as pl
+
+    return (pl.col("Device Type") == 0) & (pl.col("Total Allocated") == 0)
+
+
+def _is_mapped() -> pl.Expr:
+    import polars as pl
+
+    return _is_on_host() & (pl.col("Bytes") > 0) & (pl.col("Total Reserved") == pl.col("Bytes"))

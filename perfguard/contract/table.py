@@ -22,6 +22,10 @@ class Unreadable(Exception):
         self.place = place
 
 
+class NotKept(Exception):
+    """A table was asked for its cells, and they have gone by; what asked becomes a note, never reaches a user."""
+
+
 class Cells(Enum):
     """How the text of a cell becomes a JSON value."""
 
@@ -51,11 +55,49 @@ class Table:
     #: JSON path of the array, for JSON cells.
     path: str = "$"
 
+    @property
+    def height(self) -> int:
+        """How many rows there are."""
+        return self.frame.height
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.frame.columns)
+
     def place(self, row: int) -> str:
         """Word the place of a row (counted from 0)."""
         if self.cells is Cells.JSON:
             return f" {self.path}[{row}]"
         return f":{self.lines[row] if self.lines is not None else row + 2}"
+
+
+class PassedTable(Table):
+    """A table that went by: it is known what it is called, which columns and how many rows it had, and no cell of them."""
+
+    __slots__ = ("_columns", "_height", "_name")
+
+    def __init__(self, *, name: str, columns: tuple[str, ...], height: int) -> None:
+        for key, value in {"_name": name, "_columns": columns, "_height": height, "cells": Cells.TEXT}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def height(self) -> int:
+        """How many rows there were."""
+        found: int = object.__getattribute__(self, "_height")
+        return found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        found: tuple[str, ...] = object.__getattribute__(self, "_columns")
+        return found
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Raise `NotKept`."""
+        name = object.__getattribute__(self, "_name")
+        raise NotKept(f"the {self.height} rows of {name} went by and were not kept")
 
 
 def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
@@ -81,6 +123,11 @@ def as_float64(column: pl.Series) -> pl.Series:
     return _as_numbers(column, integer=False)
 
 
+def in_int64(number: int) -> int:
+    """Return the nearest number that a column can be compared with; a damaged steps.json can say any time."""
+    return max(-(2**63), min(number, 2**63 - 1))
+
+
 def _as_numbers(column: pl.Series, *, integer: bool) -> pl.Series:
     import polars as pl
 
@@ -104,7 +151,8 @@ def number_of(text: str) -> int | float | None:
     return int(plain) if plain.lstrip("-").isdigit() and len(plain) < 400 else float(plain)
 
 
-_PLAIN_MICROSECONDS = r"^[\" ]?(-?)([0-9]{1,15}|[1-8][0-9]{15})(?:\.([0-9]{1,3}))?[ \t]*\"?$"
+#: Microseconds whose nanoseconds are a matter of moving the point: no digit lies behind the third decimal.
+_PLAIN_MICROSECONDS = r"^-?[0-9]{1,16}(\.[0-9]{1,3})?$"
 
 
 def nanoseconds(column: pl.Series) -> pl.Series:
@@ -113,30 +161,37 @@ def nanoseconds(column: pl.Series) -> pl.Series:
     Digits beyond the third decimal are rounded half to even; a float64 would lose up to 250 ns of a UNIX time. What is no
     number (blank, N/A) becomes null.
     """
+    around = '" \t'
+    # What is around the first number is around most of them.
+    is_bare = bool(len(column)) and column[0] is not None and column[0] == column[0].strip(around)
+    exact, is_plain = _moved_point(column if is_bare else column.str.strip_chars(around))
+    if is_bare and not is_plain.all():
+        exact, is_plain = _moved_point(column.str.strip_chars(around))
+    odd = (~is_plain | exact.is_null()).fill_null(False).arg_true()
+    if len(odd):
+        # Blanks and N/A are asked once, however many there are.
+        texts = column.gather(odd)
+        values = {text: _nanoseconds_of(text) for text in texts.unique().to_list() if text is not None}
+        exact = exact.scatter(odd, [values.get(text) for text in texts.to_list()])
+    return exact
+
+
+def _moved_point(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return thousandths of decimals, and of which texts they are the nanoseconds for certain."""
     import polars as pl
 
-    name = column.name
-    groups = pl.DataFrame({name: column}).select(
-        pl.col(name).str.extract(_PLAIN_MICROSECONDS, 1).alias("sign"),
-        pl.col(name).str.extract(_PLAIN_MICROSECONDS, 2).cast(pl.Int64).alias("whole"),
-        pl.col(name)
-        .str.extract(_PLAIN_MICROSECONDS, 3)
-        .fill_null("0")
-        .str.pad_end(3, "0")
-        .cast(pl.Int64)
-        .alias("rest"),
-    )
-    value = pl.col("whole") * 1000 + pl.col("rest")
-    exact = groups.select(pl.when(pl.col("sign") == "-").then(-value).otherwise(value).alias(name))[name]
-    odd = (exact.is_null() & column.is_not_null()).arg_true()
-    if len(odd):
-        exact = exact.scatter(odd, [_nanoseconds_of(column[i]) for i in odd])
-    return exact
+    is_plain = column.str.contains(_PLAIN_MICROSECONDS)
+    # Thousandths come as an Int128.
+    return column.cast(pl.Decimal(38, 3), strict=False).to_physical().cast(pl.Int64, strict=False), is_plain
 
 
 def _nanoseconds_of(text: str) -> int | None:
     try:
-        value = round(Decimal(text.strip('" \t')) * 1000)
+        told = Decimal(text.strip('" \t')) * 1000
+        if told.is_finite() and told.adjusted() >= 19:
+            # As a whole number 1e99999999 would fill the memory.
+            return None
+        value = round(told)
     except (ArithmeticError, ValueError):
         return None
     return value if abs(value) < 2**63 else None

@@ -15,8 +15,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from perfguard.contract.collectives import COLLECTIVE
 from perfguard.judge.compare import differences
-from perfguard.measure.collectives import COLLECTIVE
 from perfguard.measure.measurement import Measurement
 
 #: What a step took without the profiler, in us: in controlled processes, else in the process that was profiled later.

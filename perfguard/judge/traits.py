@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perfguard.contract import Contract, Cycle
+from perfguard.contract import Contract, Extract
 from perfguard.recording import Fingerprint
 
 #: How the ids of layouts begin that one framework's profiler writes.
@@ -27,10 +27,10 @@ _DEVICES = {
 def traits_of(contract: Contract) -> dict[str, Any]:
     """Return what is known of backend, device, mode and number of ranks."""
     known = {
-        "backend": _common(_backend(cycle) for cycle in contract.cycles),
-        "device": _common(_device(cycle) for cycle in contract.cycles),
-        "mode": _common(_mode(cycle) for cycle in contract.cycles),
-        "ranks": len({cycle.rank for cycle in contract.cycles}) or None,
+        "backend": _common(_backend(extract) for extract in contract.extracts),
+        "device": _common(_device(extract) for extract in contract.extracts),
+        "mode": _common(_mode(extract) for extract in contract.extracts),
+        "ranks": len({extract.rank for extract in contract.extracts}) or None,
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -59,16 +59,16 @@ def _common(values: Iterable[str | None]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _backend(cycle: Cycle) -> str | None:
-    return next((name for name, beginnings in _BACKENDS.items() if cycle.layout.id.startswith(beginnings)), None)
+def _backend(extract: Extract) -> str | None:
+    return next((name for name, beginnings in _BACKENDS.items() if extract.layout.startswith(beginnings)), None)
 
 
-def _device(cycle: Cycle) -> str | None:
-    on = cycle.conditions
+def _device(extract: Extract) -> str | None:
+    on = extract.conditions
     kind = "cpu" if on.get("cpu_device") else next((one for one in ("gpu", "npu") if on.get(one)), None)
-    return _DEVICES.get(_backend(cycle) or "", {}).get(kind, kind) if kind is not None else None
+    return _DEVICES.get(_backend(extract) or "", {}).get(kind, kind) if kind is not None else None
 
 
-def _mode(cycle: Cycle) -> str | None:
-    graph = cycle.conditions.get("graph")
-    return None if graph is None or _backend(cycle) != "mindspore" else "graph" if graph else "pynative"
+def _mode(extract: Extract) -> str | None:
+    graph = extract.conditions.get("graph")
+    return None if graph is None or _backend(extract) != "mindspore" else "graph" if graph else "pynative"

@@ -1,6 +1,7 @@
 """Measure: what do the numbers say?
 
 What goes in: a `Contract` whose artifacts could be read. What comes out: `Measurement`s, each of one metric and one subject.
+What is measured of a cycle is taken while its artifacts are there (`taken`), perhaps in another process.
 `METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
 dialect has in `metrics`, collectives in `communication`, a device's own counters in `device`, the data pipeline in `pipeline`,
 the values of a training in `summary`, compiled graphs in `graphs`, the order and the gaps of a profiled step in `timeline`,
@@ -14,6 +15,7 @@ from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Sta
 from perfguard.measure.metrics import METRICS, measure
 from perfguard.measure.operators import Operator, operators_of
 from perfguard.measure.runs import measure_runs
+from perfguard.measure.taking import Taking, taken
 
 # The imports above filled METRICS.
 del communication, device, graphs, pipeline, runs, summary, timeline
@@ -26,7 +28,9 @@ __all__ = [
     "Metric",
     "Operator",
     "Statistics",
+    "Taking",
     "measure",
     "measure_runs",
     "operators_of",
+    "taken",
 ]

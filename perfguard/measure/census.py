@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from perfguard.contract.executions import calls_by
 from perfguard.measure.graphs import final_operators
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def censuses(contract: Contract) -> list[Census]:
 
     found = []
     for profile in profiles(contract):
-        counts = dict(profile.executions.group_by("operator").len().sort("operator").iter_rows())
+        counts = dict(sorted(calls_by(profile.groups, "operator").items()))
         found.append(Census(counted=Counted.RUN, rank=profile.rank, counts=counts, steps=profile.steps or None))
     by_rank: dict[int, Counter[str]] = {}
     for cycle in contract.cycles:

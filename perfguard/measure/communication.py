@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.schema import row_schema
 from perfguard.documents import schema
-from perfguard.measure.collectives import HOST_COLLECTIVE, annotated_collectives
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perfguard.contract import Cycle
+    from perfguard.measure.taking import Taking
 
 _TOTAL = "Total Op Info"
 #: Databases that hold the same as communication.json and step_trace_time.csv.
@@ -108,47 +108,48 @@ def step_part_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 @ranked_metric(
     shown("rank_spread", "ratio", "Slowest rank over fastest rank: of operators, computing and communication.")
 )
-def rank_spread(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+def rank_spread(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
     """Sums over the window. A large spread of communication is mostly waiting for the rank that computes longest."""
     sums: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for cycle in cycles:
-        if cycle.executions is not None:
-            sums["operators"][cycle.rank] += float(cycle.executions.frame["self_ns"].sum())
-        if any(slot in cycle.artifacts for slot in ("step_trace_time", *_ANALYSES)):
-            parts = _step_parts(cycle)
-            for part in ("computing", "communication"):
-                if part in parts:
-                    sums[part][cycle.rank] += sum(parts[part])
+    for taking in takings:
+        if taking.executions is not None:
+            sums["operators"][taking.rank] += float(taking.executions.groups["self_ns"].sum())
+        # Parts of the cluster's own file are subjects of other names.
+        for part, samples in taking.values.get(step_part_time.__name__, ()):
+            if part in ("computing", "communication"):
+                sums[part][taking.rank] += sum(samples)
     for part, by_rank in sums.items():
         if len(by_rank) > 1 and min(by_rank.values()) > 0:
             yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
 
 
 @ranked_metric(shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."))
-def collective_wait(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+def collective_wait(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
     """What a rank's call lasted beyond the shortest of the same call on any rank, whose rank came last and waited for none."""
-    for rank, kind, calls in _collectives(cycles):
+    for rank, kind, calls in _collectives(takings):
         yield f"rank{rank}:{kind}", round(sum(own - least for own, least in calls) / 1e3, 3)
 
 
 @ranked_metric(shown("collective_transfer", "us/step", "How long a collective took once all ranks had come."))
-def collective_transfer(cycles: tuple[Cycle, ...]) -> Iterator[tuple[str, Measured]]:
+def collective_transfer(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
     """The shortest duration of each call on any rank. It is the same for every rank."""
     told = set()
-    for _, kind, calls in _collectives(cycles):
+    for _, kind, calls in _collectives(takings):
         if kind not in told:
             told.add(kind)
             yield kind, round(sum(least for _, least in calls) / 1e3, 3)
 
 
-def _collectives(cycles: tuple[Cycle, ...]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
+def _collectives(takings: Sequence[Taking]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
     """Yield (rank, kind, [(own duration, shortest of the ranks)] in ns a step) where all ranks called it equally often."""
     calls: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     steps: dict[int, int] = defaultdict(int)
-    for cycle in cycles:
-        steps[cycle.rank] += (cycle.executions.steps if cycle.executions is not None else None) or 0
-        for kind, duration_ns in _collective_calls(cycle):
-            calls[kind][cycle.rank].append(duration_ns)
+    for taking in takings:
+        steps[taking.rank] += (taking.executions.steps if taking.executions is not None else None) or 0
+        # In the order of their starts: the n-th of a kind is the same call on every rank.
+        if taking.executions is not None:
+            for kind, duration_ns in taking.executions.collectives.select("operator", "duration_ns").iter_rows():
+                calls[kind][taking.rank].append(duration_ns)
     if len(set(steps.values())) != 1 or not min(steps.values(), default=0):
         return
     count = min(steps.values())
@@ -158,21 +159,6 @@ def _collectives(cycles: tuple[Cycle, ...]) -> Iterator[tuple[int, str, list[tup
         least = [min(of_ranks) for of_ranks in zip(*by_rank.values(), strict=True)]
         for rank, durations in sorted(by_rank.items()):
             yield rank, kind, [(own / count, one / count) for own, one in zip(durations, least, strict=True)]
-
-
-def _collective_calls(cycle: Cycle) -> Iterator[tuple[str, int]]:
-    """Yield the collectives of a host in the order of their start, those of the window's steps where these are known."""
-    import polars as pl
-
-    executions = cycle.executions
-    if executions is None or executions.on_device:
-        return
-    if cycle.content("trace") is None:
-        frame = executions.frame.drop_nulls("step") if executions.by_step else executions.frame
-        found = frame.filter(pl.col("operator").str.contains(HOST_COLLECTIVE.pattern)).sort("start_ns")
-    else:
-        found = annotated_collectives(cycle)
-    yield from found.select("operator", "duration_ns").iter_rows()
 
 
 def kind_of(name: str) -> str:

@@ -33,6 +33,12 @@ def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     content = cycle.content("kernel_details")
     if content is None:
         return
+    if (busy := content.folds.get("Busy")) is not None:
+        # The kernels went by, and were added up on the way.
+        for column, (total, weight) in busy.sums.items():
+            if weight > 0 and (found := _RATIO.match(column)) is not None:
+                yield found["unit"], _fraction(column, total / weight)
+        return
     frame = content.frame
     weights = as_float64(frame["Duration(us)"])
     for column in frame.columns:
@@ -43,7 +49,11 @@ def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
         total = pairs["weight"].sum()
         if total > 0:
             mean = float((pairs["value"] * pairs["weight"]).sum()) / float(total)
-            yield found["unit"], round(mean / 100 if column.endswith("(%)") else mean, 6)
+            yield found["unit"], _fraction(column, mean)
+
+
+def _fraction(column: str, mean: float) -> float:
+    return round(mean / 100 if column.endswith("(%)") else mean, 6)
 
 
 @cycle_metric(

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfguard import thresholds
+from perfguard.contract.executions import calls_by
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
-    from perfguard.measure.profile import MemoryStep, Profile
+    from perfguard.contract.memory import MemoryStep
+    from perfguard.measure.profile import Profile
+    from perfguard.measure.taking import Taking
     from perfguard.recording import Recording, Step
 
 ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
 CycleMetric = Callable[["Cycle"], Iterator[tuple[str, "Measured"]]]
-RankedMetric = Callable[[tuple["Cycle", ...]], Iterator[tuple[str, "Measured"]]]
+RankedMetric = Callable[[Sequence["Taking"]], Iterator[tuple[str, "Measured"]]]
 RecordingMetric = Callable[["Recording"], Iterator[tuple[str, "Measured"]]]
 Measured = float | int | list[str] | dict[str, float] | tuple[float, ...]
 
@@ -68,7 +72,7 @@ def cycle_metric(description: Metric, *, needs: tuple[str, ...]) -> Callable[[Cy
 
 
 def ranked_metric(description: Metric) -> Callable[[RankedMetric], RankedMetric]:
-    """Register a metric that compares the ranks with each other; it is given the cycles of all of them."""
+    """Register a metric that compares the ranks with each other; it is given what was taken of the cycles of all of them."""
 
     def register(function: RankedMetric) -> RankedMetric:
         METRICS[description.name] = description
@@ -80,10 +84,12 @@ def ranked_metric(description: Metric) -> Callable[[RankedMetric], RankedMetric]
 
 def measure(contract: Contract) -> tuple[Measurement, ...]:
     """Return every measurement the artifacts and steps allow, ordered by metric and subject."""
-    from perfguard.measure.profile import profiles
+    from perfguard.measure.profile import profiles_of
+    from perfguard.measure.taking import takings
 
     found = []
-    ranks = profiles(contract)
+    cycles = takings(contract)
+    ranks = profiles_of(cycles)
     for name, function in _OF_PROFILE.items():
         by_subject: dict[str, list[Measured]] = {}
         for profile in ranks:
@@ -94,10 +100,10 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
         if len(ranks) > 1 and name in _ACROSS_RANKS:
             for subject, values in by_subject.items():
                 found.append(_measurement(name, ALL_RANKS + subject, _across_ranks(name, values)))
-    found += _of_cycles(contract)
+    found += _of_cycles(cycles)
     for name, of_ranks in _OF_RANKS.items():
-        if len({cycle.rank for cycle in contract.cycles}) > 1:
-            found += [_measurement(name, subject, value) for subject, value in of_ranks(contract.cycles)]
+        if len({taking.rank for taking in cycles}) > 1:
+            found += [_measurement(name, subject, value) for subject, value in of_ranks(cycles)]
     for name, of_recording in _OF_RECORDING.items():
         found += [_measurement(name, subject, value) for subject, value in of_recording(contract.recording)]
     return tuple(sorted(found, key=lambda m: m.key))
@@ -124,16 +130,30 @@ def _across_ranks(name: str, values: list[Measured]) -> Measured:
     return _ACROSS_RANKS[name]([value for value in values if isinstance(value, (int, float))])
 
 
-def _of_cycles(contract: Contract) -> Iterator[Measurement]:
-    """Compute the metrics of single artifacts. Several cycles of a rank are samples of one timed metric."""
-    several = len({cycle.rank for cycle in contract.cycles}) > 1
+def values_of_cycle(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
+    """Return what the metrics of single artifacts measured of one cycle, as (subject, value), by metric.
+
+    What needs the rows of a table that was too large to be kept is not there; finding A112 names the table.
+    """
+    from perfguard.contract.table import NotKept
+
+    found = {}
     for name, (needs, function) in _OF_CYCLE.items():
+        if any(slot in cycle.artifacts for slot in needs):
+            with suppress(NotKept):
+                found[name] = tuple(function(cycle))
+    return found
+
+
+def _of_cycles(cycles: Sequence[Taking]) -> Iterator[Measurement]:
+    """Join the metrics of single artifacts. Several cycles of a rank are samples of one timed metric."""
+    several = len({taking.rank for taking in cycles}) > 1
+    for name in _OF_CYCLE:
         values: dict[str, list[Measured]] = {}
-        for cycle in contract.cycles:
-            if any(slot in cycle.artifacts for slot in needs):
-                prefix = f"rank{cycle.rank}:" if several else ""
-                for subject, value in function(cycle):
-                    values.setdefault(prefix + subject, []).append(value)
+        for taking in cycles:
+            prefix = f"rank{taking.rank}:" if several else ""
+            for subject, value in taking.values.get(name, ()):
+                values.setdefault(prefix + subject, []).append(value)
         for subject, of_cycles in values.items():
             yield _measurement(name, subject, _together(METRICS[name].kind, of_cycles))
 
@@ -232,7 +252,7 @@ def steps(profile: Profile) -> Iterator[tuple[str, Measured]]:
 )
 def operator_set(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Sorted names."""
-    yield "", sorted(profile.executions["operator"].unique().to_list())
+    yield "", sorted(profile.groups["operator"].unique().to_list())
 
 
 @metric(
@@ -247,7 +267,7 @@ def operator_set(profile: Profile) -> Iterator[tuple[str, Measured]]:
 )
 def operator_calls(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Calls over the window, divided by its steps."""
-    for operator, count in profile.executions.group_by("operator").len().iter_rows():
+    for operator, count in calls_by(profile.groups, "operator").items():
         yield operator, _per_step(count, profile.steps)
 
 
@@ -379,11 +399,11 @@ def operator_share(profile: Profile) -> Iterator[tuple[str, Measured]]:
 def _operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
     import polars as pl
 
-    executions = profile.executions
-    if executions["step"].null_count() or profile.steps is None:
-        whole = executions.group_by("operator").agg(pl.col("self_ns").sum()).sort("operator")
+    groups = profile.groups
+    if groups["step"].null_count() or profile.steps is None:
+        whole = groups.group_by("operator").agg(pl.col("self_ns").sum()).sort("operator")
         return {operator: (round(ns / 1e3 / (profile.steps or 1), 3),) for operator, ns in whole.iter_rows()}
-    by_step = executions.group_by("operator", "step").agg(pl.col("self_ns").sum()).sort("operator", "step")
+    by_step = groups.group_by("operator", "step").agg(pl.col("self_ns").sum()).sort("operator", "step")
     times: dict[str, list[float]] = {}
     for operator, _, ns in by_step.iter_rows():
         # Only steps in which it ran: an operator of every third step would else have a minimum of nothing.

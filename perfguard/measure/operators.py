@@ -45,18 +45,16 @@ def operators_of(contract: Contract) -> list[Operator]:
         shapes: dict[str, dict[str, int]] = {}
         for operator, text, calls in profile.shapes.sort("operator", "shapes").iter_rows():
             shapes.setdefault(operator, {})[text] = calls
-        summed = profile.executions.group_by("operator").agg(
-            pl.len().alias("occurrences"), pl.col("duration_ns").sum(), pl.col("self_ns").sum()
-        )
-        for operator, occurrences, duration_ns, self_ns in summed.sort(
-            "duration_ns", "operator", descending=[True, False]
+        summed = profile.groups.group_by("operator").agg(pl.col("calls", "total_ns", "self_ns").sum())
+        for operator, occurrences, total_ns, self_ns in summed.sort(
+            "total_ns", "operator", descending=[True, False]
         ).iter_rows():
             found.append(
                 Operator(
                     rank=profile.rank,
                     operator=operator,
                     occurrences=occurrences,
-                    total_us=round(duration_ns / 1e3, 3),
+                    total_us=round(total_ns / 1e3, 3),
                     self_us=round(self_ns / 1e3, 3),
                     shapes=shapes.get(operator, {}),
                 )

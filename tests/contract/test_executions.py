@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
+from perfguard.contract.coverage import Covered
 from perfguard.contract.executions import (
     COLUMNS,
     MAX_REPEATS,
+    Listed,
     executions_of,
     infer_steps,
+    listed_of,
     self_times,
     step_of,
+    summed,
     unquoted,
 )
 from perfguard.contract.layout import Slot, layout_named
@@ -184,8 +189,9 @@ def judged(directory: Path, *events: dict[str, Any]) -> Contract:
 
 def executed(directory: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
     (cycle,) = judged(directory, *events).cycles
-    assert cycle.executions is not None
-    return cycle.executions.frame.to_dicts()
+    listed = listed_of(cycle)
+    assert listed is not None
+    return listed.rows.to_dicts()
 
 
 def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_path):
@@ -272,7 +278,7 @@ def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(cop
     executions = cycle.executions
     assert executions is not None
     assert (executions.steps, executions.by_step) == (3, True)
-    frame = executions.frame
+    frame = listed_of(cycle).rows
     assert frame["start_ns"].is_sorted()
     assert frame.group_by("step").len().sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
     assert frame.row(0, named=True) == {
@@ -291,7 +297,7 @@ def test_the_steps_of_a_foreign_mindspore_directory_are_inferred(copy_recording)
     executions = cycle.executions
     assert executions is not None
     assert (executions.steps, executions.by_step, executions.edges_ns) == (3, False, ())
-    assert executions.frame["step"].null_count() == executions.frame.height == 27
+    assert executions.groups.filter(pl.col("step").is_null())["calls"].sum() == executions.calls == 27
 
 
 @pytest.mark.parametrize("slot", ["cpu_op_execute_timestamp_0.txt", "cpu_op_detail_info_0.csv"])
@@ -329,11 +335,16 @@ def read_slot(slot: str, header: str, *rows: str, json_tables: dict[str, dict[st
 
 
 def rows_of(cycle: Cycle) -> list[tuple]:
-    found = executions_of(cycle)
+    """Return the executions one by one: what stands for several of them as often."""
+    found = listed_of(cycle)
     assert found is not None
     assert found.on_device
-    assert found.frame.columns == list(COLUMNS)
-    return found.frame.rows()
+    columns, calls = found.rows.columns, []
+    if columns[-1] == "calls":
+        columns, calls = columns[:-1], found.rows["calls"].to_list()
+    assert columns == list(COLUMNS)
+    rows = found.rows.select(columns).rows()
+    return [row for row, count in zip(rows, calls or [1] * len(rows), strict=True) for _ in range(count)]
 
 
 KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
@@ -452,7 +463,8 @@ def test_an_average_counts_as_often_as_it_was_taken(header, rows, expected):
 def test_a_damaged_frequency_does_not_fill_the_memory(count):
     header = "full_op_name|execution_time|execution_frequency"
     found = executions_of(read_slot("aicore_intermediate_detail", header, f"Add-op1|1|{count}"))
-    assert found.frame.height <= MAX_REPEATS
+    assert found.calls <= MAX_REPEATS
+    assert found.groups.height <= 1
 
 
 def test_operators_of_a_gpu_are_averages_in_us():
@@ -477,3 +489,77 @@ def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
     both = dataclasses.replace(cycle, artifacts={**cycle.artifacts, **device.artifacts})
     assert executions_of(cycle).on_device is False
     assert rows_of(both) == rows_of(device)
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
+    steps = [step(number, number * 1000, 1000) for number in range(2)]
+    (few,) = judged(tmp_path, *steps, *(event("aten::mm", 10 * i, 5) for i in range(1, 200))).cycles
+    groups = few.executions.groups
+    assert groups.select("operator", "step", "calls", "total_ns", "first_ns", "last_ns").rows() == [
+        ("aten::mm", 0, 99, 495_000, 10_000, 990_000),
+        ("aten::mm", 1, 100, 500_000, 1_000_000, 1_990_000),
+    ]
+    assert [covered.operators_ns for covered in few.executions.covered] == [495_000, 500_000]
+    assert few.executions.calls == 199
+
+
+@pytest.mark.parametrize("recording", ["mindspore-graph", "torch-mlp"])
+def test_what_is_kept_can_be_handed_to_another_process(copy_recording, recording):
+    (cycle,) = inspect(read_recording(copy_recording(recording))).cycles
+    kept = pickle.loads(pickle.dumps((cycle.executions, cycle.shapes, cycle.memory)))
+    assert kept[0].groups.equals(cycle.executions.groups)
+    assert kept[0].covered == cycle.executions.covered
+    assert kept[1].equals(cycle.shapes)
+    assert kept[2] == cycle.memory != ()
+
+
+def test_collectives_of_a_host_are_kept_one_by_one_those_of_its_steps():
+    listed = Listed(
+        rows=pl.DataFrame(
+            [
+                ("AllReduce", "a", None, 1, 5, 5, None),
+                ("MatMul", "m", 0, 10, 1, 1, None),
+                ("AllReduce", "a", 0, 12, 3, 3, None),
+                ("AllReduce", "b", 0, 20, 4, 4, None),
+            ],
+            schema={
+                "operator": pl.String,
+                "name": pl.String,
+                "step": pl.Int64,
+                "start_ns": pl.Int64,
+                "duration_ns": pl.Int64,
+                "self_ns": pl.Int64,
+                "shapes": pl.String,
+            },
+            orient="row",
+        ),
+        steps=1,
+        by_step=True,
+        edges_ns=((10, 30),),
+    )
+    assert summed(listed).collectives.rows() == [("AllReduce", 12, 3), ("AllReduce", 20, 4)]
+    assert summed(dataclasses.replace(listed, by_step=False)).collectives.height == 3
+    assert summed(dataclasses.replace(listed, on_device=True)).collectives.height == 0
+    annotated = listed.rows.clear().select("operator", "start_ns", "duration_ns")
+    assert summed(dataclasses.replace(listed, annotated=annotated)).collectives.height == 0
+    assert summed(listed).covered == (Covered(operators_ns=1, collectives_ns=7, either_ns=8),)
+    assert summed(dataclasses.replace(listed, is_timeline=False)).covered == ()
+
+
+def test_collectives_that_torch_annotates_are_kept_by_their_start(tmp_path):
+    (cycle,) = judged(
+        tmp_path,
+        step(1, 100, 100),
+        event("c10d::allreduce_", 110, 2),
+        event("gloo:all_reduce", 150, 30, cat="user_annotation"),
+        event("gloo:all_reduce", 120, 20, cat="user_annotation"),
+        event("forward", 110, 20, cat="user_annotation"),
+    ).cycles
+    assert cycle.executions.collectives.rows() == [
+        ("gloo:all_reduce", 120_000, 20_000),
+        ("gloo:all_reduce", 150_000, 30_000),
+    ]
+    assert cycle.executions.covered == (Covered(operators_ns=2000, collectives_ns=50_000, either_ns=52_000),)

@@ -132,7 +132,7 @@ def test_another_thread_does_not_stop_for_the_marks(trace):
     assert codes(contract) == set()
     (one,) = contract.cycles
     assert one.executions is not None
-    assert one.executions.frame["step"].null_count() == 0
+    assert one.executions.groups["step"].null_count() == 0
 
 
 def test_a_kernel_is_of_the_step_that_launched_it(trace):
@@ -155,7 +155,7 @@ def test_a_kernel_is_of_the_step_that_launched_it(trace):
     executions = executions_of(one)
     assert executions is not None
     steps = dict(
-        executions.frame.filter(executions.frame["name"].is_in(["launched", "stray"])).select("name", "step").rows()
+        executions.groups.filter(executions.groups["name"].is_in(["launched", "stray"])).select("name", "step").rows()
     )
     assert steps == {"launched": 0, "stray": (executions.steps or 0) - 1}
 

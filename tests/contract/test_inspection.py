@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from perfguard.contract import Contract, expectation, inspect
 from perfguard.contract import inspection as inspection_module
 from perfguard.contract import layout as layout_module
+from perfguard.contract import reduction as reduction_module
 from perfguard.contract.layout import Layout, Recognition, Slot, layout_named
 from perfguard.contract.schema import WORDED_ROWS
 from perfguard.findings import Code, Finding, Severity, worst_first
@@ -69,7 +70,7 @@ def test_a_clean_recording_taken_as_a_foreign_directory_is_clean_too(copy_record
 def test_layouts_ranks_cycles_and_steps_are_found(copy_recording, name, expected):
     contract = inspected(copy_recording(name))
     cycles = [
-        (cycle.rank, cycle.index, cycle.executions.steps, cycle.executions.frame.height)
+        (cycle.rank, cycle.index, cycle.executions.steps, cycle.executions.calls)
         for cycle in contract.cycles
         if cycle.executions is not None
     ]
@@ -329,7 +330,7 @@ def knowing(monkeypatch):
     def know(*slots: Slot, **more: Any) -> None:
         facts = {"order": 1, "cycle": "directory", "ranks": "one", "nests": False, "conditions": {}} | more
         layout = Layout(id="a", title="t", source="s", recognise=(Recognition(name="^run"),), slots=slots, **facts)
-        for module in (layout_module, inspection_module):
+        for module in (layout_module, reduction_module):
             monkeypatch.setattr(module, "layouts", lambda: (layout,))
 
     return know

@@ -441,7 +441,7 @@ def test_one_rank_in_a_directory_of_many_is_one_cycle(tmp_path, knowing):
 def test_every_file_lands_in_exactly_one_cycle_of_its_own_rank(files):
     names = [f"{name}_{rank}.csv" for name, rank in files]
     slots = (a_slot("a_{rank}.csv", "a"), a_slot("b_{rank}.csv", "b"))
-    listing = module._Listing([""], sorted(names), [])
+    listing = module.Listing([""], sorted(names), [])
     cycles = module._directory_cycles(a_layout("a", slots=slots, ranks="suffix"), Path("p"), "", listing, "")
     assert sorted(file.path.name for cycle in cycles for file in cycle.files) == sorted(names)
     assert [{file.rank for file in cycle.files} for cycle in cycles] == [{r} for r in sorted({r for _, r in files})]

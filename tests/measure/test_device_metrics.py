@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.contract import Artifact, Asked, Contract, Cycle
-from perfguard.contract.executions import Executions
+from perfguard.contract.executions import Executions, Listed, summed
 from perfguard.contract.layout import Slot, layout_named
 from perfguard.contract.readers import Content
 from perfguard.contract.table import Cells, Table
@@ -67,7 +67,7 @@ def kernels(rank: int, *self_ns: int) -> Executions:
             "shapes": pl.Series([None] * count, dtype=pl.String),
         }
     )
-    return Executions(frame=frame, steps=1, by_step=True, on_device=True)
+    return summed(Listed(rows=frame, steps=1, by_step=True, on_device=True))
 
 
 # -- communication ---------------------------------------------------------------------------------------------------

@@ -404,5 +404,5 @@ def test_the_time_of_an_operator_is_of_the_steps_in_which_it_ran():
         {"operator": ["Add", "Rare", "Add", "Add"], "step": [0, 1, 1, 2], "self_ns": [5000, 9000, 7000, 6000]}
     )
     shapes = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
-    profile = Profile(rank=0, steps=3, executions=frame, shapes=shapes, memory=())
+    profile = Profile(rank=0, steps=3, groups=frame, shapes=shapes, memory=())
     assert dict(operator_time(profile)) == {"Add": (5.0, 7.0, 6.0), "Rare": (9.0,)}

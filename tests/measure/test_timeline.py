@@ -9,24 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfguard.contract.coverage import covered_steps
+from perfguard.contract.groups import aggregated
 from perfguard.measure.profile import Profile
 from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
 
 SHAPES = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
 COLUMNS = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
+BESIDE = {"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 
 
 def profile(*executions: tuple[str, int | None, int, int], edges=((0, 100_000),), collectives=(), **facts) -> Profile:
     """Return a profile of (operator, step, start, duration) in ns."""
-    frame = pl.DataFrame(list(executions), schema=COLUMNS, orient="row").with_columns(self_ns="duration_ns")
-    beside = pl.DataFrame(list(collectives), schema=["operator", "start_ns", "duration_ns"], orient="row")
-    if collectives:
-        facts["collectives"] = beside
+    rows = pl.DataFrame(list(executions), schema=COLUMNS, orient="row").with_columns(
+        name="operator", self_ns="duration_ns", shapes=pl.lit(None, dtype=pl.String)
+    )
+    beside = pl.DataFrame(list(collectives), schema=BESIDE, orient="row")
     return Profile(
         **{
             "rank": 0,
             "steps": len(edges) or None,
-            "executions": frame,
+            "groups": aggregated(rows).with_columns(cycle=pl.lit(0)),
+            "covered": covered_steps(rows, edges, beside),
             "shapes": SHAPES,
             "memory": (),
             "edges_ns": tuple(edges),

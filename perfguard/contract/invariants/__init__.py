@@ -3,6 +3,9 @@
 What goes in: a `Cycle` whose artifacts have passed their schemas. What comes out: findings. To add one: a function with
 `@invariant(layouts=..., needs=...)` in a module of this package, with its tolerance and source in the docstring; nothing
 else has to be touched. A function runs only where all the slots it needs could be read.
+
+What must hold between cycles is a `@recording_invariant`. It sees extracts of them, and asks for what it needs as facts
+(`perfguard.contract.extract`): the cycles themselves may have been read elsewhere, and are gone.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from perfguard.contract.table import NotKept
 from perfguard.findings import Finding
 
 if TYPE_CHECKING:
+    from perfguard.contract.extract import Extract
     from perfguard.contract.inspection import Cycle
     from perfguard.recording import Recording
 
 CycleCheck = Callable[["Cycle"], Iterator[Finding]]
-RecordingCheck = Callable[["Recording", tuple["Cycle", ...]], Iterator[Finding]]
+RecordingCheck = Callable[["Recording", tuple["Extract", ...]], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,23 +59,46 @@ def recording_invariant(check: RecordingCheck) -> RecordingCheck:
     return check
 
 
-def check_cycle(cycle: Cycle) -> Iterator[Finding]:
-    """Run every invariant of the cycle's layout whose slots could be read."""
+def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Finding]:
+    """Run every invariant of the cycle's layout whose slots could be read.
+
+    The names of those that need rows which went by and were not kept are put into `not_made`.
+    """
     _load()
-    for one in INVARIANTS.values():
-        if one.layouts and cycle.layout.id not in one.layouts:
+    stood_for: set[str] = set()
+    for artifact in cycle.artifacts.values():
+        for fold in artifact.content.folds.values():
+            stood_for |= set(fold.checks)
+            try:
+                for finding in fold.findings(cycle, artifact):
+                    yield replace(finding, rank=cycle.rank)
+            except NotKept:
+                # The other file that it compares with went by as well.
+                if not_made is not None:
+                    not_made += fold.checks
+    for one in sorted(INVARIANTS.values(), key=lambda one: _place(one.check)):
+        if (one.layouts and cycle.layout.id not in one.layouts) or one.name in stood_for:
             continue
         if all(slot in cycle.artifacts for slot in one.needs):
-            for finding in one.check(cycle):
-                yield replace(finding, check=one.name, rank=cycle.rank)
+            try:
+                for finding in one.check(cycle):
+                    yield replace(finding, check=one.name, rank=cycle.rank)
+            except NotKept:
+                if not_made is not None:
+                    not_made.append(one.name)
 
 
-def check_recording(recording: Recording, cycles: tuple[Cycle, ...]) -> Iterator[Finding]:
-    """Run every invariant of a whole recording."""
+def check_recording(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
+    """Run every invariant of a whole recording, over the extracts of its cycles."""
     _load()
-    for check in RECORDING_INVARIANTS.values():
-        for finding in check(recording, cycles):
+    for check in sorted(RECORDING_INVARIANTS.values(), key=_place):
+        for finding in check(recording, extracts):
             yield replace(finding, check=check.__name__)
+
+
+def _place(check: Any) -> tuple[str, int]:
+    """Where a check is written: findings come in this order, whichever module was imported first in a process."""
+    return check.__module__, check.__code__.co_firstlineno
 
 
 def _load() -> None:

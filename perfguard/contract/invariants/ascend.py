@@ -17,7 +17,8 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.readers import Content
 
 #: `Accelerator Core` of what is communication and no kernel; newer CANN says COMMUNICATION.
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
@@ -41,6 +42,26 @@ def quantity(frame: pl.DataFrame, column: str) -> pl.Series:
 def quantities(frame: pl.DataFrame, **columns: str) -> pl.DataFrame:
     """Return the frame with more columns: `name="Column(us)"` adds `name`, the column as Float64 (see `quantity`)."""
     return frame.with_columns(**{name: quantity(frame, column) for name, column in columns.items()})
+
+
+def span_ns(content: Content, column: str) -> tuple[int, int] | None:
+    """Return the first and the last time in a column of microseconds, or None where it holds none."""
+    if content.table is None or column not in content.table.columns:
+        return None
+    if (work := content.folds.get("KernelWork")) is not None:
+        found: tuple[int, int] | None = work.span_ns
+        return found
+    times = nanoseconds(content.frame[column])
+    first, last = times.min(), times.max()
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
+
+
+def distinct_texts(content: Content, column: str) -> set[str]:
+    """Return the texts in a column; of kernels that went by it can only be the column of their steps."""
+    if (work := content.folds.get("KernelWork")) is not None:
+        found: set[str] = work.step_texts
+        return found
+    return set(content.frame[column].drop_nulls().unique().to_list())
 
 
 def by_device(frame: pl.DataFrame) -> list[str]:
@@ -136,24 +157,13 @@ def pipeline_ratios_follow_from_times(cycle: Cycle) -> Iterator[Finding]:
     A warning only: it holds on all rows of two real ranks with PipeUtilization counters (torch_npu level 1), and no document
     of CANN promises it.
     """
-    import polars as pl
-
     artifact = cycle.artifacts["kernel_details"]
     frame = artifact.content.frame
-    for column in frame.columns:
-        unit, _, rest = column.partition("_")
-        whole = {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit)
-        part = f"{unit}_{rest.removesuffix('_ratio')}_time(us)"
-        if whole is None or not rest.endswith("_ratio") or part not in frame.columns or whole not in frame.columns:
-            continue
+    for column, part, whole in pipeline_ratios(frame.columns):
         found = quantities(frame, ratio=column, part=part, whole=whole)
-        slack = 2 * _HALF_DIGIT + 2 * _HALF_DIGIT / pl.col("whole")
-        wrong = found.select(
-            (pl.col("whole") > 0) & ((pl.col("ratio") - pl.col("part") / pl.col("whole")).abs() > slack)
-        )
         yield from disagreeing_rows(
             artifact,
-            wrong.to_series(),
+            found.select(ratio_is_off()).to_series(),
             Code.I105,
             lambda row, column=column, part=part, whole=whole: (  # type: ignore[misc]
                 f"{row['Name']}: {column} is {row['ratio']:g}, {part} / {whole} is {row['part'] / row['whole']:.4g}"
@@ -161,6 +171,24 @@ def pipeline_ratios_follow_from_times(cycle: Cycle) -> Iterator[Finding]:
             frame=found,
             severity=Severity.WARNING,
         )
+
+
+def pipeline_ratios(columns: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the columns of ratios that follow from times, each with the columns of the part and of the whole."""
+    for column in columns:
+        unit, _, rest = column.partition("_")
+        whole = {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit)
+        part = f"{unit}_{rest.removesuffix('_ratio')}_time(us)"
+        if whole is not None and rest.endswith("_ratio") and part in columns and whole in columns:
+            yield column, part, whole
+
+
+def ratio_is_off() -> pl.Expr:
+    """Return the expression that says whether `ratio` is not `part` / `whole`."""
+    import polars as pl
+
+    slack = 2 * _HALF_DIGIT + 2 * _HALF_DIGIT / pl.col("whole")
+    return (pl.col("whole") > 0) & ((pl.col("ratio") - pl.col("part") / pl.col("whole")).abs() > slack)
 
 
 @invariant(needs=("op_statistic", "kernel_details"))
@@ -171,19 +199,22 @@ def op_statistic_counts_kernels(cycle: Cycle) -> Iterator[Finding]:
     Both ways: a type of kernel_details that op_statistic lacks is wrong too. At level 0 every Type is N/A, and there is
     nothing to compare.
     """
-    import polars as pl
-
     statistic, kernels = cycle.artifacts["op_statistic"], cycle.artifacts["kernel_details"]
     table = kernels.content.frame
-    if (table.filter(~is_communication())["Type"] == "N/A").all() and not table.is_empty():
-        return
-    device = [one for one in by_device(table) if one in statistic.content.frame.columns]
-    keys = [*device, "OP Type", "Core Type"]
-    rows = (
+    yield from counted_kernels(
+        statistic, kernels, kernels_by_type([kernels_of_a_kind(table)]), has_rows=not table.is_empty()
+    )
+
+
+def kernels_of_a_kind(table: pl.DataFrame) -> pl.DataFrame:
+    """Count some kernels by device, `OP Type` and `Core Type`: `rows`, `sum`, `least` and `most` of their durations in us."""
+    import polars as pl
+
+    return (
         table.with_columns(duration=quantity(table, "Duration(us)"))
         .filter(~is_communication())
         .rename({"Type": "OP Type", "Accelerator Core": "Core Type"})
-        .group_by(keys, maintain_order=True)
+        .group_by([*by_device(table), "OP Type", "Core Type"], maintain_order=True)
         .agg(
             rows=pl.len().cast(pl.Int64),
             sum=pl.col("duration").sum(),
@@ -191,6 +222,30 @@ def op_statistic_counts_kernels(cycle: Cycle) -> Iterator[Finding]:
             most=pl.col("duration").max(),
         )
     )
+
+
+def kernels_by_type(parts: Sequence[pl.DataFrame], keys: Sequence[str] | None = None) -> pl.DataFrame:
+    """Add up what `kernels_of_a_kind` counted in parts of a table, by the columns `keys` (default: all there are)."""
+    import polars as pl
+
+    together = pl.concat(parts)
+    by = list(keys) if keys is not None else [*by_device(together), "OP Type", "Core Type"]
+    return together.group_by(by, maintain_order=True).agg(
+        pl.col("rows", "sum").sum(), pl.col("least").min(), pl.col("most").max()
+    )
+
+
+def counted_kernels(
+    statistic: Artifact, kernels: Artifact, counted: pl.DataFrame, *, has_rows: bool
+) -> Iterator[Finding]:
+    """Compare op_statistic with the kernels that `kernels_by_type` counted."""
+    import polars as pl
+
+    if (counted["OP Type"] == "N/A").all() and has_rows:
+        return
+    device = [one for one in by_device(counted) if one in statistic.content.frame.columns]
+    keys = [*device, "OP Type", "Core Type"]
+    rows = kernels_by_type([counted], keys)
     here = quantities(
         statistic.content.frame,
         count="Count",

@@ -7,15 +7,16 @@ what one writer computes for all rows it computes wrong in none or in all of the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
-from perfguard.contract.invariants.ascend import quantity
+from perfguard.contract.invariants.ascend import distinct_texts, pipeline_ratios, quantity, span_ns
 from perfguard.contract.invariants.disagreement import constant_factor, disagreeing_rows, disagreements
 from perfguard.contract.table import nanoseconds
+from perfguard.contract.trace_view import call_sums, has_operators, operator_sums, step_marks
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Artifact, Cycle
 
 #: Three decimals of a microsecond, printed of a float that holds a quarter of one.
-_EDGE_NS = 300
-_MOST = 0.9
+EDGE_NS = 300
+MOST = 0.9
 #: A trace holds one run: nothing in it lies further from the rest than this and the length of the rest.
-_ONE_RUN_NS = 60 * 10**9
+ONE_RUN_NS = 60 * 10**9
 #: The profiler ends its collection when the last step has ended.
 _COLLECTION_NS = 3600 * 10**9
 #: A graph was loaded by the process that runs it.
-_LOADED_NS = 90 * 86_400 * 10**9
+LOADED_NS = 90 * 86_400 * 10**9
+#: Arguments of what CANN tells of a graph.
+GRAPH = r'"level":\s*"(model|node)"'
 
 
 @invariant(needs=("kernel_details",))
@@ -53,18 +56,18 @@ def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
     )
     ends = pl.col("start") + pl.col("lasts")
     frame = frame.with_columns(gap=(pl.col("start") - ends.shift(1).over("device")).clip(lower_bound=0))
-    long = frame["wait"] > frame["gap"] + _EDGE_NS
-    short = frame["wait"] < frame["gap"] - _EDGE_NS
+    long = frame["wait"] > frame["gap"] + EDGE_NS
+    short = frame["wait"] < frame["gap"] - EDGE_NS
     known = int((frame["gap"].is_not_null() & frame["wait"].is_not_null()).sum())
-    if max(long.sum(), short.sum()) > (1 - _MOST) * known:
-        gaps = frame.filter((pl.col("gap") > _EDGE_NS) & (pl.col("wait") > 0))
+    if max(long.sum(), short.sum()) > (1 - MOST) * known:
+        gaps = frame.filter((pl.col("gap") > EDGE_NS) & (pl.col("wait") > 0))
         if (factor := constant_factor(gaps["wait"], gaps["gap"])) is not None:
             message = f"Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?"
             yield Finding(code=Code.I105, place=artifact.place, message=message)
             return
-    if long.sum() > (1 - _MOST) * known:
+    if long.sum() > (1 - MOST) * known:
         return
-    broken = long | short if short.sum() <= (1 - _MOST) * known else long
+    broken = long | short if short.sum() <= (1 - MOST) * known else long
     yield from disagreeing_rows(
         artifact,
         broken,
@@ -77,19 +80,15 @@ def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
 @invariant(needs=("kernel_details",))
 def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
     """`aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv; three decimals each."""
+    import polars as pl
+
     artifact = cycle.artifacts["kernel_details"]
     cells = artifact.content.frame
-    for column in cells.columns:
-        named = re.fullmatch(r"(aic|aiv)_(\w+)_ratio", column)
-        if named is None:
-            continue
-        part, whole = f"{named[1]}_{named[2]}_time(us)", "aicore_time(us)" if named[1] == "aic" else "aiv_time(us)"
-        if part not in cells.columns or whole not in cells.columns:
-            continue
+    for column, part, whole in pipeline_ratios(cells.columns):
         ratio, time, total = quantity(cells, column), quantity(cells, part), quantity(cells, whole)
-        off = ((ratio * total - time).abs() > 0.001 * total + 0.0011) & (total > 0)
+        off = pl.DataFrame({"ratio": ratio, "part": time, "whole": total}).select(ratio_of_times_is_off()).to_series()
         known = int((ratio.is_not_null() & time.is_not_null()).sum())
-        if off.sum() > (1 - _MOST) * known:
+        if off.sum() > (1 - MOST) * known:
             if (factor := constant_factor(time, ratio * total)) is not None:
                 message = f"{part} is {factor:.6g} times what {column} says in all rows: another unit?"
                 yield Finding(code=Code.I105, place=artifact.place, message=message)
@@ -106,6 +105,14 @@ def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
+def ratio_of_times_is_off() -> pl.Expr:
+    """Return the expression that says whether `ratio` x `whole` is far from `part`: more than printing them costs."""
+    import polars as pl
+
+    ratio, part, whole = pl.col("ratio"), pl.col("part"), pl.col("whole")
+    return ((ratio * whole - part).abs() > 0.001 * whole + 0.0011) & (whole > 0)
+
+
 @invariant(needs=("kernel_details",))
 def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
     """Where units have times (PipeUtilization), each has `aic_<unit>_time(us)` and `aic_<unit>_ratio`, and aiv likewise.
@@ -113,7 +120,8 @@ def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
     Other groups of counters have ratios alone. Source: CANN documents of op_summary; real output of torch_npu.
     """
     artifact = cycle.artifacts["kernel_details"]
-    named = [re.fullmatch(r"(ai[cv]_\w+)_(time\(us\)|ratio)", column) for column in artifact.content.frame.columns]
+    assert artifact.content.table is not None
+    named = [re.fullmatch(r"(ai[cv]_\w+)_(time\(us\)|ratio)", column) for column in artifact.content.table.columns]
     units = {end: {one[1] for one in named if one and one[2] == end} for end in ("time(us)", "ratio")}
     if not units["time(us)"]:
         return
@@ -165,7 +173,7 @@ def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
         message = f"none of its {rows.height} tasks is a kernel of kernel_details.csv: one of them is of another run"
         yield Finding(code=Code.I113, place=artifact.place, message=message)
         return
-    if lost.height > (1 - _MOST) * rows.height:
+    if lost.height > (1 - MOST) * rows.height:
         return
     yield from disagreements(
         Code.I101,
@@ -184,17 +192,12 @@ def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Fi
     import polars as pl
 
     artifact, trace = cycle.artifacts["operator_details"], cycle.artifacts["trace_view"]
-    cells, frame = artifact.content.frame, trace.content.frame
-    if "cat" not in frame.columns or "Host Total Duration(us)" not in cells.columns:
-        return
-    drawn = frame.filter((pl.col("ph") == '"X"') & (pl.col("cat") == '"cpu_op"'))
-    drawn = drawn.select(name=unquoted("name"), lasts=nanoseconds(drawn["dur"]))
-    drawn = drawn.filter(~pl.col("name").str.contains(r"^ProfilerStep#[0-9]+$"))
-    if drawn.is_empty():
+    cells = artifact.content.frame
+    if "Host Total Duration(us)" not in cells.columns or (drawn := operator_sums(trace.content)) is None:
         return
     told = cells.select(name=pl.col("Name"), lasts=nanoseconds(cells["Host Total Duration(us)"]))
-    sums = [one.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum()) for one in (told, drawn)]
-    both = sums[0].join(sums[1], on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
+    sums = told.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
+    both = sums.join(drawn, on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
     yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
 
 
@@ -207,13 +210,9 @@ def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
     import polars as pl
 
     artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
-    cells, frame = artifact.content.frame, trace.content.frame
-    named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))
-    ours = named.filter(pl.col("args").str.contains(r'"name":\s*"CANN"'))["pid"].unique()
-    drawn = frame.filter((pl.col("ph") == '"X"') & pl.col("pid").is_in(ours.to_list()))
-    if drawn.is_empty():
+    cells, sums = artifact.content.frame, call_sums(trace.content)
+    if sums.is_empty():
         return
-    drawn = drawn.select(name=unquoted("name").str.split("@").list.last(), lasts=nanoseconds(drawn["dur"]))
     told = cells.with_row_index("row").select(
         "row",
         name=pl.col("API Name"),
@@ -223,17 +222,10 @@ def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
         most=quantity(cells, "Max(us)"),
         spread=quantity(cells, "Variance"),
     )
-    sums = drawn.group_by("name").agg(
-        pl.len().alias("count"),
-        pl.col("lasts").sum(),
-        least_drawn=pl.col("lasts").min() / 1000,
-        most_drawn=pl.col("lasts").max() / 1000,
-        spread_drawn=(pl.col("lasts") / 1000).var(ddof=0),
-    )
     added = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
     both = added.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").sort("name")
     both = both.with_columns(pl.col("count", "count_drawn", "lasts", "lasts_drawn").fill_null(0))
-    if (both["count"] != both["count_drawn"]).sum() > (1 - _MOST) * both.height:
+    if (both["count"] != both["count_drawn"]).sum() > (1 - MOST) * both.height:
         return
     yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
     alone = told.filter(pl.len().over("name") == 1).join(sums, on=["name", "count"], how="inner", maintain_order="left")
@@ -306,15 +298,14 @@ def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
         .fill_null(True)
     )
     met = met.with_columns(lost=is_lost)
-    few = (pl.col("lost").mean() <= 1 - _MOST) | ((pl.col("lost").sum() == 1) & (pl.len() >= 5))
+    few = (pl.col("lost").mean() <= 1 - MOST) | ((pl.col("lost").sum() == 1) & (pl.len() >= 5))
     met = met.filter(pl.col("lost") & few.over("cat", "ph")).sort("row")
     yield from disagreements(
         Code.I110,
         (
             (
                 f"{artifact.place} $[{row}]",
-                f"flow {number} of {category} {'ends' if phase == chr(34) + 'f' + chr(34) else 'begins'} at "
-                f"{at / 1000:.3f} us, where thread {thread} has no event",
+                lonely_flow(number, category, thread, at, ends=phase == '"f"'),
             )
             for row, phase, category, number, thread, at in met.select(
                 "row", "ph", "cat", "id", "tid", "at"
@@ -323,6 +314,17 @@ def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
         count=met.height,
         place=artifact.place,
     )
+
+
+def are_few(lost: int, of: int) -> bool:
+    """Whether so few of the flows of a category meet no event that each of them is wrong, and not what is expected."""
+    return lost / of <= 1 - MOST or (lost == 1 and of >= 5)
+
+
+def lonely_flow(number: str, category: str | None, thread: str, at: int, *, ends: bool) -> str:
+    """Word an end of a flow, at a time in ns, that meets no event; the texts are as the file has them."""
+    does = "ends" if ends else "begins"
+    return f"flow {number} of {category} {does} at {at / 1000:.3f} us, where thread {thread} has no event"
 
 
 @invariant()
@@ -342,29 +344,41 @@ def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
         times = nanoseconds(frame["ts"])
         if times.drop_nulls().is_empty():
             continue
-        low, high = (times.quantile(share, interpolation="nearest") for share in (0.3, 0.7))
-        assert low is not None
-        assert high is not None
-        reach = _ONE_RUN_NS + 10 * (high - low)
+        ordered = times.drop_nulls().sort()
+        low, high = (int(ordered[rank_of(share, len(ordered))]) for share in MIDDLE)
+        reach = reach_ns(low, high)
         of_graph = pl.lit(False)
         if "args" in frame.columns:
-            of_graph = pl.col("args").str.contains(r'"level":\s*"(model|node)"').fill_null(False)
+            of_graph = (pl.col("ph") == '"X"') & pl.col("args").str.contains(GRAPH).fill_null(False)
         if "cat" in frame.columns:
             of_graph = of_graph | ((pl.col("ph") == '"s"') & (pl.col("cat") == '"HostToDevice"')).fill_null(False)
-        frame = frame.with_columns(at=times, before=pl.when(of_graph).then(_LOADED_NS).otherwise(reach))
+        frame = frame.with_columns(at=times, before=pl.when(of_graph).then(LOADED_NS).otherwise(reach))
         far = frame.filter((pl.col("at") < low - pl.col("before")) | (pl.col("at") > high + reach))
         yield from disagreements(
             Code.I113,
-            (
-                (
-                    _row(artifact, row),
-                    f"its time is {at / 1000:.3f} us, those of most events are {low / 1000:.3f} to {high / 1000:.3f} us",
-                )
-                for row, at in far.select("row", "at").iter_rows()
-            ),
+            ((_row(artifact, row), far_words(at, low, high)) for row, at in far.select("row", "at").iter_rows()),
             count=far.height,
             place=artifact.place,
         )
+
+
+#: The shares of the events of a trace that begin before and after where most of them are.
+MIDDLE = (0.3, 0.7)
+
+
+def rank_of(share: float, count: int) -> int:
+    """Return which of so many sorted values a share of them lies below."""
+    return math.floor(share * (count - 1) + 0.5)
+
+
+def reach_ns(low: int, high: int) -> int:
+    """Return how far from where most events are, from `low` to `high`, an event of the same run may lie."""
+    return ONE_RUN_NS + 10 * (high - low)
+
+
+def far_words(at: int, low: int, high: int) -> str:
+    """Word an event whose time [ns] is far from where most are, from `low` to `high`."""
+    return f"its time is {at / 1000:.3f} us, those of most events are {low / 1000:.3f} to {high / 1000:.3f} us"
 
 
 @invariant(layouts=("pt-npu",), needs=("kernel_details", "profiler_info"))
@@ -372,10 +386,10 @@ def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
     """collectionTimeEnd of profiler_info [ns] lies behind the last kernel and within an hour of it."""
     artifact = cycle.artifacts["profiler_info"]
     ended = artifact.content.document.get("end_info", {}).get("collectionTimeEnd")
-    last = nanoseconds(cycle.artifacts["kernel_details"].content.frame["Start Time(us)"]).max()
-    if not isinstance(ended, int) or not isinstance(last, int) or not ended:
+    _, last = span_ns(cycle.artifacts["kernel_details"].content, "Start Time(us)") or (None, None)
+    if not isinstance(ended, int) or last is None or not ended:
         return
-    if not -_EDGE_NS * 10**6 <= ended - last <= _COLLECTION_NS:
+    if not -EDGE_NS * 10**6 <= ended - last <= _COLLECTION_NS:
         yield Finding(
             code=Code.I113,
             place=f"{artifact.place} $.end_info.collectionTimeEnd",
@@ -435,13 +449,15 @@ def device_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
     again = frame.filter(~pl.struct(pl.exclude("row")).is_first_distinct())
     yield from disagreements(
         Code.I114,
-        (
-            (_row(artifact, row), f"the event {name} is there a second time")
-            for row, name in again.select("row", "name").iter_rows()
-        ),
+        ((_row(artifact, row), repeated_event(name)) for row, name in again.select("row", "name").iter_rows()),
         count=again.height,
         place=artifact.place,
     )
+
+
+def repeated_event(name: str) -> str:
+    """Word an event that is there twice; the name is as the file has it."""
+    return f"the event {name} is there a second time"
 
 
 @invariant(layouts=("pt-npu",), needs=("trace_view",))
@@ -451,12 +467,13 @@ def counters_count(cycle: Cycle) -> Iterator[Finding]:
 
     artifact = cycle.artifacts["trace_view"]
     frame = artifact.content.frame.with_row_index("row")
-    numbers = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
-    wrong = frame.filter((pl.col("ph") == '"C"') & ~pl.col("args").str.contains(numbers).fill_null(False))
+    if "args" not in frame.columns:
+        return
+    wrong = frame.filter((pl.col("ph") == '"C"') & ~pl.col("args").str.contains(NUMBERS).fill_null(False))
     yield from disagreements(
         Code.S103,
         (
-            (_row(artifact, row), f"the counter {name} carries {args[:80]}")
+            (_row(artifact, row), odd_counter(name, args))
             for row, name, args in wrong.select("row", "name", "args").iter_rows()
         ),
         count=wrong.height,
@@ -464,23 +481,26 @@ def counters_count(cycle: Cycle) -> Iterator[Finding]:
     )
 
 
+#: Arguments that are numbers.
+NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
+
+
+def odd_counter(name: str, arguments: str) -> str:
+    """Word a counter that carries something else than numbers; both texts are as the file has them."""
+    return f"the counter {name} carries {arguments[:80]}"
+
+
 @invariant(layouts=("pt-npu",), needs=("trace_view",))
 def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
     """Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N. Source: torch_npu."""
-    import polars as pl
-
     artifact = cycle.artifacts["trace_view"]
-    frame = artifact.content.frame
-    if "cat" not in frame.columns or not (frame["cat"] == '"cpu_op"').any():
-        return
-    if frame.select((pl.col("ph") == '"X"') & pl.col("name").str.starts_with('"ProfilerStep#')).to_series().any():
+    if not has_operators(artifact.content) or step_marks(artifact.content):
         return
     for slot, column in (("kernel_details", "Step Id"), ("step_trace_time", "Step")):
-        if slot in cycle.artifacts and column in (cells := cycle.artifacts[slot].content.frame).columns:
-            steps = (
-                cells[column].filter(cells[column].str.contains(r"^\s*[0-9]+\s*$").fill_null(False)).unique().to_list()
-            )
-            if steps:
+        table = cycle.artifacts[slot].content.table if slot in cycle.artifacts else None
+        if table is not None and column in table.columns:
+            texts = distinct_texts(cycle.artifacts[slot].content, column)
+            if steps := [text for text in texts if re.fullmatch(r"\s*[0-9]+\s*", text)]:
                 message = (
                     f"it marks no step, and {cycle.artifacts[slot].path.name} names {', '.join(sorted(steps)[:8])}"
                 )
@@ -492,11 +512,11 @@ def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
 def kernels_name_their_step(cycle: Cycle) -> Iterator[Finding]:
     """Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step."""
     artifact, times = cycle.artifacts["kernel_details"], cycle.artifacts["step_trace_time"]
-    cells = artifact.content.frame
-    if "Step Id" not in cells.columns or "Step" not in times.content.frame.columns or cells.is_empty():
+    table = artifact.content.table
+    if table is None or "Step Id" not in table.columns or "Step" not in times.content.frame.columns or not table.height:
         return
     steps = {text.strip() for text in times.content.frame["Step"].drop_nulls().to_list()} - {""}
-    named = {text.strip() for text in cells["Step Id"].drop_nulls().to_list()} - {""}
+    named = {text.strip() for text in distinct_texts(artifact.content, "Step Id")} - {""}
     if steps and not named:
         yield Finding(
             code=Code.I113,
@@ -545,12 +565,9 @@ def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
     samples begin 57 minutes before the first kernel; MindSpore 2.10.
     """
     kernels = cycle.artifacts.get("kernel_details")
-    if kernels is None or "Start Time(us)" not in kernels.content.frame.columns:
+    if kernels is None or (span := span_ns(kernels.content, "Start Time(us)")) is None:
         return
-    times = nanoseconds(kernels.content.frame["Start Time(us)"])
-    first, last = times.min(), times.max()
-    if not isinstance(first, int) or not isinstance(last, int):
-        return
+    first, last = span
     day, hour = 86_400 * 10**9, 3_600 * 10**9
     for slot, column, scale, reach in (
         ("npu_module_mem", "Timestamp(us)", 1, 30 * day),
@@ -577,6 +594,21 @@ def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
+#: Lanes of Overlap Analysis that share out the time, and how far [ns] one may begin from the end of another.
+SHARING_LANES = ("Computing", "Communication(Not Overlapped)", "Free")
+OVERLAP_NS = 5
+
+
+def gaps_are_few(gaps: int, of: int) -> bool:
+    """Whether so few of the events begin behind a gap that each of these is wrong."""
+    return gaps <= (1 - MOST) * of
+
+
+def out_of_row(name: str, off: int) -> str:
+    """Word an event of a lane that begins `off` ns after what is before it ends; the name is as the file has it."""
+    return f"{name} begins {abs(off) / 1000:.6g} us {'before' if off < 0 else 'after'} what is before it ends"
+
+
 @invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("trace_view",))
 def the_lanes_of_overlap_share_out_the_time(cycle: Cycle) -> Iterator[Finding]:
     """Computing, Communication(Not Overlapped) and Free follow each other without overlap or gap (0.005 us), per device.
@@ -591,23 +623,25 @@ def the_lanes_of_overlap_share_out_the_time(cycle: Cycle) -> Iterator[Finding]:
         return
     named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))
     ours = named.filter(pl.col("args").str.contains(r'"name":\s*"Overlap Analysis"'))["pid"].unique()
-    lanes = ['"Computing"', '"Communication(Not Overlapped)"', '"Free"']
+    lanes = [f'"{lane}"' for lane in SHARING_LANES]
     events = frame.filter((pl.col("ph") == '"X"') & pl.col("pid").is_in(ours.to_list()) & pl.col("name").is_in(lanes))
     start = nanoseconds(events["ts"])
     events = events.select("row", "pid", "name", start=start, end=start + nanoseconds(events["dur"])).drop_nulls()
-    events = events.sort("pid", "start", "end").with_columns(before=pl.col("end").shift(1).over("pid"))
+    events = events.sort("pid", "start", "end", maintain_order=True).with_columns(
+        before=pl.col("end").shift(1).over("pid")
+    )
     events = events.with_columns(off=pl.col("start") - pl.col("before"))
-    gaps = int((events["off"] > 5).sum())
-    broken = pl.col("off") < -5
-    if gaps <= (1 - _MOST) * events.height:
-        broken = broken | (pl.col("off") > 5)
+    gaps = int((events["off"] > OVERLAP_NS).sum())
+    broken = pl.col("off") < -OVERLAP_NS
+    if gaps_are_few(gaps, events.height):
+        broken = broken | (pl.col("off") > OVERLAP_NS)
     wrong = events.filter(broken).sort("row")
     yield from disagreements(
         Code.I106,
         (
             (
                 _row(artifact, row),
-                f"{name} begins {abs(off) / 1000:.6g} us {'before' if off < 0 else 'after'} what is before it ends",
+                out_of_row(name, off),
             )
             for row, name, off in wrong.select("row", "name", "off").iter_rows()
         ),

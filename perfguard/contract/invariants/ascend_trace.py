@@ -5,35 +5,45 @@ Source, unless a function says otherwise: real output of torch_npu at levels 0, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
-from perfguard.contract.invariants.ascend import by_device, quantity
+from perfguard.contract.invariants.ascend import by_device, distinct_texts, quantity, span_ns
 from perfguard.contract.invariants.communication import operations
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.contract.table import nanoseconds
+from perfguard.contract.trace_view import (
+    OVERLAP_LANES,
+    LaneSum,
+    complete_events,
+    drawn_processes,
+    lane_sums,
+    range_of_events,
+    step_marks,
+    step_numbers,
+)
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.inspection import Artifact, Cycle
 
 #: One part in so many is what two monotonic clocks may differ by.
 _DRIFT = 20_000
 #: Layouts whose trace holds a device.
 _DEVICE_LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3")
 #: Flows whose two ends the same profiler writes. HostToDevice is CANN's: it ends twice where a collective starts.
-_PAIRED_FLOWS = ("async_task_queue", "fwdbwd", "async_npu")
+PAIRED_FLOWS = ("async_task_queue", "fwdbwd", "async_npu")
 #: Task types of the trace that are kernels, and so rows of kernel_details.
-_KERNEL_TASKS = ("AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "MIX_AIC", "MIX_AIV", "DSA_SQE")
-#: Column of step_trace_time by the lane of Overlap Analysis it adds up.
-_LANES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
+KERNEL_TASKS = ("AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: Clocks of host and device are joined by the profiler, and a host runs ahead of its device; no run is restarted in less.
 _ONE_RUN_NS = 10 * 10**9
+
+
+#: How far the same duration may be apart in the table and in the trace, which has more decimals.
+_LASTS_US = 0.002
 
 
 def _columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
@@ -43,26 +53,20 @@ def _columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
 
 
 def _complete_events(cycle: Cycle) -> pl.DataFrame:
-    """Return the events with a duration: name, process, label (`NPU 0`), start (ns), duration (us), args, row."""
+    return complete_events(cycle.artifacts["trace_view"].content.frame)
+
+
+def kernel_rows(cycle: Cycle) -> pl.DataFrame:
+    """Return the kernels of kernel_details: row, Name, start [ns] and lasts [us]."""
     import polars as pl
 
-    frame = _columns(cycle.artifacts["trace_view"].content.frame, "name", "ph", "pid", "ts", "dur", "args", "cat")
-    meta = frame.filter((pl.col("ph") == '"M"') & pl.col("name").is_in(['"process_name"', '"process_labels"']))
-    said = meta.select(
-        "pid",
-        process=pl.when(pl.col("name") == '"process_name"').then(pl.col("args").str.extract(r'"name":\s*"([^"]*)"')),
-        label=pl.when(pl.col("name") == '"process_labels"').then(pl.col("args").str.extract(r'"labels":\s*"([^"]*)"')),
+    frame = cycle.artifacts["kernel_details"].content.frame
+    return frame.select(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
+        "Name",
+        start=nanoseconds(frame["Start Time(us)"]),
+        lasts=quantity(frame, "Duration(us)"),
     )
-    processes = said.group_by("pid").agg(pl.col("process").drop_nulls().first(), pl.col("label").drop_nulls().first())
-    events = frame.with_row_index("row").filter(pl.col("ph") == '"X"')
-    return events.select(
-        "row",
-        "pid",
-        "args",
-        name=unquoted("name"),
-        start=nanoseconds(events["ts"]),
-        duration=quantity(events, "dur"),
-    ).join(processes, on="pid", how="left", maintain_order="left")
 
 
 @invariant(layouts=_DEVICE_LAYOUTS, needs=("kernel_details", "trace_view"))
@@ -74,24 +78,30 @@ def kernels_are_in_the_trace(cycle: Cycle) -> Iterator[Finding]:
     """
     import polars as pl
 
-    artifact, trace = cycle.artifacts["kernel_details"], cycle.artifacts["trace_view"]
-    frame = artifact.content.frame
-    frame = frame.with_columns(
-        start=nanoseconds(frame["Start Time(us)"]), lasts=quantity(frame, "Duration(us)")
-    ).with_row_index("row")
-    events = _complete_events(cycle).select("start", "duration", "name")
+    events = _complete_events(cycle).select("start", "name", duration=pl.col("lasts") / 1000)
     near = pl.concat(events.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
     same = (pl.col("Name") == pl.col("name")) | pl.col("Name").str.ends_with(pl.concat_str(pl.lit("/"), pl.col("name")))
     found = (
-        frame.select("row", "Name", "start", "lasts")
+        kernel_rows(cycle)
         .join(near, on="start", how="inner")
         .filter(same)
         .with_columns(off=(pl.col("duration") - pl.col("lasts")).abs())
-        .sort("off")
-        .group_by("row")
+        .sort("off", "duration", maintain_order=True)
+        .group_by("row", maintain_order=True)
         .first()
         .select("row", "off", there="duration")
     )
+    yield from kernels_that_differ(cycle, found)
+
+
+def kernels_that_differ(cycle: Cycle, found: pl.DataFrame) -> Iterator[Finding]:
+    """Say which rows of kernel_details have no event, and which have one of another length.
+
+    `found` has the row, how far its duration is off the nearest event's, and that event's duration `there` [us].
+    """
+    artifact, trace = cycle.artifacts["kernel_details"], cycle.artifacts["trace_view"]
+    frame = artifact.content.frame
+    frame = frame.with_columns(lasts=quantity(frame, "Duration(us)")).with_row_index("row")
     frame = frame.join(found, on="row", how="left", maintain_order="left")
     yield from disagreeing_rows(
         artifact,
@@ -104,7 +114,7 @@ def kernels_are_in_the_trace(cycle: Cycle) -> Iterator[Finding]:
     )
     yield from disagreeing_rows(
         artifact,
-        frame["off"] > 0.002,
+        frame["off"] > _LASTS_US,
         Code.I103,
         lambda row: f"{row['Name']}: {row['lasts']:g} us here, {row['there']:g} us in {trace.path.name}",
         frame=frame,
@@ -120,11 +130,10 @@ def the_trace_has_no_other_kernels(cycle: Cycle) -> Iterator[Finding]:
     import polars as pl
 
     trace, kernels = cycle.artifacts["trace_view"], cycle.artifacts["kernel_details"]
-    table = kernels.content.frame
-    rows = table.select("Name", start=nanoseconds(table["Start Time(us)"]))
+    rows = kernel_rows(cycle).select("Name", "start")
     near = pl.concat(rows.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
     task = pl.col("args").str.extract(r'"Task Type":\s*"([^"]*)"')
-    events = _complete_events(cycle).filter(pl.col("process") == "Ascend Hardware", task.is_in(list(_KERNEL_TASKS)))
+    events = _complete_events(cycle).filter(pl.col("process") == "Ascend Hardware", task.is_in(list(KERNEL_TASKS)))
     other = events.rename({"name": "Name"}).join(near, on=["Name", "start"], how="anti", maintain_order="left")
     table_of_trace = trace.content.table
     assert table_of_trace is not None
@@ -133,7 +142,7 @@ def the_trace_has_no_other_kernels(cycle: Cycle) -> Iterator[Finding]:
         (
             (
                 f"{trace.place}{table_of_trace.place(row)}",
-                f"{name} at {start / 1000:.3f} us is not in {kernels.path.name}",
+                other_kernel(name, start, kernels),
             )
             for row, name, start in other.select("row", "Name", "start").rows()
         ),
@@ -141,6 +150,11 @@ def the_trace_has_no_other_kernels(cycle: Cycle) -> Iterator[Finding]:
         place=trace.place,
         severity=Severity.WARNING,
     )
+
+
+def other_kernel(name: str, start: int, kernels: Artifact) -> str:
+    """Word a kernel of the trace, its start in ns, that is no row of kernel_details."""
+    return f"{name} at {start / 1000:.3f} us is not in {kernels.path.name}"
 
 
 @invariant(layouts=("pt-npu",), needs=("trace_view",))
@@ -155,7 +169,7 @@ def flows_have_two_ends(cycle: Cycle) -> Iterator[Finding]:
     artifact = cycle.artifacts["trace_view"]
     frame = _columns(artifact.content.frame, "ph", "cat", "id", "name", "ts")
     flows = frame.with_row_index("row").filter(
-        pl.col("ph").is_in(['"s"', '"f"']), pl.col("cat").is_in([f'"{one}"' for one in _PAIRED_FLOWS])
+        pl.col("ph").is_in(['"s"', '"f"']), pl.col("cat").is_in([f'"{one}"' for one in PAIRED_FLOWS])
     )
     flows = flows.with_columns(pl.col("cat", "id").str.strip_chars('"'), time=nanoseconds(flows["ts"]))
     begins, ends = pl.col("ph") == '"s"', pl.col("ph") == '"f"'
@@ -182,7 +196,7 @@ def flows_have_two_ends(cycle: Cycle) -> Iterator[Finding]:
             (
                 (
                     f"{artifact.place}{table.place(row)}",
-                    f"flow {flow} of {category} begins {began} times and ends {ended} times",
+                    unbalanced_flow(flow, category, began, ended),
                 )
                 for category, flow, began, ended, row in part.select("cat", "id", "begins", "ends", "row").rows()
             ),
@@ -190,6 +204,11 @@ def flows_have_two_ends(cycle: Cycle) -> Iterator[Finding]:
             place=artifact.place,
             severity=severity,
         )
+
+
+def unbalanced_flow(flow: str, category: str, begins: int, ends: int) -> str:
+    """Word a flow that does not begin as often as it ends."""
+    return f"flow {flow} of {category} begins {begins} times and ends {ends} times"
 
 
 @invariant(layouts=_DEVICE_LAYOUTS, needs=("step_trace_time", "trace_view"))
@@ -204,29 +223,28 @@ def step_times_are_the_lanes_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
 
     artifact, trace = cycle.artifacts["step_trace_time"], cycle.artifacts["trace_view"]
     table = artifact.content.frame
-    lanes = _complete_events(cycle).filter(pl.col("process") == "Overlap Analysis", pl.col("name").is_in(list(_LANES)))
-    if lanes.is_empty():
+    lanes = lane_sums(trace.content)
+    if not lanes:
         return
-    lanes = lanes.with_columns(device=pl.col("label").str.extract(r"(\d+)"))
     cuts = cycle.layout.id != "pt-npu" and "trace_view" in dict(_steps_named(cycle))
     if "kernel_details" in cycle.artifacts and "step_trace_time" in dict(_steps_named(cycle)):
         # Kernels of a graph (torchair) belong to no step, and what ran before the first one that does is left out.
-        kernels = cycle.artifacts["kernel_details"].content.frame
-        if "Step Id" in kernels.columns:
-            cuts = cuts or bool((kernels["Step Id"].str.strip_chars().fill_null("") == "").any())
+        kernels = cycle.artifacts["kernel_details"].content
+        assert kernels.table is not None
+        if "Step Id" in kernels.table.columns:
+            cuts = cuts or any(not text.strip() for text in distinct_texts(kernels, "Step Id"))
     devices = by_device(table)
-    apart = bool(devices) and set(table[devices[0]].to_list()) <= set(lanes["device"].drop_nulls().to_list())
+    apart = bool(devices) and set(table[devices[0]].to_list()) <= {lane.device for lane in lanes}
     found: list[str | None] = sorted(set(table[devices[0]].to_list())) if apart else [None]
     for device in found:
         rows = table if device is None else table.filter(pl.col(devices[0]) == device)
-        events = lanes if device is None else lanes.filter(pl.col("device") == device)
         whose = f"device {device}: " if device is not None else ""
         steps = (
             rows.height if device is not None or not devices else max(rows.group_by(devices).len()["len"], default=0)
         )
-        for lane in _LANES:
+        for lane in OVERLAP_LANES:
             here = float(quantity(rows, lane).sum())
-            there = float(events.filter(pl.col("name") == lane)["duration"].sum())
+            there = _total(lanes, lane, device)
             slack = 0.002 + 1e-9 * there
             if here - there > slack or (steps == 1 and not cuts and there - here > slack):
                 several = f" in {steps} steps" if steps != 1 else ""
@@ -238,6 +256,10 @@ def step_times_are_the_lanes_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
                 )
 
 
+def _total(lanes: tuple[LaneSum, ...], name: str, device: str | None) -> float:
+    return sum(one.total_us for one in lanes if one.lane == name and device in (None, one.device))
+
+
 @invariant(needs=())
 def steps_are_the_same_everywhere(cycle: Cycle) -> Iterator[Finding]:
     """ProfilerStep#N of the trace, Step of step_trace_time, Step Id of kernel_details and keys of communication agree.
@@ -246,8 +268,10 @@ def steps_are_the_same_everywhere(cycle: Cycle) -> Iterator[Finding]:
     of them, and a file that names no step (no schedule was set, or level 0) is not asked. Exact. Source: also Ascend/pytorch
     issue 167, where steps of the window were lost.
     """
+    if cycle.layout.id not in _DEVICE_LAYOUTS:
+        return
     named = dict(_steps_named(cycle))
-    if cycle.layout.id not in _DEVICE_LAYOUTS or len(named) < 2:
+    if len(named) < 2:
         return
     reference = next(
         slot for slot in ("trace_view", "step_trace_time", "kernel_details", "communication") if slot in named
@@ -269,31 +293,23 @@ def steps_are_the_same_everywhere(cycle: Cycle) -> Iterator[Finding]:
 
 
 def _steps_named(cycle: Cycle) -> Iterator[tuple[str, frozenset[int]]]:
-    import polars as pl
-
     for slot, columns in (("step_trace_time", ("Step",)), ("kernel_details", ("Step Id", "Step ID"))):
         if slot not in cycle.artifacts:
             continue
-        frame = cycle.artifacts[slot].content.frame
+        content = cycle.artifacts[slot].content
+        assert content.table is not None
         for column in columns:
-            if column in frame.columns and (steps := _step_numbers(frame[column].unique().to_list())):
+            if column in content.table.columns and (steps := step_numbers(distinct_texts(content, column))):
                 yield slot, steps
     if "trace_view" in cycle.artifacts:
-        names = _columns(cycle.artifacts["trace_view"].content.frame, "name", "ph")
-        marks = names.filter((pl.col("ph") == '"X"') & pl.col("name").str.starts_with('"ProfilerStep#'))["name"]
-        if steps := _step_numbers(text[14:-1] for text in marks.to_list()):
+        marks = step_marks(cycle.artifacts["trace_view"].content)
+        if steps := step_numbers(mark.label for mark in marks):
             yield "trace_view", steps
     document = cycle.artifacts["communication"].content.document if "communication" in cycle.artifacts else None
-    steps = (
-        _step_numbers(key.removeprefix("step") for key in document) if isinstance(document, Mapping) else frozenset()
-    )
+    steps = step_numbers(key.removeprefix("step") for key in document) if isinstance(document, Mapping) else frozenset()
     # MindSpore writes step0 where it does not tell steps apart, even if it does so elsewhere (a whole graph on the device).
     if steps and (cycle.layout.id == "pt-npu" or steps != {0}):
         yield "communication", steps
-
-
-def _step_numbers(texts: Any) -> frozenset[int]:
-    return frozenset(int(text) for text in texts if re.fullmatch(r"\s*\d{1,18}\s*", text))
 
 
 def _numbers(steps: frozenset[int]) -> str:
@@ -347,13 +363,16 @@ def something_ran_on_the_device(cycle: Cycle) -> Iterator[Finding]:
     asked = any("NPU" in str(one) for one in activities) if isinstance(activities, list) else None
     if not cycle.conditions.get("npu", bool(asked)):
         return
-    if "kernel_details" in cycle.artifacts and cycle.artifacts["kernel_details"].content.frame.is_empty():
+    kernels = cycle.artifacts["kernel_details"].content.table if "kernel_details" in cycle.artifacts else None
+    if kernels is not None and not kernels.height:
         yield Finding(
             code=Code.C112,
             place=cycle.artifacts["kernel_details"].place,
             message="the NPU was traced, and no kernel is here",
         )
-    if "trace_view" in cycle.artifacts and not (_complete_events(cycle)["process"] == "Ascend Hardware").any():
+    if "trace_view" in cycle.artifacts and "Ascend Hardware" not in drawn_processes(
+        cycle.artifacts["trace_view"].content
+    ):
         yield Finding(
             code=Code.C112,
             place=cycle.artifacts["trace_view"].place,
@@ -411,23 +430,18 @@ def _window_ns(cycle: Cycle) -> tuple[int, int, str] | None:
 
 
 def _ranges_ns(cycle: Cycle) -> Iterator[tuple[str, tuple[int, int]]]:
-    import polars as pl
-
     for slot, column in (
         ("kernel_details", "Start Time(us)"),
         ("memory_record", "Timestamp(us)"),
         ("operator_memory", "Allocation Time(us)"),
         ("npu_module_mem", "Timestamp(us)"),
     ):
-        if slot in cycle.artifacts and column in (frame := cycle.artifacts[slot].content.frame).columns:
-            times = nanoseconds(frame[column]).drop_nulls()
-            if len(times):
-                yield slot, (times.min(), times.max())  # type: ignore[misc]
+        if slot in cycle.artifacts and (span := span_ns(cycle.artifacts[slot].content, column)) is not None:
+            yield slot, span
     if "trace_view" in cycle.artifacts:
-        graph = pl.col("args").str.contains(r'"level":\s*"(model|node)"').fill_null(False)
-        times = _complete_events(cycle).filter(~((pl.col("process") == "CANN") & graph))["start"].drop_nulls()
-        if len(times):
-            yield "trace_view", (times.min(), times.max())  # type: ignore[misc]
+        known_range = range_of_events(cycle.artifacts["trace_view"].content)
+        if known_range is not None:
+            yield "trace_view", known_range
     if "communication" in cycle.artifacts:
         artifact = cycle.artifacts["communication"]
         starts = [one.times.get("Start Timestamp(us)") for one in operations(artifact.content.document, artifact.place)]

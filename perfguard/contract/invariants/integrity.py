@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perfguard.contract.executions import infer_steps
+from perfguard.contract.executions import calls_by, infer_steps
 from perfguard.contract.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
 
@@ -26,7 +26,7 @@ _NAMED = 8
 @invariant()
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
     """A profiled window holds at least one operator."""
-    if cycle.executions is not None and cycle.executions.frame.is_empty():
+    if cycle.executions is not None and not cycle.executions.calls:
         yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output holds no operator at all")
 
 
@@ -37,12 +37,13 @@ def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
 
     if cycle.executions is None or not cycle.executions.is_timeline:
         return
-    empty = cycle.executions.frame.filter((pl.col("start_ns") == 0) & (pl.col("duration_ns") == 0))
+    empty = cycle.executions.groups.with_columns(calls="unfilled").filter(pl.col("calls") > 0)
     if empty.height:
+        counts = calls_by(empty, "name")
         yield Finding(
             code=Code.C104,
             place=cycle.place.name,
-            message=f"{empty.height} executions begin at 0 and last 0: {_names(Counter(empty['name'].to_list()))}",
+            message=f"{counts.total()} executions begin at 0 and last 0: {_names(counts)}",
         )
 
 
@@ -53,7 +54,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     Steps are found by torch's ProfilerStep annotations, or by the edges perfguard itself took around each step.
     """
     executions = cycle.executions
-    if executions is None or executions.frame.is_empty():
+    if executions is None or not executions.calls:
         return
     numbers = executions.step_numbers
     if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -71,7 +72,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         )
     if not executions.by_step:
         return
-    present = set(executions.frame["step"].drop_nulls().to_list())
+    present = set(executions.groups["step"].drop_nulls().to_list())
     if absent := sorted(set(range(executions.steps or 0)) - present):
         named = ", ".join(str(step + 1) for step in absent)
         if asked is not None or cycle.asked.steps:
@@ -88,15 +89,15 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
                 message=f"{executions.steps} steps are marked, but no operator ran in step {named}: the loop ended or "
                 "passed over it, or the profiler lost it (`--expect steps=N` says what there must be)",
             )
-    outside = executions.frame.filter(executions.frame["step"].is_null())
+    outside = calls_by(executions.groups.filter(executions.groups["step"].is_null()), "name")
     # A whole run begins and ends with what is no step, and may evaluate in between.
     is_whole_run = cycle.asked.active is None and bool(cycle.asked.steps)
-    if outside.height and not is_whole_run:
+    if outside and not is_whole_run:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{outside.height} executions lie outside every step of the window, a neighbouring step leaked in: "
-            f"{_names(Counter(outside['name'].to_list()))}",
+            message=f"{outside.total()} executions lie outside every step of the window, a neighbouring step leaked in: "
+            f"{_names(outside)}",
         )
 
 
@@ -136,7 +137,7 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     if executions is None or executions.by_step or executions.steps is None:
         return
     steps = executions.steps
-    counts = Counter(executions.frame["name"].to_list())
+    counts = calls_by(executions.groups, "name")
     odd = {name: count for name, count in counts.items() if count % steps}
     if not odd:
         return
@@ -173,9 +174,9 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
 def step_census(executions: Executions) -> dict[int, Counter[str]]:
     """Return how often each operator ran in each step; a device's kernels by type, their names are numbered through."""
     census: dict[int, Counter[str]] = {step: Counter() for step in range(executions.steps or 0)}
-    counted = executions.frame.drop_nulls("step").group_by("step", "operator" if executions.on_device else "name").len()
-    for step, name, count in counted.iter_rows():
-        census[step][name] = count
+    calls = executions.groups.drop_nulls("step").select("step", "operator" if executions.on_device else "name", "calls")
+    for step, name, count in calls.iter_rows():
+        census[step][name] += count
     return census
 
 
@@ -185,9 +186,13 @@ def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int)
     A surplus of one execution that precedes (follows) everything else is the tail (head) of a neighbouring step; a lack
     of one, where the others went on later (began earlier), is a step cut off at the end (at the head).
     """
-    names: list[str] = executions.frame["name"].to_list()
-    last = {name: index for index, name in enumerate(names)}
-    first = {name: index for index, name in reversed(list(enumerate(names)))}
+    first: dict[str, tuple[int, int]] = {}
+    last: dict[str, tuple[int, int]] = {}
+    # What begins in the same nanosecond is in the order in which the profiler wrote it; what has no time is before all else.
+    times = executions.groups.select("name", "first_ns", "first_place", "last_ns", "last_place").fill_null(-1)
+    for name, first_ns, first_place, last_ns, last_place in times.iter_rows():
+        first[name] = min(first.get(name, (first_ns, first_place)), (first_ns, first_place))
+        last[name] = max(last.get(name, (last_ns, last_place)), (last_ns, last_place))
     others = last.keys() - odd.keys()
     if not others:
         return False

@@ -17,6 +17,7 @@ from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
+from perfguard.contract.trace_view import host_calls, host_operators
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def trace_events_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
     A trace of a device may have been made without the host's operators: it is asked only where it has some, or where
     there is no device. Source: MindSpore 2.10 on a CPU, real output; MindSpore 2.3 source: ascend_timeline_generator.py.
     """
-    events = Counter(_host_events(cycle)["name"].to_list())
+    events = host_calls(cycle.artifacts["trace_view"].content)
     if not events and cycle.layout.id not in _ON_CPU:
         return
     yield from _disagreements(cycle, Code.I103, _Counted("trace_view", events), _occurrences(cycle))
@@ -412,31 +413,45 @@ def trace_times_are_the_executions(cycle: Cycle) -> Iterator[Finding]:
     The duration is exact but for its third decimal of a us, the start within 0.5 us: the trace's went through a float.
     Source: MindSpore 2.10, real output (starts within 0.25 us).
     """
+    events = host_operators(_frame(cycle, "trace_view"))
+    events = events.select("row", "name", start=nanoseconds(events["ts"]), duration=nanoseconds(events["dur"]))
+    pairs = _paired(events, timed_executions(cycle))
+    is_late, is_long = late_or_long(pairs)
+    for broken, word in ((is_long, other_length), (is_late & ~is_long, other_start)):
+        yield from _disagreeing_events(
+            cycle,
+            "trace_view",
+            pairs.filter(broken),
+            lambda row, word=word: word(row, cycle),
+        )
+
+
+def timed_executions(cycle: Cycle) -> pl.DataFrame:
+    """Return the executions of cpu_op_execute_timestamp: name, start and duration [ns], how inexact [ns] the duration is."""
     import polars as pl
 
-    stamps = _with_lines(cycle).select(
+    return _with_lines(cycle).select(
         name=_OPERATOR, start="start", duration=pl.col("duration_ns"), inexact=pl.col("duration_ns") * 1e-9
     )
-    events = _host_events(cycle)
-    events = events.with_columns(start=nanoseconds(events["ts"]), duration=nanoseconds(events["dur"]))
-    pairs = _paired(events, stamps)
+
+
+def late_or_long(pairs: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Say which events begin at another time, and which last longer or shorter, than the executions beside them (`_there`)."""
     late = (pairs["start"] - pairs["start_there"]).abs() > _TRACE_START_NS
     long = (pairs["duration"] - pairs["duration_there"]).abs() > 1 + pairs["inexact"]
+    return late, long
+
+
+def other_length(row: Mapping[str, Any], cycle: Cycle) -> str:
+    """Word an event that does not last as long as its execution."""
+    here, there = row["duration"] / 1e3, row["duration_there"] / 1e3
+    return f"{row['name']}: it lasts {here:.3f} us here, {there:.3f} us in {_file(cycle, 'cpu_op_execute_timestamp')}"
+
+
+def other_start(row: Mapping[str, Any], cycle: Cycle) -> str:
+    """Word an event that does not begin with its execution."""
     other = _file(cycle, "cpu_op_execute_timestamp")
-    yield from _disagreeing_events(
-        cycle,
-        "trace_view",
-        pairs.filter(long),
-        lambda row: (
-            f"{row['name']}: it lasts {row['duration'] / 1e3:.3f} us here, {row['duration_there'] / 1e3:.3f} us in {other}"
-        ),
-    )
-    yield from _disagreeing_events(
-        cycle,
-        "trace_view",
-        pairs.filter(late & ~long),
-        lambda row: f"{row['name']}: it begins at {row['start']} ns here, at {row['start_there']} ns in {other}",
-    )
+    return f"{row['name']}: it begins at {row['start']} ns here, at {row['start_there']} ns in {other}"
 
 
 @invariant(layouts=_ON_CPU, needs=("trace_view",))
@@ -454,8 +469,13 @@ def trace_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
         cycle,
         "trace_view",
         again,
-        lambda row: f"an event {row['name']} at {row['ts']} is there twice, equal in everything",
+        lambda row: equal_event(row["name"], row["ts"]),
     )
+
+
+def equal_event(name: str, time: str) -> str:
+    """Word an event that is there twice; name and time are as the file has them."""
+    return f"an event {name} at {time} is there twice, equal in everything"
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -868,15 +888,6 @@ def _memory(cycle: Cycle) -> pl.DataFrame:
     frame = _frame(cycle, "cpu_ms_memory_record")
     names = ("Allocated", "Reserved", "Active")
     return pl.DataFrame({name: as_int64(frame[f"Total {name}(Byte)"]) for name in names})
-
-
-def _host_events(cycle: Cycle) -> pl.DataFrame:
-    """Events of trace_view that are host operators, with their row."""
-    import polars as pl
-
-    trace = _with_columns(_frame(cycle, "trace_view"), "ph", "name", "ts", "dur", "args").with_row_index("row")
-    marked = (pl.col("ph") == '"X"') & pl.col("args").str.contains('"HostCpuOps"', literal=True)
-    return trace.filter(marked).with_columns(unquoted("name"))
 
 
 def _lane(cycle: Cycle, thread: str) -> pl.DataFrame:

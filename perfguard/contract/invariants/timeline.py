@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Cycle
 
 #: Layouts whose writers name every process they draw; MindSpore before 2.5 and its GPU form leave some without a name.
-_NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")
+NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")
 
 
-@invariant(layouts=_NAMED_LAYOUTS)
+@invariant(layouts=NAMED_LAYOUTS)
 def drawn_processes_are_named(cycle: Cycle) -> Iterator[Finding]:
     """Every process (a number) with an event, an instant, a counter or the end of a flow is named by a `process_name`.
 
@@ -67,16 +67,22 @@ def scopes_begin_and_end_with_operators(cycle: Cycle) -> Iterator[Finding]:
     if scopes.is_empty() or operators.is_empty():
         return
     inside = _scopes_of(operators)
-    for edge, word in (("start", "begins"), ("end", "ends")):
-        strangers = scopes.join(inside, on=["scope", "depth", edge], how="anti")
+    for edge, word in EDGES:
+        strangers = scopes.join(inside, on=["scope", "depth", edge], how="anti", maintain_order="left")
         places = (f"{artifact.place} $[{row}]" for row in strangers["row"].to_list())
-        messages = (
-            f"the block of scope {scope} {word} at {at / 1000:.3f} us, where no operator of that scope does"
-            for scope, at in strangers.select("scope", edge).iter_rows()
-        )
+        messages = (stray_edge(scope, word, at) for scope, at in strangers.select("scope", edge).iter_rows())
         yield from disagreements(
             Code.I103, zip(places, messages, strict=True), count=strangers.height, place=artifact.place
         )
+
+
+#: The two ends of a block, and what it does there.
+EDGES = (("start", "begins"), ("end", "ends"))
+
+
+def stray_edge(scope: str, does: str, at: int) -> str:
+    """Word a block that begins or ends at a time [ns] at which no operator of its scope does."""
+    return f"the block of scope {scope} {does} at {at / 1000:.3f} us, where no operator of that scope does"
 
 
 def _is_process(name: str) -> pl.Expr:
@@ -92,7 +98,11 @@ def _complete(frame: pl.DataFrame) -> pl.DataFrame:
     named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"')).select(
         "pid", process=pl.col("args").str.extract(r'"name":\s*"([^"]*)"')
     )
-    events = frame.with_row_index("row").filter(pl.col("ph") == '"X"').join(named.unique("pid"), on="pid", how="left")
+    events = (
+        frame.with_row_index("row")
+        .filter(pl.col("ph") == '"X"')
+        .join(named.unique("pid", keep="first"), on="pid", how="left")
+    )
     start = nanoseconds(events["ts"])
     return events.select(
         "row",

@@ -5,7 +5,8 @@ Not asserted: allocated <= reserved (torch reserves nothing on a CPU), and an or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from perfguard.contract.executions import unquoted
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Artifact, Cycle
 
 #: torch before 2.1 wrote whole microseconds, so that a child may seem to end one later than its parent.
-_TOLERANCE_NS = 1000
+TOLERANCE_NS = 1000
 _COLUMNS = ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "args")
 #: How many gaps one finding names before it counts the rest.
-_NAMED = 8
+NAMED = 8
 #: Operators that make a tensor of nothing; they have no shapes to record.
-_FACTORIES = r"^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)"
+FACTORIES = r"^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)"
 
 
 @invariant(needs=("trace",))
@@ -111,19 +112,24 @@ def events_are_numbered_through(cycle: Cycle) -> Iterator[Finding]:
     )
     gaps = gaps.filter(pl.col("lost") > 0)
     if gaps.height:
-        lost = gaps["lost"].sum()
-        named = ", ".join(
-            f"{number - count}" if count == 1 else f"{number - count} to {number - 1}"
-            for number, count in gaps.head(_NAMED).iter_rows()
-        )
-        more = f" and {gaps.height - _NAMED} more gaps" if gaps.height > _NAMED else ""
         has_kernels = "cat" in frame.columns and (frame["cat"] == '"kernel"').any()
         yield Finding(
             code=Code.I102,
             severity=Severity.WARNING if has_kernels else Severity.ERROR,
             place=artifact.place,
-            message=f"{lost} of {numbers[-1] + 1} recorded events are not in the trace: Ev Idx {named}{more}",
+            message=lost_events(
+                gaps.head(NAMED).rows(), count=gaps.height, lost=int(gaps["lost"].sum()), last=int(numbers[-1])
+            ),
         )
+
+
+def lost_events(gaps: Iterable[tuple[int, int]], *, count: int, lost: int, last: int) -> str:
+    """Word gaps in the numbers of events: the first of them as (number behind it, how many are missing), and `count` in all."""
+    named = ", ".join(
+        f"{number - missing}" if missing == 1 else f"{number - missing} to {number - 1}" for number, missing in gaps
+    )
+    more = f" and {count - NAMED} more gaps" if count > NAMED else ""
+    return f"{lost} of {last + 1} recorded events are not in the trace: Ev Idx {named}{more}"
 
 
 @invariant(needs=("trace",))
@@ -202,22 +208,33 @@ def what_the_header_says_was_recorded_is_there(cycle: Cycle) -> Iterator[Finding
     import polars as pl
 
     artifact, frame = _events(cycle)
-    header = artifact.content.document
     operators = frame.filter((pl.col("ph") == '"X"') & (pl.col("category") == "cpu_op")).select("plain", "args")
-    allocating = operators["plain"].str.contains(r"^aten::empty").sum()
-    if header.get("profile_memory") == 1 and allocating and not (frame["plain"] == "[memory]").any():
+    yield from recorded_as_said(
+        artifact,
+        calls=dict(operators.group_by("plain").len().iter_rows()),
+        memory_events=int((frame["plain"] == "[memory]").sum()),
+        with_shapes=int(operators["args"].str.contains('"Input Dims"', literal=True).sum()),
+    )
+
+
+def recorded_as_said(
+    artifact: Artifact, *, calls: Mapping[str, int], memory_events: int, with_shapes: int
+) -> Iterator[Finding]:
+    """Hold the header of a trace against how often each operator ran, and how many events tell of memory and of shapes."""
+    header = artifact.content.document
+    allocating = sum(count for name, count in calls.items() if name.startswith("aten::empty"))
+    if header.get("profile_memory") == 1 and allocating and not memory_events:
         yield Finding(
             code=Code.I113,
             place=f"{artifact.place} $.profile_memory",
             message=f"the header says that memory was profiled; {allocating} operators allocate, but no memory event is there",
         )
-    taking = operators.filter(pl.col("plain").str.starts_with("aten::") & ~pl.col("plain").str.contains(_FACTORIES))
-    with_shapes = operators["args"].str.contains('"Input Dims"', literal=True).sum()
-    if header.get("record_shapes") == 1 and taking.height and not with_shapes:
+    taking = any(name.startswith("aten::") and not re.search(FACTORIES, name) for name in calls)
+    if header.get("record_shapes") == 1 and taking and not with_shapes:
         yield Finding(
             code=Code.I113,
             place=f"{artifact.place} $.record_shapes",
-            message=f"the header says that shapes were recorded; none of {operators.height} operators has Input Dims",
+            message=f"the header says that shapes were recorded; none of {sum(calls.values())} operators has Input Dims",
         )
 
 
@@ -245,18 +262,23 @@ def _overlaps(artifact: Artifact, sorted_work: pl.DataFrame) -> Iterator[tuple[s
     for pid, tid, start, end, row, name in sorted_work.iter_rows():
         if (pid, tid) != thread:
             thread, open_ones = (pid, tid), []
-        while open_ones and open_ones[-1][0] <= start:
-            open_ones.pop()
-        if open_ones and end > open_ones[-1][0] + _TOLERANCE_NS:
-            until, outer = open_ones[-1]
-            # What only touches, by the rounding of whole microseconds, is a neighbour.
-            may_outlive = outer.startswith("ProfilerStep#") and "::" not in name
-            if until > start + _TOLERANCE_NS and not may_outlive:
-                yield (
-                    _at(artifact, row),
-                    f"{name} begins inside {outer}, but ends {(end - until) / 1000:.3f} us after it",
-                )
-        open_ones.append((end, name))
+        if message := overlap(open_ones, start, end, name):
+            yield _at(artifact, row), message
+
+
+def overlap(open_ones: list[tuple[int, str]], start: int, end: int, name: str) -> str | None:
+    """Put an operator to those of its thread that have begun and not ended (end, name); say if it ends behind one of them."""
+    message = None
+    while open_ones and open_ones[-1][0] <= start:
+        open_ones.pop()
+    if open_ones and end > open_ones[-1][0] + TOLERANCE_NS:
+        until, outer = open_ones[-1]
+        # What only touches, by the rounding of whole microseconds, is a neighbour.
+        may_outlive = outer.startswith("ProfilerStep#") and "::" not in name
+        if until > start + TOLERANCE_NS and not may_outlive:
+            message = f"{name} begins inside {outer}, but ends {(end - until) / 1000:.3f} us after it"
+    open_ones.append((end, name))
+    return message
 
 
 def _at(artifact: Artifact, row: int) -> str:

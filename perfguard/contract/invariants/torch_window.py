@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from perfguard.contract.inspection import Artifact, Cycle
 
 #: Microseconds are written as floats (2.x) or whole (1.12): an edge may be off by one.
-_EDGE_NS = 1_000
+EDGE_NS = 1_000
+#: How far the end of a flow may be from the start of its operator: two times, each rounded to nanoseconds.
+FLOW_NS = 2
 #: From the end of a window until its file is named: what it takes to collect a large trace, and not another run.
 _EXPORT_NS = 6 * 3600 * 10**9
 _CLOCK_NS = 60 * 10**9
-_STEP = r"^ProfilerStep#[0-9]+$"
+STEP = r"^ProfilerStep#[0-9]+$"
 
 
 def _events(cycle: Cycle) -> tuple[Artifact, pl.DataFrame]:
@@ -66,7 +68,7 @@ def events_lie_in_the_window(cycle: Cycle) -> Iterator[Finding]:
     if span.height != 1:
         return
     begin, end = span.row(0)
-    step = (pl.col("category") == "user_annotation") & pl.col("plain").str.contains(_STEP)
+    step = (pl.col("category") == "user_annotation") & pl.col("plain").str.contains(STEP)
     host = (
         ((pl.col("ph") == '"X"') & (pl.col("category") == "cpu_op"))
         | ((pl.col("category") == "cpu_instant_event") & (pl.col("plain") == "[memory]"))
@@ -75,20 +77,27 @@ def events_lie_in_the_window(cycle: Cycle) -> Iterator[Finding]:
     marked = frame.filter(step)["tid"].unique().to_list()
     is_stopped = pl.col("tid").is_in(marked) if marked else pl.lit(True)
     outside = frame.filter(
-        (host & ~pl.col("start").is_between(begin - _EDGE_NS, end + _EDGE_NS))
-        | ((host & is_stopped | step) & (pl.col("end") > end + _EDGE_NS))
+        (host & ~pl.col("start").is_between(begin - EDGE_NS, end + EDGE_NS))
+        | ((host & is_stopped | step) & (pl.col("end") > end + EDGE_NS))
     )
     yield from disagreements(
         Code.I113,
         (
             (
                 _at(artifact, row),
-                f"{name}: {start / 1000:.3f} to {stop / 1000:.3f} us, the window is {begin / 1000:.3f} to {end / 1000:.3f} us",
+                outside_words(name, start, stop, begin, end),
             )
             for row, name, start, stop in outside.select("row", "plain", "start", "end").iter_rows()
         ),
         count=outside.height,
         place=artifact.place,
+    )
+
+
+def outside_words(name: str, start: int, stop: int, begin: int, end: int) -> str:
+    """Word an event that lies outside of the window from `begin` to `end` [ns]."""
+    return (
+        f"{name}: {start / 1000:.3f} to {stop / 1000:.3f} us, the window is {begin / 1000:.3f} to {end / 1000:.3f} us"
     )
 
 
@@ -108,7 +117,7 @@ def flows_begin_and_end_at_operators(cycle: Cycle) -> Iterator[Finding]:
         right_on="operator",
         by=("pid", "tid"),
         strategy="nearest",
-        tolerance=2,
+        tolerance=FLOW_NS,
         check_sortedness=False,
     )
     lost = near.filter(pl.col("operator").is_null()).sort("row")
@@ -145,12 +154,14 @@ def memory_is_allocated_in_operators(cycle: Cycle) -> Iterator[Finding]:
     inside = memory.sort("start").join_asof(
         running.select("pid", "tid", "start", "latest"), on="start", by=("pid", "tid"), check_sortedness=False
     )
-    if not inside.select((pl.col("start") <= pl.col("latest") + _EDGE_NS).fill_null(False).any()).item():
-        yield Finding(
-            code=Code.I112,
-            place=artifact.place,
-            message=f"none of {memory.height} allocations lies in one of {operators.height} operators of its thread",
-        )
+    if not inside.select((pl.col("start") <= pl.col("latest") + EDGE_NS).fill_null(False).any()).item():
+        yield allocated_outside(artifact, allocations=memory.height, operators=operators.height)
+
+
+def allocated_outside(artifact: Artifact, *, allocations: int, operators: int) -> Finding:
+    """Word that no allocation lies in an operator."""
+    message = f"none of {allocations} allocations lies in one of {operators} operators of its thread"
+    return Finding(code=Code.I112, place=artifact.place, message=message)
 
 
 @invariant(needs=("trace",))
@@ -207,14 +218,21 @@ def what_is_there_was_recorded(cycle: Cycle) -> Iterator[Finding]:
     The header names what was on and leaves out what was off; torch 1.12 names both always.
     """
     artifact, frame = _events(cycle)
+    yield from recorded_though_off(
+        artifact,
+        memory_events=int((frame["plain"] == "[memory]").sum()),
+        with_shapes=int(frame["args"].str.contains('"Input Dims"', literal=True).sum()),
+    )
+
+
+def recorded_though_off(artifact: Artifact, *, memory_events: int, with_shapes: int) -> Iterator[Finding]:
+    """Hold the header of a trace against how many of its events tell of memory and of shapes."""
     header = artifact.content.document
-    found = {
-        "profile_memory": (frame["plain"] == "[memory]").sum(),
-        "record_shapes": frame["args"].str.contains('"Input Dims"', literal=True).sum(),
-    }
-    for key, count in found.items():
+    for key, count, what in (
+        ("profile_memory", memory_events, "memory events"),
+        ("record_shapes", with_shapes, "events with Input Dims"),
+    ):
         if header.get(key) == 0 and count:
-            what = "memory events" if key == "profile_memory" else "events with Input Dims"
             yield Finding(
                 code=Code.I113,
                 place=f"{artifact.place} $.{key}",
@@ -230,9 +248,13 @@ def a_trace_is_named_after_its_end(cycle: Cycle) -> Iterator[Finding]:
     Source: torch 2.x: profiler.py, tensorboard_trace_handler.
     """
     artifact, frame = _events(cycle)
+    yield from named_after_its_end(artifact, _operators(frame)["end"].max())
+
+
+def named_after_its_end(artifact: Artifact, last: object) -> Iterator[Finding]:
+    """Hold the name of a trace against the end [ns] of its last operator."""
     named = re.search(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$", artifact.path.name)
     base = artifact.content.document.get("baseTimeNanoseconds")
-    last = _operators(frame)["end"].max()
     if named is None or not isinstance(base, int) or not isinstance(last, int):
         return
     after = int(named[1]) - base - last

@@ -46,6 +46,15 @@ class Content:
     tables: Mapping[str, Table] = field(default_factory=dict)
     #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
     short_rows: tuple[tuple[int, str], ...] = ()
+    #: Of a content that went by and is not held: what its folds kept, by their names.
+    folds: Mapping[str, Any] = field(default_factory=dict)
+    #: Of a trace that went by: where its events are in the document, and how many there were.
+    events_path: str = "$"
+    events: int = 0
+    #: The same for two traces whose events have the same times.
+    digest: bytes = b""
+    #: Shows the events once more, chunk by chunk, to whom wants to word which of them are wrong.
+    look_again: Callable[[Callable[[Any], None]], Any] | None = None
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -67,11 +76,16 @@ def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
             found = os.fstat(file.fileno())
             if found.st_size > limit:
                 raise Unreadable(f"it has {found.st_size} bytes, more than the {limit} that are read whole")
-            if found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
-                raise Unreadable(f"it claims {found.st_size} bytes and has {found.st_blocks * 512} on the disk")
+            refuse_holes(found)
             return file.read(limit)
     except OSError as error:
         raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+
+
+def refuse_holes(found: os.stat_result) -> None:
+    """Raise `Unreadable` for a file that is mostly holes: it would fill the memory out of nothing."""
+    if found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
+        raise Unreadable(f"it claims {found.st_size} bytes and has {found.st_blocks * 512} on the disk")
 
 
 def decode_text(raw: bytes) -> str:

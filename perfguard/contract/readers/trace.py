@@ -6,8 +6,10 @@ Source: "Trace Event Format" (Chromium project); what MindSpore and torch write 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +19,19 @@ from perfguard.contract.schema import MAX_KEYS, object_columns, row_schema
 from perfguard.contract.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
 
+    from perfguard.contract.readers.events import Events, EventSchema
+    from perfguard.contract.schema import RowError
+
+#: Traces above these sizes on the disk, plain and packed, go by in chunks; what is read whole takes ten times its size.
+STREAMED_BYTES, STREAMED_PACKED_BYTES = 4 * 1024**2, 256 * 1024
 
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
-_MANY, _SHORTEST_EVENT = 100_000, 24
+MANY, SHORTEST_EVENT = 100_000, 24
 
 #: Keys of an event that its arguments have no use for, so that counting them in the text finds a repeated one.
-_UNREPEATED = ("ph", "ts", "dur", "pid", "tid", "cat")
+UNREPEATED = ("ph", "ts", "dur", "pid", "tid", "cat")
 
 
 def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -49,6 +56,70 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
         raise malformed("it is not a JSON trace", raw, error) from error
 
 
+def is_large(path: Path) -> bool:
+    """Whether a trace is to be streamed; a file that is not there is not."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return False
+    return size >= (STREAMED_PACKED_BYTES if path.suffix == ".gz" else STREAMED_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """What was found in a trace that went by: `unreadable` says where it broke, `broken` how many events break the schema."""
+
+    document: dict[str, Any]
+    path: str
+    rows: int
+    broken: int
+    errors: tuple[RowError, ...]
+    digest: bytes
+    unreadable: Unreadable | None
+
+
+def stream_trace(
+    path: Path,
+    schema: EventSchema,
+    see: Callable[[Events], None],
+    tell: Callable[[int], None] | None = None,
+) -> Streamed:
+    """Read a trace in chunks and show the events of each chunk to `see`.
+
+    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read.
+    """
+    from perfguard.contract.readers.chunks import Chunks, Source
+    from perfguard.contract.readers.events import EventDecoder
+
+    decoder = EventDecoder(schema)
+    document: dict[str, Any] = {}
+    broken: Unreadable | None = None
+    chunks: Chunks | None = None
+    digest = hashlib.blake2b(digest_size=32)
+    try:
+        with Source.open(path, tell) as source:
+            chunks = Chunks(source)
+            for events in chunks.decoded(decoder):
+                decoder.path = chunks.path
+                see(events)
+                for key in ("ts", "dur"):
+                    digest.update(events.times(key).ns)
+                events.forget()
+            source.refuse_growth()
+            document = chunks.document
+    except Unreadable as error:
+        broken = error
+    return Streamed(
+        document=document,
+        path=chunks.path if chunks is not None else "$",
+        rows=decoder.rows,
+        broken=decoder.broken,
+        errors=tuple(decoder.errors),
+        digest=digest.digest(),
+        unreadable=broken,
+    )
+
+
 def _plain_bytes(path: Path) -> bytes:
     raw = read_bytes(path)
     if path.suffix != ".gz":
@@ -68,7 +139,7 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
     import msgspec
     import polars as pl
 
-    if (count := events.count(b"{")) > _MANY and len(events) < _SHORTEST_EVENT * count:
+    if (count := events.count(b"{")) > MANY and len(events) < SHORTEST_EVENT * count:
         raise Unreadable(f"it has {count} objects in {len(events)} bytes: no event of a trace is that short")
     known = list(schema["properties"])
     absent = msgspec.Raw(b"")
@@ -85,7 +156,7 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
     for i, key in enumerate(known):
         # A repeated key of an event lets one reader see another value than the next: it is looked for in the text, and
         # only when there are more of it than events have is every object looked at.
-        if key in _UNREPEATED and events.count(f'"{key}"'.encode()) > sum(bool(getattr(e, f"key{i}")) for e in decoded):
+        if key in UNREPEATED and events.count(f'"{key}"'.encode()) > sum(bool(getattr(e, f"key{i}")) for e in decoded):
             refuse_repeated_keys(events)
             break
     if not decoded:

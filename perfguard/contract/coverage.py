@@ -1,0 +1,156 @@
+"""Coverage: how much of each step its executions run, computed while they pass by in the order of their starts.
+
+What is kept is one number of each step for the time covered so far and one for how far it reaches, however many executions
+there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfguard.contract.collectives import COLLECTIVE
+from perfguard.contract.table import in_int64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """Of one step, in ns: in how much of it operators ran that are no collectives, collectives ran, any of the two ran."""
+
+    operators_ns: int = 0
+    collectives_ns: int = 0
+    either_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much of every step spans cover. A step is from `edges_ns[i][0]` to `edges_ns[i][1]`, spans are cut at its edges."""
+
+    edges_ns: tuple[tuple[int, int], ...]
+    covered_ns: tuple[int, ...]
+    #: To where the spans of each step reach, at least its start.
+    reached_ns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, edges_ns: Sequence[tuple[int, int]]) -> Coverage:
+        """Return the coverage of steps in which nothing ran yet."""
+        return cls(
+            edges_ns=tuple(edges_ns), covered_ns=(0,) * len(edges_ns), reached_ns=tuple(start for start, _ in edges_ns)
+        )
+
+    def extended(self, spans: pl.DataFrame) -> Coverage:
+        """Return the coverage with more spans: `step`, `start_ns`, `duration_ns`, one row a span.
+
+        They begin no earlier than the spans of the same step before them. A span without a step or a time covers nothing.
+        """
+        import polars as pl
+
+        steps = pl.DataFrame(
+            {
+                "step": range(len(self.edges_ns)),
+                "from": [in_int64(start) for start, _ in self.edges_ns],
+                "to": [in_int64(end) for _, end in self.edges_ns],
+                "reached": [in_int64(reached) for reached in self.reached_ns],
+            },
+            schema=dict.fromkeys(("step", "from", "to", "reached"), pl.Int64),
+        )
+        cut = (
+            spans.select("step", "start_ns", "duration_ns")
+            .drop_nulls()
+            .join(steps, on="step", how="inner", maintain_order="left")
+            .select(
+                "step",
+                "reached",
+                begin=pl.col("start_ns").clip(pl.col("from"), pl.col("to")),
+                end=(pl.col("start_ns") + pl.col("duration_ns")).clip(pl.col("from"), pl.col("to")),
+            )
+        )
+        before = pl.col("end").cum_max().shift(1).over("step")
+        alone = pl.col("end") - pl.max_horizontal("begin", "reached", before)
+        added = cut.with_columns(alone=alone.clip(0)).group_by("step").agg(pl.col("alone").sum(), pl.col("end").max())
+        covered, reached = list(self.covered_ns), list(self.reached_ns)
+        for step, alone_ns, end_ns in added.iter_rows():
+            covered[step] += alone_ns
+            reached[step] = max(reached[step], end_ns)
+        return Coverage(edges_ns=self.edges_ns, covered_ns=tuple(covered), reached_ns=tuple(reached))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredSteps:
+    """What covers the steps of a window, by what it is."""
+
+    operators: Coverage
+    collectives: Coverage
+    either: Coverage
+
+    @classmethod
+    def of(cls, edges_ns: Sequence[tuple[int, int]]) -> CoveredSteps:
+        """Return what covers steps in which nothing ran yet."""
+        nothing = Coverage.of(edges_ns)
+        return cls(operators=nothing, collectives=nothing, either=nothing)
+
+    def extended(self, rows: pl.DataFrame) -> CoveredSteps:
+        """Add executions (`operator`, `step`, `start_ns`, `duration_ns`) that begin no earlier than those before them.
+
+        An execution without an operator counts for nothing.
+        """
+        named = rows.drop_nulls("operator")
+        is_collective = named["operator"].str.contains(COLLECTIVE.pattern)
+        return self.told_apart(named, is_collective)
+
+    def told_apart(self, rows: pl.DataFrame, is_collective: pl.Series) -> CoveredSteps:
+        """Add executions (`step`, `start_ns`, `duration_ns`) of which it is known already which are collectives."""
+        return CoveredSteps(
+            operators=self.operators.extended(rows.filter(~is_collective)),
+            collectives=self.collectives.extended(rows.filter(is_collective))
+            if is_collective.any()
+            else self.collectives,
+            either=self.either.extended(rows),
+        )
+
+    @property
+    def by_step(self) -> tuple[Covered, ...]:
+        """What covers each step, in the order of the edges."""
+        return tuple(
+            Covered(operators_ns=operators, collectives_ns=collectives, either_ns=either)
+            for operators, collectives, either in zip(
+                self.operators.covered_ns, self.collectives.covered_ns, self.either.covered_ns, strict=True
+            )
+        )
+
+
+def covered_steps(
+    rows: pl.DataFrame, edges_ns: Sequence[tuple[int, int]], beside: pl.DataFrame | None = None
+) -> tuple[Covered, ...]:
+    """Return what covers each step, from all executions of a window, in whatever order.
+
+    `beside` are collectives (`operator`, `start_ns`, `duration_ns`) that belong to no step: they count wherever they lie.
+    """
+    if not edges_ns:
+        return ()
+    found = rows.select("operator", "step", "start_ns", "duration_ns")
+    if beside is not None and beside.height:
+        found = found.vstack(in_steps(beside, edges_ns).select(found.columns))
+    return CoveredSteps.of(edges_ns).extended(found.sort("start_ns")).by_step
+
+
+def in_steps(spans: pl.DataFrame, edges_ns: Iterable[tuple[int, int]]) -> pl.DataFrame:
+    """Return spans once for every step they lie in, with its number as `step`; by start where they were."""
+    import polars as pl
+
+    if not spans.height:
+        return spans.with_columns(step=pl.lit(None, dtype=pl.Int64))
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("duration_ns")
+    return pl.concat(
+        [
+            spans.filter((start < in_int64(last)) & (end > in_int64(first))).with_columns(
+                step=pl.lit(number, dtype=pl.Int64)
+            )
+            for number, (first, last) in enumerate(edges_ns)
+        ]
+        or [spans.clear().with_columns(step=pl.lit(None, dtype=pl.Int64))]
+    )

@@ -1,0 +1,204 @@
+"""Memory events of a torch trace, in the order of their numbers: the account of each device, and what each step did to it.
+
+The same as `memory` and the invariants on memory of a trace that is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from msgspec import UNSET
+
+from perfguard.contract.folds import NO_NUMBER, fold, whole_numbers
+from perfguard.contract.memory import MemoryStep, device_name
+from perfguard.contract.shared_memory import Account, own_addresses
+from perfguard.contract.spool import Rows, Spool
+from perfguard.contract.worded import WordedRows
+from perfguard.findings import Code, Severity
+
+if TYPE_CHECKING:
+    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.readers.events import Events
+    from perfguard.findings import Finding
+
+_COLUMNS = {
+    "Ev Idx": "index",
+    "Bytes": "bytes",
+    "Total Allocated": "total",
+    "Total Reserved": "reserved",
+    "Device Type": "kind",
+    "Device Id": "number",
+}
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@fold(slots=("trace",), wanted={"i": ("Addr",)})
+class TorchMemory:
+    """What `[memory]` events say: their account, and how each step moved it."""
+
+    checks: ClassVar = ("allocated_memory_is_a_running_sum", "the_host_reserves_nothing")
+
+    def __init__(self) -> None:
+        columns = dict.fromkeys(("order", "time", "row", *_COLUMNS.values(), "address"), "i8")
+        self._events = Spool(columns)
+        self._silent = WordedRows()
+        self._reserved = WordedRows()
+
+    def see(self, events: Events) -> None:
+        """Put the memory events into the spool."""
+        names = events.names
+        memory = events.at(np.flatnonzero(names == events.vocabulary.names.get("[memory]", -1)))
+        if not len(memory):
+            return
+        found = {name: whole_numbers(memory.arguments(key)) for key, name in _COLUMNS.items()}
+        rows, index = memory.rows, found["index"]
+        self._events.add(
+            order=np.where(index == NO_NUMBER, 0, index), time=memory.times("ts").ns, row=rows,
+            address=_addresses(memory.arguments("Addr")), **found,
+        )  # fmt: skip
+        self._silent.add(
+            (int(row), "it has no Total Allocated, as other memory events have")
+            for row in rows[found["total"] == NO_NUMBER].tolist()
+        )
+        reserved = found["reserved"]
+        is_shared = (found["total"] == 0) & (reserved == found["bytes"])
+        broken = (found["kind"] == 0) & (reserved != NO_NUMBER) & (reserved != 0) & ~is_shared
+        self._reserved.add(
+            (int(rows[place]), f"the host has reserved {reserved[place]} bytes")
+            for place in np.flatnonzero(broken).tolist()
+        )
+
+    def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
+        """Hold each event against the one before it on its device."""
+        check = "allocated_memory_is_a_running_sum"
+        if self._silent.count < self._events.height:
+            yield from self._silent.findings(Code.I107, artifact, check=check)
+        on_host, elsewhere = WordedRows(), WordedRows()
+        account = Account(self._own(numbered=True))
+        before: dict[tuple[int, int | None], int] = {}
+        for rows in self._in_order(numbered=True):
+            self._compare(account.without_shared(_frame(rows)), before, on_host, elsewhere)
+        yield from on_host.findings(Code.I107, artifact, check=check)
+        yield from elsewhere.findings(Code.I107, artifact, check=check, severity=Severity.WARNING)
+        yield from self._reserved.findings(Code.I107, artifact, check="the_host_reserves_nothing")
+
+    def steps(self, edges_ns: tuple[tuple[int, int], ...]) -> tuple[MemoryStep, ...]:
+        """Return the memory of each step, by device, once all events have been seen."""
+        account = Account(self._own(numbered=False))
+        devices: dict[str, _Level] = {}
+        for rows in self._in_order(numbered=False):
+            own = account.without_shared(_frame(rows))
+            for (kind, number), part in own.group_by("Device Type", "Device Id", maintain_order=True):
+                name = device_name(int(str(kind)), -1 if number is None else int(str(number)))
+                devices.setdefault(name, _Level(edges_ns)).add(part["time"].to_numpy(), part["Bytes"].to_numpy())
+        return tuple(step for name, level in devices.items() for step in level.steps(name))
+
+    def _own(self, *, numbered: bool) -> pl.Series:
+        """Return the addresses of blocks that were allocated here."""
+        found = pl.Series([], dtype=pl.Int64)
+        for rows in self._in_order(numbered=numbered):
+            found = pl.concat([found, own_addresses(_frame(rows))]).unique()
+        return found
+
+    def _in_order(self, *, numbered: bool) -> Iterator[Rows]:
+        """Yield the events in the order of their numbers (`numbered`: those that have one), then of their times."""
+        for rows in self._events.in_order():
+            chosen = rows if not numbered else {n: c[rows["index"] != NO_NUMBER] for n, c in rows.items()}
+            order = np.lexsort((chosen["row"], *(() if numbered else (chosen["time"],)), chosen["order"]))
+            if len(order):
+                yield {name: column[order] for name, column in chosen.items()}
+
+    def _compare(
+        self,
+        memory: pl.DataFrame,
+        before: dict[tuple[int, int | None], int],
+        on_host: WordedRows,
+        elsewhere: WordedRows,
+    ) -> None:
+        """Say which totals are not the one before with the bytes of the event; `before` goes on from batch to batch."""
+        for (kind, number), part in memory.group_by("Device Type", "Device Id", maintain_order=True):
+            device = (int(str(kind)), None if number is None else int(str(number)))
+            totals, sizes = part["Total Allocated"], part["Bytes"]
+            earlier = totals.shift(1, fill_value=before.get(device))
+            broken = (earlier + sizes != totals).fill_null(False).arg_true().to_list()
+            rows = part["row"]
+            (on_host if device[0] == 0 else elsewhere).add(
+                (rows[at], f"{earlier[at]} bytes before, {sizes[at]:+d} bytes, but a total of {totals[at]} bytes")
+                for at in broken
+            )
+            last = totals[-1]
+            before.pop(device, None)
+            if last is not None:
+                before[device] = last
+
+
+class _Level:
+    """How far the allocated bytes of one device rise in each step, kept up to date batch by batch."""
+
+    def __init__(self, edges_ns: tuple[tuple[int, int], ...]) -> None:
+        self._edges = edges_ns
+        self._starts = np.array([start for start, _ in edges_ns], np.int64)
+        self._ends = np.array([end for _, end in edges_ns], np.int64)
+        self._level = 0
+        self._steps: dict[int, MemoryStep] = {}
+        #: By step: highest and lowest level, and the level before its first event.
+        self._range: dict[int, tuple[int, int, int]] = {}
+
+    def add(self, times: Ints, sizes: Ints) -> None:
+        """Take in the events of a batch in their order."""
+        levels = self._level + np.cumsum(sizes)
+        earlier = levels - sizes
+        self._level = int(levels[-1])
+        for step, chosen in self._by_step(times):
+            high = max(int(levels[chosen].max()), int(earlier[chosen].max()))
+            low = min(int(levels[chosen].min()), int(earlier[chosen].min()))
+            first = int(earlier[chosen][0])
+            if step in self._range:
+                high, low = max(high, self._range[step][0]), min(low, self._range[step][1])
+                first = self._range[step][2]
+            self._range[step] = (high, low, first)
+            grown = sizes[chosen][sizes[chosen] > 0]
+            known = self._steps.get(step)
+            self._steps[step] = MemoryStep(
+                device="",
+                rise_bytes=high - low,
+                allocations=len(grown) + (known.allocations if known else 0),
+                allocated_bytes=int(grown.sum()) + (known.allocated_bytes if known else 0),
+                growth_bytes=int(levels[chosen][-1]) - first,
+            )
+
+    def _by_step(self, times: Ints) -> Iterator[tuple[int, Any]]:
+        if not self._edges:
+            yield 0, slice(None)
+            return
+        steps = np.searchsorted(self._starts, times, "right") - 1
+        inside = (steps >= 0) & (times <= self._ends[np.maximum(steps, 0)])
+        for step in dict.fromkeys(steps[inside].tolist()):
+            yield step, inside & (steps == step)
+
+    def steps(self, device: str) -> Iterator[MemoryStep]:
+        """Yield the steps in the order in which they were come to."""
+        yield from (replace(step, device=device) for step in self._steps.values())
+
+
+def _addresses(values: Any) -> Ints:
+    """Return addresses that are whole numbers of 64 bits; nobody knows the others."""
+    found = np.full(len(values), NO_NUMBER, np.int64)
+    for place, value in enumerate(values):
+        if value is not UNSET and (text := bytes(value)).isdigit() and len(text) <= 18:
+            found[place] = int(text)
+    return found
+
+
+def _frame(rows: Rows) -> pl.DataFrame:
+    """Return rows of the spool as the frame that `Account` knows."""
+    columns = {
+        "time": "time", "row": "row", "Bytes": "bytes", "Total Allocated": "total", "Total Reserved": "reserved",
+        "Addr": "address", "Device Type": "kind", "Device Id": "number",
+    }  # fmt: skip
+    frame = pl.DataFrame({name: rows[column] for name, column in columns.items()})
+    return frame.with_columns(pl.when(pl.all() == NO_NUMBER).then(None).otherwise(pl.all()).name.keep())

@@ -1,0 +1,464 @@
+"""The work in a torch trace: operators and kernels added up by step while the trace goes by.
+
+The same as `executions.from_torch_trace` of a trace that is read whole; what needs the order of time waits in spools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from msgspec import UNSET
+
+from perfguard.contract.collectives import COLLECTIVE, HOST_COLLECTIVE, no_collectives
+from perfguard.contract.coverage import CoveredSteps, in_steps
+from perfguard.contract.executions import HANDLE, TORCH_WORK, Executions, marks_of_steps, torch_shapes
+from perfguard.contract.folds import fold
+from perfguard.contract.folds.nesting import NONE, Open, parents
+from perfguard.contract.readers.events import Words
+from perfguard.contract.spool import Rows, Spool
+
+if TYPE_CHECKING:
+    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.readers.events import Events
+    from perfguard.findings import Finding
+
+_MARK = re.compile(r"ProfilerStep#([0-9]{1,18})")
+_RUNTIME = re.compile(r"_(runtime|driver)$")
+#: What an event is, by its category.
+_OTHER, _HOST, _DEVICE, _LAUNCH, _ANNOTATION = range(5)
+#: Stands for no number, and for no step.
+_UNKNOWN, _NO_STEP = -(2**63), -1
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A mark of a step: `ProfilerStep#number` on a thread of the vocabulary."""
+
+    start_ns: int
+    duration_ns: int
+    number: int
+    thread: int
+
+
+class SelfTimes:
+    """Own times of events that come sorted by start (longer first), a batch at a time; the rest waits until it has ended.
+
+    An event is inside the one that was begun last on its thread and has not ended; one that only overlaps that one is no child
+    of it (`executions.self_times`).
+    """
+
+    def __init__(self) -> None:
+        self._open = Open()
+
+    def add(self, rows: Rows, *, last: bool = False) -> Rows:
+        """Return the rows that are settled (all of them where these are the `last`), with their `self`."""
+        rows = {**rows, "end": rows["start"] + rows["duration"], "self": rows["duration"].astype(np.int64)}
+        rows, waiting = self._open.with_next(rows)
+        around = parents(rows["thread"], rows["start"], rows["end"])
+        own = rows["self"].copy()
+        if around is None:
+            _subtract_one_by_one(own, rows, waiting)
+        else:
+            inside = np.flatnonzero(around[waiting:] != NONE) + waiting
+            np.subtract.at(own, around[inside], rows["duration"][inside])
+        rows["self"] = own
+        if last:
+            self._open = Open()
+            return rows
+        reaches = self._open.keep(rows)
+        return {name: column[~reaches] for name, column in rows.items()}
+
+
+def _subtract_one_by_one(own: Ints, rows: Rows, waiting: int) -> None:
+    """Take from each event what lies in it; the first `waiting` events have been taken from those around them already."""
+    stacks: dict[int, list[tuple[int, int]]] = {}
+    columns = (rows[name].tolist() for name in ("start", "end", "thread"))
+    for index, (start, end, thread) in enumerate(zip(*columns, strict=True)):
+        stack = stacks.setdefault(thread, [])
+        while stack and stack[-1][1] <= start and not (end == start and stack[-1][1] == start):
+            stack.pop()
+        if index >= waiting and stack and end <= stack[-1][1]:
+            own[stack[-1][0]] -= end - start
+        stack.append((index, end))
+
+
+@fold(slots=("trace",), layouts=("pt-torch",), wanted={"X": ("correlation",)})
+class TorchWork:
+    """Work of a torch trace, its launches, its marks of steps and the collectives annotated beside it."""
+
+    checks: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self._work = Spool(
+            {"start": "i8", "duration": "i8", "begun": "i8", "word": "i4", "thread": "i4", "shapes": "i4"}
+        )
+        #: Of devices, by the correlation with what launched them.
+        self._launched = Spool(
+            {"correlation": "i8", "start": "i8", "duration": "i8", "word": "i4", "thread": "i4", "shapes": "i4"}
+        )
+        self._launches = Spool({"correlation": "i8", "start": "i8", "row": "i8"})
+        self._marks: list[Mark] = []
+        self._annotated: list[tuple[str, int, int]] = []
+        self._shapes = Words()
+        self._texts: list[str | None] = []
+        self._names: Words = Words()
+        self._words: dict[str, Words] = {}
+
+    def see(self, events: Events) -> None:
+        """Put the work of a chunk into the spools."""
+        found = events.of("X")
+        if not len(found):
+            return
+        self._names = found.vocabulary.names
+        kinds = self._kinds(found)
+        starts, lasts = found.times("ts").ns, found.times("dur").ns
+        names, threads = found.names, found.threads
+        marked = np.flatnonzero(kinds == _ANNOTATION)
+        if marked.size:
+            self._annotations(found, marked.tolist())
+        host = np.flatnonzero(kinds == _HOST)
+        shapes = self._shapes_of(found)
+        self._work.add(
+            start=starts[host], duration=lasts[host], begun=starts[host], word=names[host], thread=threads[host],
+            shapes=shapes[host],
+        )  # fmt: skip
+        device, runtime = np.flatnonzero(kinds == _DEVICE), np.flatnonzero(kinds == _LAUNCH)
+        if not device.size and not runtime.size:
+            return
+        correlations = _whole_numbers(found.arguments("correlation"))
+        known = device[correlations[device] != _UNKNOWN]
+        self._launched.add(
+            correlation=correlations[known], start=starts[known], duration=lasts[known], word=names[known],
+            thread=threads[known], shapes=shapes[known],
+        )  # fmt: skip
+        alone = device[correlations[device] == _UNKNOWN]
+        self._work.add(
+            start=starts[alone], duration=lasts[alone], begun=starts[alone], word=names[alone], thread=threads[alone],
+            shapes=shapes[alone],
+        )  # fmt: skip
+        runtime = runtime[correlations[runtime] != _UNKNOWN]
+        self._launches.add(correlation=correlations[runtime], start=starts[runtime], row=found.rows[runtime])
+
+    def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
+        """It checks nothing."""
+        yield from ()
+
+    def _kinds(self, events: Events) -> Any:
+        """Return what each event is, by its category."""
+        numbers = events.categories
+        table = np.zeros(len(events.vocabulary.categories), np.int8)
+        for category, number in events.vocabulary.categories.items():
+            table[number] = _kind_of(category)
+        return table[numbers]
+
+    def _annotations(self, events: Events, places: Sequence[int]) -> None:
+        starts, lasts, names = events.times("ts").ns, events.times("dur").ns, events.column("name")
+        for place in places:
+            name, start, duration = names[place], int(starts[place]), int(lasts[place])
+            if mark := _MARK.fullmatch(name):
+                thread = int(events.threads[place])
+                self._marks.append(Mark(start_ns=start, duration_ns=duration, number=int(mark[1]), thread=thread))
+            elif HOST_COLLECTIVE.match(name):
+                self._annotated.append((name, start, duration))
+
+    def _shapes_of(self, events: Events) -> Any:
+        """Return the number of the shapes of each event: of what its arguments have as dimensions, and as types."""
+        dims, types = events.texts("Input Dims"), events.texts("Input type")
+        self._words = events.vocabulary.texts
+        # Few different pairs come again and again.
+        pairs = dims.astype(np.int64) << 32 | types
+        different, places = np.unique(pairs, return_inverse=True)
+        return self._shapes.numbers(different.tolist(), len(different))[places]
+
+    # -- at the end ----------------------------------------------------------------------------------------------
+
+    def executions(self, cycle: Cycle, header: Any) -> Executions:
+        """Return the executions of the trace, once all of it has been seen."""
+        marks = self._marks_frame()
+        if cycle.asked.active is None and cycle.asked.steps:
+            marks = marks_of_steps(marks, cycle, header)
+        edges = tuple(
+            zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True)
+        )
+        self._join_launches()
+        covered = CoveredSteps.of(edges)
+        annotated = self._annotated_frame()
+        beside = in_steps(annotated, edges).select(*_SPAN).sort("start_ns")
+        marked = np.array(sorted(set(marks["thread"].to_list())), np.int64)
+        collective = np.array([COLLECTIVE.search(name) is not None for name in self._names], np.bool_)
+        sums, shapes, own, place = _Sums("word", "step"), _Calls("word", "shapes"), SelfTimes(), 0
+        for rows, is_last in _with_last(self._work.in_order()):
+            order = np.lexsort((-rows["duration"], rows["start"]))
+            rows = {name: column[order] for name, column in rows.items()}
+            rows["step"] = _steps_of(rows, edges, marked)
+            rows["place"] = np.arange(place, place + len(order))
+            place += len(order)
+            if edges:
+                until = int(rows["start"][-1])
+                due = beside if is_last else beside.filter(pl.col("start_ns") <= until)
+                beside = beside.slice(due.height)
+                covered = _covered(covered, rows, collective[rows["word"]], due)
+            sums.add(own.add(rows, last=is_last))
+            shapes.add({name: column[rows["step"] != _NO_STEP] for name, column in rows.items()} if edges else rows)
+        groups = self._groups(sums.rows(), has_steps=bool(edges))
+        return Executions(
+            groups=groups,
+            shapes=self._shapes_frame(shapes.rows()),
+            covered=covered.by_step if edges else (),
+            collectives=annotated,
+            steps=len(edges) or None,
+            by_step=bool(edges),
+            step_numbers=tuple(marks["number"].to_list()),
+            edges_ns=edges,
+            marks_steps=True,
+        )
+
+    def _marks_frame(self) -> pl.DataFrame:
+        rows = [(mark.start_ns, mark.duration_ns, mark.number, mark.thread) for mark in self._marks]
+        schema = {"start_ns": pl.Int64, "duration_ns": pl.Int64, "number": pl.Int64, "thread": pl.Int64}
+        return pl.DataFrame(rows, schema=schema, orient="row").sort("start_ns", maintain_order=True)
+
+    def _annotated_frame(self) -> pl.DataFrame:
+        schema = no_collectives().schema
+        return pl.DataFrame(self._annotated, schema=schema, orient="row").sort("start_ns", maintain_order=True)
+
+    def _join_launches(self) -> None:
+        """Move the work of devices to the rest, with the time at which it was launched where that is known.
+
+        Of several launches with one number the first in the trace counts. Both sides come sorted by the number.
+        """
+        launches = _first_of_each(self._launches)
+        waiting: Rows | None = next(launches, None)
+        for rows in self._launched.in_order():
+            begun = rows["start"].copy()
+            numbers = rows["correlation"]
+            while waiting is not None and len(numbers):
+                _match(numbers, begun, waiting)
+                if len(waiting["correlation"]) and waiting["correlation"][-1] > numbers[-1]:
+                    break
+                waiting = next(launches, None)
+            self._work.add(
+                start=rows["start"], duration=rows["duration"], begun=begun, word=rows["word"], thread=rows["thread"],
+                shapes=rows["shapes"],
+            )  # fmt: skip
+        self._launched.close()
+        self._launches.close()
+
+    def _groups(self, rows: Rows, *, has_steps: bool) -> pl.DataFrame:
+        """Return the sums with their texts, as `groups.aggregated` has them."""
+        names = pl.Series(list(self._names), dtype=pl.String)
+        step = pl.Series(rows["step"], dtype=pl.Int64)
+        called = names.gather(rows["word"])
+        frame = pl.DataFrame(
+            {
+                "operator": called,
+                "name": called,
+                "step": step.set(step == _NO_STEP, None),
+                "shapes": pl.Series([None], dtype=pl.String).new_from_index(0, len(called)),
+                **{name: pl.Series(rows[name], dtype=pl.Int64) for name in _SUMS},
+            }
+        )
+        if has_steps:
+            # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.
+            frame = frame.filter(~(pl.col("step").is_null() & pl.col("operator").is_in(HANDLE)))
+        return frame.sort("first_ns", "first_place", "operator", "step")
+
+    def _shapes_frame(self, rows: Rows) -> pl.DataFrame:
+        """Return how often each operator ran with which shapes."""
+        names, texts = pl.Series(list(self._names), dtype=pl.String), pl.Series(self._shape_texts(), dtype=pl.String)
+        frame = pl.DataFrame(
+            {
+                "operator": names.gather(rows["word"]),
+                "shapes": texts.gather(rows["shapes"]),
+                "calls": pl.Series(rows["calls"], dtype=pl.Int64),
+            }
+        )
+        # Different arguments may be worded alike.
+        return frame.drop_nulls("shapes").group_by("operator", "shapes", maintain_order=True).agg(pl.col("calls").sum())
+
+    def _shape_texts(self) -> list[str | None]:
+        """Return the text of each shape seen, in the order of their numbers."""
+        if len(self._texts) < len(self._shapes):
+            dims, types = (list(self._words[key]) for key in ("Input Dims", "Input type"))
+            new = list(self._shapes)[len(self._texts) :]
+            self._texts += torch_shapes([_inputs(dims[pair >> 32], types[pair & 0xFFFFFFFF]) for pair in new])
+        return self._texts
+
+
+def _inputs(dims: Any, types: Any) -> str | None:
+    """Return the arguments that say the shapes, as the trace has them; None where there are none."""
+    if dims is UNSET:
+        return None
+    kinds = "" if types is UNSET else f', "Input type": {types.decode()}'
+    return f'{{"Input Dims": {dims.decode()}{kinds}}}'
+
+
+def _kind_of(category: Any) -> int:
+    if category is UNSET:
+        return _OTHER
+    if category == "cpu_op":
+        return _HOST
+    if category in TORCH_WORK:
+        return _DEVICE
+    if category == "user_annotation":
+        return _ANNOTATION
+    return _LAUNCH if _RUNTIME.search(category) else _OTHER
+
+
+def _whole_numbers(texts: Sequence[Any]) -> Ints:
+    """Return whole numbers of up to eighteen digits; `_UNKNOWN` for anything else."""
+    found = np.full(len(texts), _UNKNOWN, np.int64)
+    for place, text in enumerate(texts):
+        if text is not UNSET and (plain := bytes(text)).isdigit() and len(plain) <= 18:
+            found[place] = int(plain)
+    return found
+
+
+def _steps_of(rows: Rows, edges: Sequence[tuple[int, int]], marked: Ints) -> Ints:
+    """Return the step of every event: where it lies for a thread that marks the steps, else the last step begun.
+
+    Other threads do not stop for the marks, and a device runs behind the host: what it does is of the step that launched it.
+    """
+    if not edges:
+        return np.full(len(rows["start"]), _NO_STEP, np.int64)
+    starts, ends = np.array([start for start, _ in edges]), np.array([end for _, end in edges])
+    last = np.searchsorted(starts, rows["begun"], "right") - 1
+    inside = (last >= 0) & (rows["begun"] <= ends[np.maximum(last, 0)])
+    return np.where(np.isin(rows["thread"], marked), np.where(inside, last, _NO_STEP), np.maximum(last, 0))
+
+
+def _with_last(batches: Iterator[Rows]) -> Iterator[tuple[Rows, bool]]:
+    """Yield each batch, and whether it is the last one."""
+    before = next(batches, None)
+    while before is not None:
+        after = next(batches, None)
+        yield before, after is None
+        before = after
+
+
+def _first_of_each(launches: Spool) -> Iterator[Rows]:
+    for rows in launches.in_order():
+        order = np.lexsort((rows["row"], rows["correlation"]))
+        numbers = rows["correlation"][order]
+        is_first = np.concatenate(([True], numbers[1:] != numbers[:-1]))
+        yield {"correlation": numbers[is_first], "start": rows["start"][order][is_first]}
+
+
+def _match(numbers: Ints, begun: Ints, launches: Rows) -> None:
+    """Put the start of each launch at the events with its number; both are sorted."""
+    known = launches["correlation"]
+    places = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
+    if len(known):
+        same = known[places] == numbers
+        begun[same] = launches["start"][places[same]]
+
+
+_SPAN = ("operator", "step", "start_ns", "duration_ns")
+
+
+def _covered(covered: CoveredSteps, rows: Rows, is_collective: Any, beside: pl.DataFrame) -> CoveredSteps:
+    """Add executions, and the annotated collectives that begin among them."""
+    inside = rows["step"] != _NO_STEP
+    frame = pl.DataFrame(
+        {"step": rows["step"][inside], "start_ns": rows["start"][inside], "duration_ns": rows["duration"][inside]},
+        schema=dict.fromkeys(("step", "start_ns", "duration_ns"), pl.Int64),
+    ).with_columns(is_collective=pl.Series(is_collective[inside], dtype=pl.Boolean))
+    if beside.height:
+        told = beside.select("step", "start_ns", "duration_ns", is_collective=pl.lit(True))
+        frame = pl.concat([frame, told]).sort("start_ns", maintain_order=True)
+    return covered.told_apart(frame, frame["is_collective"])
+
+
+#: What is added up of a group, as `groups.aggregated` has it.
+_SUMS = (
+    "calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place",
+)  # fmt: skip
+
+
+class _Sums:
+    """Sums by name and step, as numbers; each batch is added to what there is."""
+
+    def __init__(self, *group: str) -> None:
+        self._group = group
+        self._rows: Rows = {name: np.empty(0, np.int64) for name in (*group, *_SUMS)}
+
+    def rows(self) -> Rows:
+        """Return a row a group."""
+        return self._rows
+
+    def add(self, rows: Rows) -> None:
+        """Add executions: what they are grouped by, and start, duration, self and place of each."""
+        start, duration = rows["start"], rows["duration"]
+        new = {
+            **{name: rows[name].astype(np.int64) for name in self._group},
+            "calls": np.ones(len(start), np.int64),
+            "total_ns": duration,
+            "self_ns": rows["self"],
+            "unfilled": ((start == 0) & (duration == 0)).astype(np.int64),
+            "first_ns": start,
+            "first_place": rows["place"],
+            "last_ns": start,
+            "last_place": rows["place"],
+        }
+        # A batch is added up first, so that what there is is sorted with few rows.
+        found = self._added(new)
+        self._rows = self._added({name: np.concatenate([self._rows[name], found[name]]) for name in found})
+
+    def _added(self, rows: Rows) -> Rows:
+        """Add up the rows of each group."""
+        if not len(rows["calls"]):
+            return rows
+        # By group, and in each by the order of the calls: the first row of a group is its first call.
+        by = (rows["first_place"], rows["first_ns"], *(rows[name] for name in reversed(self._group)))
+        order = np.lexsort(by)
+        firsts = _firsts(rows, order, self._group)
+        found = {name: rows[name][order[firsts]] for name in (*self._group, "first_ns", "first_place")}
+        for name in ("calls", "total_ns", "self_ns", "unfilled"):
+            found[name] = np.add.reduceat(rows[name][order], firsts)
+        # Of rows that are groups already the last call need not be in the last of them.
+        last = rows["last_ns"][order]
+        latest = np.maximum.reduceat(last, firsts)
+        is_latest = last == np.repeat(latest, np.diff(firsts, append=len(order)))
+        found["last_ns"] = latest
+        found["last_place"] = np.maximum.reduceat(np.where(is_latest, rows["last_place"][order], -1), firsts)
+        return found
+
+
+class _Calls:
+    """How many executions there are of each group."""
+
+    def __init__(self, *group: str) -> None:
+        self._group = group
+        self._rows: Rows = {name: np.empty(0, np.int64) for name in (*group, "calls")}
+
+    def rows(self) -> Rows:
+        """Return a row a group."""
+        return self._rows
+
+    def add(self, rows: Rows) -> None:
+        """Count executions."""
+        new = {name: rows[name].astype(np.int64) for name in self._group}
+        new["calls"] = np.ones(len(rows["start"]), np.int64)
+        both = {name: np.concatenate([self._rows[name], column]) for name, column in new.items()}
+        if not len(both["calls"]):
+            return
+        order = np.lexsort([both[name] for name in reversed(self._group)])
+        firsts = _firsts(both, order, self._group)
+        self._rows = {name: both[name][order[firsts]] for name in self._group}
+        self._rows["calls"] = np.add.reduceat(both["calls"][order], firsts)
+
+
+def _firsts(rows: Rows, order: Ints, group: tuple[str, ...]) -> Ints:
+    """Return where a new group begins, of rows in this order."""
+    is_new = np.zeros(len(order), np.bool_)
+    is_new[0] = True
+    for name in group:
+        column = rows[name][order]
+        is_new[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_new)

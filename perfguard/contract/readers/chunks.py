@@ -1,0 +1,377 @@
+"""Chunks: an array of JSON objects of any length, a piece at a time, cut between two objects.
+
+A trace is one document, so no JSON library reads it in pieces. It is cut where `}, {"name":` stands: that cannot lie inside
+a string (the quote would be escaped), and where it lies inside an event the chunk does not decode as an array: it ends too
+soon, and is read on. So whoever decodes the chunks says whether a cut was right, and no cut is believed that was not decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from perfguard.contract.readers import MAX_RATIO, refuse_holes
+from perfguard.contract.table import Unreadable
+
+#: What is decoded at once: text, objects and columns of it fit the cache of a core, which halves the CPU time of 8 MB.
+CHUNK_BYTES = 1024 * 1024
+#: The longest event, and the longest document around the events, that is read.
+MAX_EVENT_BYTES = 128 * 1024**2
+#: How far behind the end of a chunk a cut is looked for before the whole chunk is searched.
+_TAIL_BYTES = 64 * 1024
+
+#: Between two events: the end of one, and the beginning of another with the key that writers put first.
+_USUAL_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|args)"\s*:)')
+_ANY_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"[^"\\]*"\s*:)')
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+
+
+class CutShort(Exception):
+    """A chunk ends inside an event: its cut was none, or the file was cut off."""
+
+
+class Ended(Exception):
+    """The array ended inside a chunk, at `position` of the chunk's bytes."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+class Broken(Exception):
+    """A chunk is no JSON from `position` of its bytes on."""
+
+    def __init__(self, message: str, position: int | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Source:
+    """A file that is read once, from front to back. `read_bytes` is how far it is read on the disk, `size` how long it was."""
+
+    path: Path
+    file: IO[bytes]
+    plain: IO[bytes]
+    size: int
+    #: Called with the bytes that were read on the disk since it was called last.
+    tell: Callable[[int], None] | None = None
+    position: int = 0
+    _told: int = field(default=0)
+
+    @classmethod
+    def open(cls, path: Path, tell: Callable[[int], None] | None = None) -> Source:
+        """Open a plain file, or one in gzip; raises `Unreadable` for what is no regular file, or a hole."""
+        if not path.is_file():
+            raise Unreadable("it is not a regular file")
+        try:
+            file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+        found = os.fstat(file.fileno())
+        try:
+            refuse_holes(found)
+        except Unreadable:
+            file.close()
+            raise
+        plain: Any = file
+        if path.suffix == ".gz":
+            from isal import igzip
+
+            plain = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
+        return cls(path=path, file=file, plain=plain, size=found.st_size, tell=tell)
+
+    def read_into(self, view: memoryview) -> int:
+        """Fill `view` as far as the file goes and return how many bytes that were; 0 at the end."""
+        filled = 0
+        try:
+            while filled < len(view):
+                count = self.plain.readinto(view[filled:])  # type: ignore[attr-defined]
+                if not count:
+                    break
+                filled += count
+        except (EOFError, zlib.error, OSError) as error:
+            # igzip has an exception of its own for what is no gzip; all of them are OSError, EOFError or zlib's.
+            raise Unreadable(
+                f"it is not whole gzip: {error} (after {self.position + filled} bytes unpacked)"
+            ) from error
+        self.position += filled
+        if self.position > max(self.size * MAX_RATIO, 1024**2) and self.plain is not self.file:
+            raise Unreadable(f"it unpacks to more than {MAX_RATIO} times its size")
+        if self.tell is not None:
+            at = self.file.tell()
+            self.tell(at - self._told)
+            self._told = at
+        return filled
+
+    def refuse_growth(self) -> None:
+        """Raise `Unreadable` where the file has another length now than when it was opened."""
+        now = os.fstat(self.file.fileno()).st_size
+        if now != self.size:
+            how = "grew" if now > self.size else "shrank"
+            raise Unreadable(f"it {how} from {self.size} to {now} bytes while it was read: somebody still writes it")
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.plain.close()
+        self.file.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Events of a trace as one array: `view` is `[`, whole events, `]`. It is good until the next chunk is asked for.
+
+    `offset` is where the first event begins in the (unpacked) file.
+    """
+
+    view: memoryview
+    offset: int
+
+
+#: Decodes a chunk's array; raises `CutShort`, `Ended` or `Broken`.
+Decode = Callable[[Chunk], Any]
+
+
+class Chunks:
+    """The events of a trace in chunks, and the document around them once the last chunk is through.
+
+    A caller goes through `decoded`, and asks for `document` afterwards.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._buffer = bytearray(CHUNK_BYTES + 2)
+        #: How much of the buffer is filled; the first byte is kept for the bracket.
+        self._filled = 1
+        #: Where the first of these bytes lies in the file.
+        self._offset = 0
+        self._at_end = False
+        self._header = b""
+        self._footer = b""
+        self._is_array = False
+
+    @property
+    def path(self) -> str:
+        """Where the events are in the document, as findings name it."""
+        return "$" if self._is_array else "$.traceEvents"
+
+    def decoded(self, decode: Decode) -> Iterator[Any]:
+        """Yield what `decode` makes of each chunk, in order.
+
+        Raises `Unreadable` where the file is no trace, with the byte; what came before it has been yielded.
+        """
+        self._open_array()
+        while True:
+            self._fill()
+            if self._at_end:
+                yield from self._last(decode)
+                return
+            cut = self._cut()
+            if cut is None:
+                self._enlarge()
+                continue
+            try:
+                found = self._decode_until(cut[0], decode)
+            except CutShort:
+                self._enlarge()
+                continue
+            except Ended as ended:
+                yield from self._end_of_array(ended.position, decode)
+                return
+            except Broken as broken:
+                yield from self._before(broken.position, decode)
+                raise self._malformed(broken.message, broken.position) from None
+            yield found
+            del found
+            self._keep_from(cut[1])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The object around the events, without them; empty for a bare array. Only after `decoded` has ended."""
+        import msgspec
+
+        from perfguard.contract.readers.document import malformed, refuse_repeated_keys
+
+        if self._is_array:
+            return {}
+        text = self._header + b"]" + self._footer
+        try:
+            around = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            refuse_repeated_keys(text, around)
+            return {key: msgspec.json.decode(value) for key, value in around.items() if key != "traceEvents"}
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise malformed("it is not a JSON trace: what stands around its events", text, error) from error
+
+    # -- the array -----------------------------------------------------------------------------------------------
+
+    def _open_array(self) -> None:
+        """Read up to the first event."""
+        import msgspec
+
+        from perfguard.contract.readers.document import malformed
+
+        while True:
+            self._fill()
+            text = bytes(memoryview(self._buffer)[1 : self._filled])
+            if not (plain := text.lstrip()) and not self._at_end:
+                self._keep_from(self._filled)
+                continue
+            if plain[:1] == b"[":
+                self._is_array = True
+                self._keep_from(1 + len(text) - len(plain) + 1)
+                return
+            if not plain.startswith(b"{"):
+                raise malformed(
+                    "it is not a JSON trace", text[:_TAIL_BYTES], msgspec.DecodeError("no array, no object")
+                )
+            for match in _EVENTS.finditer(text):
+                try:
+                    found = msgspec.json.decode(text[: match.end()] + b"]}", type=dict[str, msgspec.Raw])
+                except (msgspec.DecodeError, RecursionError):
+                    continue
+                if bytes(found.get("traceEvents", b"")) == b"[]":
+                    self._header = text[: match.end()]
+                    self._keep_from(1 + match.end())
+                    return
+            if self._at_end or len(text) >= MAX_EVENT_BYTES:
+                self._refuse_document(text)
+            self._enlarge()
+
+    def _refuse_document(self, text: bytes) -> None:
+        import msgspec
+
+        from perfguard.contract.readers.document import malformed
+
+        if self._at_end:
+            try:
+                msgspec.json.decode(text)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                raise malformed("it is not a JSON trace", text, error) from error
+        raise Unreadable(f"it has no array traceEvents in its first {len(text)} bytes")
+
+    def _fill(self) -> None:
+        if not self._at_end:
+            room = memoryview(self._buffer)[self._filled : -1]
+            count = self._source.read_into(room)
+            self._at_end = count < len(room)
+            self._filled += count
+
+    def _keep_from(self, position: int) -> None:
+        """Forget what lies before `position` of the buffer."""
+        rest = self._filled - position
+        if len(self._buffer) > CHUNK_BYTES + 2 and rest < CHUNK_BYTES // 2:
+            # It was enlarged for one long event.
+            kept, self._buffer = self._buffer[position : self._filled], bytearray(CHUNK_BYTES + 2)
+            self._buffer[1 : 1 + rest] = kept
+            self._offset += position - 1
+            self._filled = 1 + rest
+            return
+        self._buffer[1 : 1 + rest] = self._buffer[position : self._filled]
+        self._offset += position - 1
+        self._filled = 1 + rest
+
+    def _enlarge(self) -> None:
+        if self._filled > MAX_EVENT_BYTES:
+            raise Unreadable(
+                f"from byte {self._offset} on no event ends within {self._filled - 1} bytes: one of them is longer than is "
+                "read, or a bracket is missing"
+            )
+        larger = bytearray(2 * len(self._buffer))
+        larger[: self._filled] = self._buffer[: self._filled]
+        self._buffer = larger
+
+    def _cut(self, until: int | None = None) -> tuple[int, int] | None:
+        """Return the last place between two events: the end of the one, and the beginning of the next."""
+        end = self._filled if until is None else until
+        for pattern, start in ((_USUAL_CUT, max(1, end - _TAIL_BYTES)), (_USUAL_CUT, 1), (_ANY_CUT, 1)):
+            last = None
+            for last in pattern.finditer(self._buffer, start, end):  # noqa: B007 - the last one is wanted
+                pass
+            if last is not None:
+                return last.start() + 1, last.end()
+        return None
+
+    def _decode_until(self, end: int, decode: Decode) -> Any:
+        """Decode the events up to `end` of the buffer, closed by a bracket that stands there for that long."""
+        before, self._buffer[end] = self._buffer[end], ord("]")
+        self._buffer[0] = ord("[")
+        view = memoryview(self._buffer)[: end + 1]
+        try:
+            return decode(Chunk(view=view, offset=self._offset))
+        finally:
+            self._buffer[end] = before
+
+    def _last(self, decode: Decode) -> Iterator[Any]:
+        """Decode what is left at the end of the file: the last events, the end of the array and what stands behind it."""
+        self._buffer[0] = ord("[")
+        rest = bytes(memoryview(self._buffer)[1 : self._filled])
+        # One that is no end of the array would be decoded as one, so the file's own bracket is all there may be.
+        try:
+            found = decode(Chunk(view=memoryview(self._buffer)[: self._filled], offset=self._offset))
+        except Ended as ended:
+            yield from self._end_of_array(ended.position, decode)
+            return
+        except CutShort:
+            yield from self._before(self._filled, decode)
+            raise self._cut_off(rest) from None
+        except Broken as broken:
+            yield from self._before(broken.position, decode)
+            raise self._malformed(broken.message, broken.position) from None
+        yield found
+        if not self._is_array:
+            raise self._cut_off(rest)
+
+    def _before(self, position: int | None, decode: Decode) -> Iterator[Any]:
+        """Decode the whole events before a place where the file breaks."""
+        end = self._filled if position is None else min(position, self._filled)
+        for _ in range(8):
+            cut = self._cut(end)
+            if cut is None:
+                return
+            try:
+                found = self._decode_until(cut[0], decode)
+            except (CutShort, Broken, Ended):
+                end = cut[0]
+                continue
+            yield found
+            return
+
+    def _end_of_array(self, position: int, decode: Decode) -> Iterator[Any]:
+        """The array ends before `position` of the buffer; read what stands behind it."""
+        yield decode(Chunk(view=memoryview(self._buffer)[:position], offset=self._offset))
+        self._keep_from(position)
+        while not self._at_end:
+            if self._is_array and bytes(self._buffer[1 : self._filled]).strip():
+                break
+            if self._filled > len(self._buffer) - 2:
+                self._enlarge()
+            self._fill()
+        self._footer = bytes(memoryview(self._buffer)[1 : self._filled])
+        if self._is_array and (rest := self._footer.lstrip()):
+            at = self._offset + len(self._footer) - len(rest)
+            what = "a second document begins" if rest[:1] in b"[{" else "more follows"
+            raise Unreadable(f"it is not a JSON trace: its array has ended, and {what} at byte {at}")
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def _malformed(self, message: str, position: int | None) -> Unreadable:
+        if position is None:
+            return Unreadable(f"it is not a JSON trace: {message}, behind byte {self._offset}")
+        text = bytes(memoryview(self._buffer)[max(1, position - 40) : min(self._filled, position + 40)])
+        near = text.decode("utf-8", "replace")
+        return Unreadable(f"it is not a JSON trace: {message} at byte {self._offset + position - 1}, near {near!r}")
+
+    def _cut_off(self, rest: bytes) -> Unreadable:
+        end = rest[-40:].decode("utf-8", "replace")
+        return Unreadable(
+            f"it is not a JSON trace: the file is cut off, it ends in the middle of an event at byte "
+            f"{self._offset + len(rest)}, after {end!r}"
+        )

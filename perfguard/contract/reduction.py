@@ -1,0 +1,247 @@
+"""Inspect a recording: find its cycles, have them inspected one after the other or elsewhere, and reduce what comes back.
+
+`inspect` keeps every cycle with its artifacts; `reduce` keeps an extract of each, so that memory does not grow with the ranks.
+What comes out is in the order of the survey either way, whoever did the work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfguard.contract.conditions import Expectation
+from perfguard.contract.extract import Extract, Sharing
+from perfguard.contract.inspection import (
+    Asked,
+    Contract,
+    Cycle,
+    Inspected,
+    Taking,
+    Task,
+    Wanted,
+    inspect_cycle,
+    rank_of,
+)
+from perfguard.contract.layout import FoundCycle, Layout, Survey, layouts, size_of, survey
+from perfguard.contract.progress import Meter, Progress
+from perfguard.contract.readers import OPAQUE
+from perfguard.contract.schema import WORDED_ROWS
+from perfguard.findings import Code, Finding
+from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
+from perfguard.window import Phase
+
+if TYPE_CHECKING:
+    from perfguard.contract.remote import RemoteTree
+
+#: Has tasks inspected, and yields what became of them in their order.
+Visit = Callable[[Sequence[Task], Wanted], Iterator[Inspected]]
+
+
+def inspect(recording: Recording, expected: Expectation | None = None, only: Layout | None = None) -> Contract:
+    """Inspect a recording and everything its profiler wrote, in this process; every cycle keeps its artifacts.
+
+    `expected` is what the caller says was on and how many ranks there must be; with `only`, the directory is judged as
+    that layout. Never raises for what the directory holds; `StoreError` only when perfguard's own schemas are missing.
+    """
+    return _Inspection(recording, expected or Expectation(), only).run(Wanted(cycle=True), one_by_one)
+
+
+def reduce(
+    recording: Recording,
+    expected: Expectation | None = None,
+    only: Layout | None = None,
+    *,
+    notes: bool = True,
+    taking: Taking | None = None,
+    visit: Visit | None = None,
+    progress: Progress | None = None,
+    tree: RemoteTree | None = None,
+) -> Contract:
+    """Inspect a recording as `inspect` does, and keep of each cycle its extract alone, with what `taking` takes of it.
+
+    `visit` has the cycles inspected elsewhere; without it that is done here, and `progress` is told while files are read.
+    Without `notes` what could not be known is not kept. The recording's directory lies in `tree`, where there is one.
+    """
+    wanted = Wanted(notes=notes, taking=taking)
+    here = partial(one_by_one, progress=progress)
+    return _Inspection(recording, expected or Expectation(), only, tree).run(wanted, visit or here)
+
+
+def one_by_one(tasks: Sequence[Task], wanted: Wanted, progress: Progress | None = None) -> Iterator[Inspected]:
+    """Inspect cycles in this process, each when the one before it was let go."""
+    if progress is not None:
+        progress.begin(sum(task.size for task in tasks))
+    for task in tasks:
+        meter = Meter(progress.tell if progress is not None else None)
+        meter.begin(task.size)
+        yield inspect_cycle(task, wanted, meter.tell)
+        meter.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspection:
+    recording: Recording
+    expected: Expectation
+    only: Layout | None
+    tree: RemoteTree | None = None
+
+    def _profiler_directory(self) -> Path:
+        inside = self.recording.directory / PROFILER_DIRECTORY
+        if self.tree is None or self.recording.fingerprint is None or not self.tree.is_folder(inside):
+            return self.recording.profiler_directory
+        return inside
+
+    def run(self, wanted: Wanted, visit: Visit) -> Contract:
+        """Survey, visit, reduce."""
+        from perfguard.contract.invariants import check_recording
+
+        recording, expected = self.recording, self.expected
+        directory = self._profiler_directory()
+        found = survey(directory, self.only, self.tree)
+        findings: list[Finding] = list(found.findings)
+        # Where it is known why nothing is here, that is told.
+        is_told = recording.ending not in (None, Ending.COMPLETE)
+        if not found.cycles and not is_told:
+            known = f"{len(layouts())} known layouts, see: perfguard schema list"
+            findings.append(
+                Finding(
+                    code=Code.A101,
+                    place=str(directory) if self.tree is None else self.tree.shown,
+                    message=f"nothing here looks like the output of a known profiler ({known}){_hint(directory)}",
+                )
+            )
+        findings += _empty_parents(found, recording.directory)
+        closed = tuple(f"{finding.place}/" for finding in found.findings if finding.code is Code.A109)
+        tasks = self._tasks(found.cycles, closed)
+        parents = tuple(parent.layout.id for parent in found.parents)
+        del found
+        notes: list[str] = []
+        not_made: dict[str, None] = {}
+        cycles: list[Cycle] = []
+        extracts: list[Extract] = []
+        sharing = Sharing()
+        for one in self._in_truth(tasks, wanted, visit):
+            findings += one.findings
+            notes += one.notes
+            not_made |= dict.fromkeys(one.not_made)
+            extracts.append(sharing.shared(one.extract))
+            if one.cycle is not None:
+                cycles.append(one.cycle)
+        findings += check_recording(recording, tuple(extracts))
+        findings += _missing_ranks(extracts, expected)
+        findings += _unmet_numbers(extracts, expected)
+        return Contract(
+            recording=recording,
+            cycles=tuple(cycles),
+            extracts=tuple(extracts),
+            findings=tuple(findings),
+            notes=tuple(notes),
+            not_made=tuple(not_made),
+            parents=parents,
+        )
+
+    def _tasks(self, found: Iterable[FoundCycle], closed: tuple[str, ...]) -> list[Task]:
+        """Return one task a cycle. Its rank is what names tell of it, and its index follows from that."""
+        # The steps of all ranks are many; each task has its own.
+        plain = replace(self.recording, steps=())
+        counts: dict[int, int] = defaultdict(int)
+        size = size_of if self.tree is None else self.tree.size
+        tasks = []
+        for one in found:
+            rank = rank_of(one, {}, self.recording)
+            index = counts[rank]
+            counts[rank] += not one.layout.nests
+            tasks.append(
+                Task(
+                    found=one,
+                    recording=plain,
+                    expected=self.expected,
+                    rank=rank,
+                    index=index,
+                    asked=self._asked(one, rank, index),
+                    closed=closed,
+                    tree=self.tree,
+                    size=sum(size(file.path) for file in one.files if file.slot.format != OPAQUE),
+                )
+            )
+        return tasks
+
+    def _in_truth(self, tasks: Sequence[Task], wanted: Wanted, visit: Visit) -> Iterator[Inspected]:
+        """Yield what became of the tasks; one whose files are of another rank than names told is looked at again.
+
+        Only a recording of perfguard's own says what was asked of each rank, and names its ranks itself: it is rare.
+        """
+        counts: dict[int, int] = defaultdict(int)
+        for task, one in zip(tasks, visit(tasks, wanted), strict=True):
+            rank = one.extract.rank
+            index = counts[rank]
+            counts[rank] += one.extract.is_window
+            asked = self._asked(task.found, rank, index)
+            if asked != task.asked:
+                one = inspect_cycle(replace(task, rank=rank, index=index, asked=asked), wanted)
+            elif one.cycle is not None and one.cycle.index != index:
+                one = replace(one, cycle=replace(one.cycle, index=index))
+            yield one
+
+    def _asked(self, found: FoundCycle, rank: int, index: int) -> Asked:
+        recording, expected = self.recording, self.expected
+        if recording.fingerprint is not None:
+            # A recording of one rank need not say with each step which.
+            of_rank = rank if recording.rank is None else None
+            steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
+            return Asked(active=recording.window.active if recording.window else None, steps=steps)
+        named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
+        return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
+
+
+def _hint(directory: Path) -> str:
+    if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
+        return "; this is a part of a recording: name the directory above it"
+    return ""
+
+
+def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
+    held = {parent.place for cycle in found.cycles for parent in cycle.parents}
+    # A log/rank_0 has nothing to do with the profile/rank_0 beside it.
+    beside = {place.parent for place in held}
+    for parent in found.parents:
+        if parent.place not in held and (parent.place.parent in beside or not held):
+            yield Finding(
+                code=Code.A101,
+                place=parent.place.relative_to(root).as_posix(),
+                rank=parent.rank,
+                message=f"its name says rank {parent.rank} ({parent.layout.id}), and no profiler output is in it",
+            )
+
+
+def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
+    if expected.ranks is None:
+        return
+    there = {extract.rank for extract in extracts}
+    # A node of a cluster holds its own ranks only: 8 to 15 are eight ranks too.
+    first = min(there, default=0)
+    is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
+    wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
+    missing = (rank for rank in wanted if rank not in there)
+    for rank in islice(missing, WORDED_ROWS):
+        message = f"ranks={expected.ranks} is expected, nothing of rank {rank} is here"
+        yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
+    if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
+        yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
+    if extra := sorted(rank for rank in there if rank not in wanted):
+        named = ", ".join(map(str, extra))
+        message = f"ranks={expected.ranks} is expected, and there is output of rank {named} as well"
+        yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
+
+
+def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
+    """Say which numbers were expected of files that are not here: else they would pass without being looked at."""
+    if expected.numbers and not any(extract.layout == "summary" for extract in extracts):
+        said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
+        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, and no summary file is here")
