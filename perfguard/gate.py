@@ -7,18 +7,22 @@ what surrounds it: comparing two things that lie on disk, and refreshing a basel
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
 from perfguard.capture.replay import replay
-from perfguard.contract import Expectation, expectation, inspect
+from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
 from perfguard.contract.layout import Layout, layout_named
+from perfguard.contract.progress import Progress
+from perfguard.contract.reduction import Visit
+from perfguard.contract.remote import RemoteTree
 from perfguard.errors import DamagedError, PerfguardError, UsageError
-from perfguard.findings import worst_first
+from perfguard.findings import Finding, worst_first
 from perfguard.judge import (
     TIMES,
     Baseline,
@@ -43,7 +47,7 @@ from perfguard.judge import (
     with_times_shown,
     without_runs,
 )
-from perfguard.measure import Operator, measure, operators_of
+from perfguard.measure import Operator, Taking, measure, operators_of, taken
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
@@ -74,15 +78,36 @@ def examine(
     policy: Policy,
     expected: Expectation | None = None,
     layout: Layout | None = None,
+    measured: bool = True,
+    notes: bool = True,
+    visit: Visit | None = None,
+    progress: Progress | None = None,
+    tree: RemoteTree | None = None,
 ) -> Verdict:
     """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID.
 
-    `expected` is what the caller says was on when it was recorded; with `layout` it is judged as that one.
+    `expected` is what the caller says was on when it was recorded; with `layout` it is judged as that one. Whoever wants no
+    measurements or notes says so, and less is kept of every rank. `visit` has the cycles inspected elsewhere. The
+    recording may lie in a `tree` of another file system.
     """
-    contract = inspect(recording, expected, layout)
-    whole = not any(finding.invalidates for finding in policy.considered(contract.findings))
+    contract = reduce(
+        recording,
+        expected,
+        layout,
+        notes=notes,
+        taking=partial(_taken, policy) if measured else None,
+        visit=visit,
+        progress=progress,
+        tree=tree,
+    )
     # What is not whole is not measured: its numbers would look like numbers.
-    return examined(contract, measure(contract) if whole else (), workload=workload, policy=policy)
+    is_measured = measured and not any(finding.invalidates for finding in policy.considered(contract.findings))
+    return examined(contract, measure(contract) if is_measured else (), workload=workload, policy=policy)
+
+
+def _taken(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> Taking | None:
+    """Take of a cycle what is measured, unless what was found in it makes the whole recording INVALID."""
+    return None if any(finding.invalidates for finding in policy.considered(findings)) else taken(cycle)
 
 
 def check(

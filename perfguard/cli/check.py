@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perfguard.cli.exits import exit_code
 from perfguard.errors import UsageError
-from perfguard.settings import codes
 
 if TYPE_CHECKING:
+    from perfguard.cli.bar import Bar
     from perfguard.contract import Expectation
     from perfguard.contract.layout import Layout
-    from perfguard.judge import Policy, Verdict
+    from perfguard.contract.reduction import Visit
+    from perfguard.contract.remote import RemoteTree
+    from perfguard.judge import Outcome, Policy, Verdict
+
+    #: A recording of this machine, or of another file system.
+    Place = Path | RemoteTree
 
 
 @click.command(name="check")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (schema: report, one workload).")
 @click.option("--sarif", "sarif", type=click.Path(path_type=Path), help="Write the findings as SARIF 2.1.0 to a file.")
 @click.option("--explain", is_flag=True, help="Say which layouts were recognised, why, and what could not be known.")
@@ -34,8 +42,25 @@ if TYPE_CHECKING:
 @click.option("--layout", "layout_name", metavar="ID", help="Judge the directory as this layout (see: schema list).")
 @click.option("--select", multiple=True, metavar="CODES", help="Look at these codes only (A1,C101; beginnings count).")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Show findings of these codes, but do not judge them.")
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many ranks are looked at at once; else as many as there are CPUs to use and work for.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "dask"]),
+    default="local",
+    help="Who looks at them: processes of this machine (local), or the workers of a Dask cluster (dask).",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="The scheduler of the Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option(
+    "--quiet", "-q", is_flag=True, help="Print verdicts, errors and warnings alone: no notes, no progress bar."
+)
 def command(
-    directory: Path,
+    directory: str,
     as_json: bool,
     sarif: Path | None,
     explain: bool,
@@ -44,12 +69,21 @@ def command(
     layout_name: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    jobs: int | None,
+    engine: str,
+    scheduler: str | None,
+    quiet: bool,
 ) -> None:
     """Check a profiler's output directory, a perfguard recording, or a directory of recordings, one by one.
 
+    DIRECTORY is a path, or the URL of a file system that fsspec knows (s3://..., memory://..., http://...).
+
+    Ranks are looked at in parallel where that pays; what is printed does not depend on it. On a terminal a bar on standard
+    error shows how far it is, where it takes longer than two seconds.
+
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """
-    from perfguard.capture.replay import recordings_in
+    from perfguard.cli.bar import Bar
     from perfguard.contract import expectation
     from perfguard.contract.layout import layout_named
     from perfguard.documents import dumps, write_atomically
@@ -58,22 +92,87 @@ def command(
     from perfguard.reports.document import report_json, verdict_document
     from perfguard.reports.sarif import sarif_json
     from perfguard.reports.terminal import checked
+    from perfguard.settings import codes
 
+    if quiet and (explain or metrics):
+        raise UsageError("--quiet leaves out what --explain and --metrics print; take the one or the other.")
     selected = _selected(_split(select))
     policy = Policy(ignore=codes(_split(ignore)), select=selected)
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
-    places = recordings_in(directory)
-    verdicts = [examined(place, policy, expected, layout) for place in places]
+    places = _places(directory)
+    verdicts: list[Verdict] = []
+    outcomes: list[Outcome] = []
+    with Bar(is_wanted=not quiet) as bar, _visiting(engine, jobs, scheduler, bar) as visit:
+        for place in places:
+            verdict = examined(
+                place,
+                policy,
+                expected,
+                layout,
+                measured=as_json or metrics,
+                notes=as_json or explain,
+                visit=visit(place),
+                progress=bar,
+            )
+            outcomes.append(verdict.outcome)
+            if as_json or sarif is not None:
+                verdicts.append(verdict)
+            if not as_json:
+                bar.clear()
+                shown = _without_notes(verdict) if quiet else verdict
+                click.echo("\n".join(checked(shown, explain=explain, metrics=metrics, select=selected)))
     if sarif is not None:
         write_atomically(sarif, sarif_json(verdicts))
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
         click.echo(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
-    else:
-        for verdict in verdicts:
-            click.echo("\n".join(checked(verdict, explain=explain, metrics=metrics, select=selected)))
-    sys.exit(exit_code([verdict.outcome for verdict in verdicts]))
+    sys.exit(exit_code(outcomes))
+
+
+def _places(directory: str) -> list[Place]:
+    """Return the recordings in a directory of this machine or of another file system."""
+    from perfguard.capture.replay import recordings_in, trees_in
+    from perfguard.contract.remote import local_path
+
+    path = local_path(directory)
+    return list(trees_in(directory)) if path is None else list(recordings_in(path))
+
+
+@contextmanager
+def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> Iterator[Callable[[Place], Visit]]:
+    """Give what has the cycles of a place inspected: by the engine of that name."""
+    from perfguard.contract.distribution import beside_each_other, distributed
+    from perfguard.contract.remote import RemoteTree
+    from perfguard.engines import engine_named
+
+    if name == "local" and scheduler is None:
+
+        def here(place: Place) -> Visit:
+            is_alone = isinstance(place, RemoteTree) and place.is_of_one_process
+            return partial(beside_each_other, jobs=1 if is_alone else jobs, progress=bar)
+
+        yield here
+        return
+    engine = engine_named(name, jobs, scheduler)
+
+    def visit(place: Place) -> Visit:
+        if isinstance(place, Path):
+            engine.must_see(str(place.resolve()))
+        elif place.is_of_one_process:
+            raise UsageError(f"{place.shown} is in the memory of this process; leave --engine {name} out.")
+        return partial(distributed, engine=engine, progress=bar)
+
+    try:
+        yield visit
+    finally:
+        engine.close()
+
+
+def _without_notes(verdict: Verdict) -> Verdict:
+    from perfguard.findings import Severity
+
+    return replace(verdict, findings=tuple(one for one in verdict.findings if one.severity is not Severity.NOTE))
 
 
 def _split(values: tuple[str, ...]) -> list[str]:
@@ -83,6 +182,8 @@ def _split(values: tuple[str, ...]) -> list[str]:
 
 def _selected(names: list[str]) -> tuple[str, ...]:
     """Check the codes of `--select`; raises `UsageError` for those that only a comparison comes to."""
+    from perfguard.settings import codes
+
     found = codes(names, use="select")
     if never := [name for name in found if name.startswith(("B", "R"))]:
         raise UsageError(
@@ -92,20 +193,29 @@ def _selected(names: list[str]) -> tuple[str, ...]:
     return found
 
 
-def examined(place: Path, policy: Policy, expected: Expectation, layout: Layout | None) -> Verdict:
+def examined(place: Place, policy: Policy, expected: Expectation, layout: Layout | None, **how: Any) -> Verdict:
     """Judge one place by itself; damaged facts of perfguard's own are a finding."""
-    from perfguard.capture.replay import replay
+    from perfguard.capture.replay import replay, replay_tree
     from perfguard.errors import DamagedError
     from perfguard.findings import Code, Finding
     from perfguard.gate import examine
     from perfguard.judge import Outcome, Verdict
     from perfguard.recording import RECORDING_FILE
 
+    tree = None if isinstance(place, Path) else place
+    name = str(place) if tree is None else tree.shown
     try:
-        verdict = examine(replay(place), workload=str(place), policy=policy, expected=expected, layout=layout)
+        recording = replay(place) if isinstance(place, Path) else replay_tree(place)
+        verdict = examine(recording, workload=name, policy=policy, expected=expected, layout=layout, tree=tree, **how)
     except DamagedError as error:
         # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
         finding = Finding(code=Code.S101, place=RECORDING_FILE, message=str(error))
-        return Verdict(workload=str(place), outcome=Outcome.INVALID, findings=(finding,), recording=place)
+        return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=_path_of(place))
+    # What lies elsewhere has no path here.
+    verdict = replace(verdict, recording=verdict.recording if tree is None else None)
     unknown = not verdict.layouts and verdict.fingerprint is None
     return replace(verdict, outcome=Outcome.INCONCLUSIVE) if unknown else verdict
+
+
+def _path_of(place: Place) -> Path | None:
+    return place if isinstance(place, Path) else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from perfguard.judge import Outcome
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfguard.judge import Outcome
 
 EXIT_PASSED = 0
 EXIT_REGRESSION = 1
@@ -10,20 +13,16 @@ EXIT_USAGE = 2
 EXIT_INVALID = 3
 EXIT_NOTHING = 4
 
-EXIT_OF = {
-    Outcome.PASSED: EXIT_PASSED,
-    Outcome.FAILED: EXIT_REGRESSION,
-    Outcome.INVALID: EXIT_INVALID,
-    Outcome.INCONCLUSIVE: EXIT_NOTHING,
-}
-
-#: The code of a run with several outcomes is that of the gravest.
-GRAVITY = (Outcome.INVALID, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.PASSED)
-
 
 def exit_code(outcomes: list[Outcome]) -> int:
-    """Return the exit code of several outcomes; of none, that nothing could be judged."""
-    for outcome in GRAVITY:
-        if outcome in outcomes:
-            return EXIT_OF[outcome]
-    return EXIT_NOTHING
+    """Return the exit code of several outcomes, that of the gravest; of none, that nothing could be judged."""
+    # The judge, and all it stands on, is imported when something was judged: `--help` needs only the numbers.
+    from perfguard.judge import Outcome
+
+    by_gravity = {
+        Outcome.INVALID: EXIT_INVALID,
+        Outcome.FAILED: EXIT_REGRESSION,
+        Outcome.INCONCLUSIVE: EXIT_NOTHING,
+        Outcome.PASSED: EXIT_PASSED,
+    }
+    return next((code for outcome, code in by_gravity.items() if outcome in outcomes), EXIT_NOTHING)

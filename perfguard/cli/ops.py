@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 import sys
 from collections.abc import Iterable
@@ -198,6 +197,8 @@ def _refuse_unknown(wanted: tuple[str, ...], known: Iterable[str], directory: Pa
 
 def _suggested(name: str, known: list[str], directory: Path) -> str:
     """Return the nearest names: those that hold the text where there are some (`mm` is in `aten::mm`), else those like it."""
+    import difflib
+
     plain = name.strip("*?").lower()
     by_lower = {one.lower(): one for one in known}
     holding = [one for one in by_lower if plain and plain in one]

@@ -96,7 +96,7 @@ def a_directory_where_a_file_should_be(place: Path) -> None:
 # -- size ------------------------------------------------------------------------------------------------------------
 
 
-@case("S101", "bytes, more than")
+@case("S101", "on the disk")
 def a_trace_of_ten_gigabytes_of_nothing(place: Path) -> None:
     with (mindspore(place) / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").open("wb") as file:
         file.truncate(10 * 1024**3)

@@ -25,10 +25,10 @@ def operators(*arguments: object) -> list[dict]:
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_are_those_of_the_executions(name):
     found = operators(RECORDINGS / name)
-    frames = [cycle.executions.frame for cycle in inspect(replay(RECORDINGS / name)).cycles if cycle.executions]
-    assert sum(one["occurrences"] for one in found) == sum(frame.height for frame in frames)
-    assert {one["operator"] for one in found} == {name for frame in frames for name in frame["operator"]}
-    total_us = sum(frame["duration_ns"].sum() for frame in frames) / 1e3
+    parts = [cycle.executions.groups for cycle in inspect(replay(RECORDINGS / name)).cycles if cycle.executions]
+    assert sum(one["occurrences"] for one in found) == sum(groups["calls"].sum() for groups in parts)
+    assert {one["operator"] for one in found} == {name for groups in parts for name in groups["operator"]}
+    total_us = sum(groups["total_ns"].sum() for groups in parts) / 1e3
     assert sum(one["total_us"] for one in found) == pytest.approx(total_us, abs=0.001 * len(found))
 
 

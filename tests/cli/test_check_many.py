@@ -1,0 +1,242 @@
+"""`perfguard check` of many ranks: who looks at them, how far it is, and how it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from perfguard.cli.bar import Bar
+from perfguard.testing import generate
+from tests.cli import RECORDINGS, run
+
+CHECK = [sys.executable, "-m", "perfguard", "check"]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """Return a directory of eight small ranks: one is cut off, one is a copy of another."""
+    directory = tmp_path_factory.mktemp("ranks")
+    for number in range(4):
+        generate("pt-torch", seed=number, ranks=2, steps=1, operators=2).write(directory / f"run{number}")
+    traces = sorted(directory.glob("*/*.json"))
+    traces[1].write_bytes(traces[1].read_bytes()[:-300])
+    shutil.copy(traces[0], traces[4])
+    (directory / "run2" / "a stranger.txt").write_text("x")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Return a directory whose ranks take some seconds to look at."""
+    return generate("pt-torch", seed=1, ranks=64, steps=3, operators=6).write(tmp_path_factory.mktemp("many"))
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--json",),
+        ("--explain", "--metrics"),
+        *(pytest.param(more, marks=pytest.mark.exhaustive) for more in [(), ("--quiet",), ("--select", "S,I")]),
+    ],
+)
+def test_what_is_printed_does_not_depend_on_the_number_of_jobs(ranks, more):
+    printed = {jobs: run("check", ranks, "--jobs", jobs, *more) for jobs in (1, 2, 3)}
+    assert {one.exit_code for one in printed.values()} == {3}
+    assert len({one.stdout for one in printed.values()}) == 1
+    assert {one.stderr for one in printed.values()} == {""}
+
+
+@pytest.mark.slow
+def test_findings_in_a_file_do_not_depend_on_it_either(ranks, tmp_path):
+    for jobs in (1, 2):
+        run("check", ranks, "--jobs", jobs, "--sarif", tmp_path / f"{jobs}.sarif")
+    assert (tmp_path / "1.sarif").read_bytes() == (tmp_path / "2.sarif").read_bytes()
+
+
+def test_one_rank_starts_no_process(monkeypatch):
+    monkeypatch.setattr("perfguard.engines.local.LocalEngine.open", None)
+    assert run("check", RECORDINGS / "torch-mlp", "--jobs", "8").exit_code == 0
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_a_number_of_jobs_is_at_least_one(jobs):
+    assert run("check", RECORDINGS / "torch-mlp", "--jobs", jobs).exit_code == 2
+
+
+# -- quiet -----------------------------------------------------------------------------------------------------------------
+
+
+def test_quiet_leaves_out_notes_and_nothing_else(tmp_path):
+    recording = Path(shutil.copytree(RECORDINGS / "mindspore-graph", tmp_path / "recording"))
+    (cycle,) = (recording / "profiler").iterdir()
+    (cycle / "a stranger.txt").write_text("x")
+    details = next(cycle.glob("**/cpu_op_detail_info*.csv"))
+    details.write_text(details.read_text().replace("op_type", "op_kind", 1))
+    plain, quiet = run("check", recording), run("check", recording, "--quiet")
+    assert "A103 (note)" in plain.stdout
+    assert "(note)" not in quiet.stdout
+    assert quiet.exit_code == plain.exit_code == 3
+    assert set(quiet.stdout.splitlines()) < set(plain.stdout.splitlines())
+    assert "S102" in quiet.stdout
+
+
+def test_quiet_of_what_is_whole_is_its_verdict():
+    found = run("check", RECORDINGS / "mindspore-graph", "-q")
+    assert re.fullmatch(r"PASSED \S+ \(ms-2.5\+cpu: .*\)\n", found.stdout)
+
+
+@pytest.mark.parametrize("other", ["--explain", "--metrics"])
+def test_quiet_contradicts_what_it_leaves_out(other):
+    found = run("check", RECORDINGS / "torch-mlp", "--quiet", other)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "take the one or the other" in found.stderr
+
+
+# -- the bar ---------------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal, and the time there."""
+
+    is_there = True
+    now = 100.0
+
+    def isatty(self) -> bool:
+        return self.is_there
+
+    def seen(self) -> str:
+        text = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        return text
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    found = Terminal()
+    monkeypatch.setattr("perfguard.cli.bar.time.monotonic", lambda: found.now)
+    return found
+
+
+def test_the_bar_shows_bytes_once_it_takes_two_seconds(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Bar() as bar:
+        bar.begin(2_000_000)
+        bar.tell(500_000)
+        assert terminal.seen() == ""
+        terminal.now += 2.5
+        bar.tell(500_000)
+        assert re.search(r" 50%\|.*1.00M/2.00M \[", terminal.seen())
+        bar.clear()
+    assert terminal.seen().strip("\r \n") == ""
+
+
+@pytest.mark.parametrize(("is_there", "is_wanted"), [(False, True), (True, False)])
+def test_there_is_no_bar_where_nobody_sees_it_or_wants_it(terminal, monkeypatch, is_there, is_wanted):
+    terminal.is_there = is_there
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Bar(is_wanted=is_wanted) as bar:
+        bar.begin(10)
+        terminal.now += 60
+        bar.tell(5)
+        bar.tell(5)
+    assert terminal.seen() == ""
+
+
+def on_a_terminal(*command: str) -> tuple[int, bytes, bytes]:
+    """Run a command whose standard error is a terminal; return its exit status, output and what the terminal got."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment()) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            if select.select([master], [], [], 0.2)[0]:
+                try:
+                    part = os.read(master, 4096)
+                except OSError as error:
+                    if error.errno != errno.EIO:  # what Linux says when the other end is closed
+                        raise
+                    break
+                if not part:
+                    break
+                shown += part
+        output = process.stdout.read()
+    os.close(master)
+    return process.returncode, output, shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("jobs", "more", "is_shown"),
+    [
+        ("2", (), True),
+        pytest.param("1", (), True, marks=pytest.mark.exhaustive),
+        pytest.param("2", ("--quiet",), False, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_terminal_sees_how_far_it_is(many, more, is_shown, jobs):
+    code, output, shown = on_a_terminal(*CHECK, str(many), "--jobs", jobs, *more)
+    assert code == 0
+    assert output.startswith(b"PASSED")
+    assert (b"B/s]" in shown) == is_shown
+    if not is_shown:
+        assert shown == b""
+
+
+# -- stopped ---------------------------------------------------------------------------------------------------------------
+
+
+def children_of(pid: int) -> set[int]:
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (place / "stat").read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.add(int(place.name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
+    """As a terminal does it: all processes of the group get the signal."""
+    process = subprocess.Popen(
+        [*CHECK, str(many), "--jobs", jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    workers: set[int] = set()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(workers) < (2 if jobs == "2" else 0):
+        workers = children_of(process.pid)
+        time.sleep(0.05)
+    # It has begun: what it needs is loaded.
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, "")
+    assert error.strip() == "perfguard: stopped before the end; nothing more was done."
+    # The tracker of multiprocessing's resources ends when it notices that everybody else has.
+    while time.monotonic() < deadline and any(Path(f"/proc/{pid}").exists() for pid in workers):
+        time.sleep(0.05)
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]

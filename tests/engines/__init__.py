@@ -1,0 +1,1 @@
+"""The engines: what they do of themselves, with calls that are not perfguard's."""
