@@ -134,7 +134,7 @@ FLOORS = [
     ["judge"],
     ["measure"],
     ["contract"],
-    ["timing"],
+    ["engines", "timing"],
     ["recording"],
     ["findings", "window", "documents", "thresholds"],
     ["errors"],

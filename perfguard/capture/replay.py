@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from perfguard.errors import UsageError
-from perfguard.recording import RECORDING_FILE, Recording, read_recording
+from perfguard.contract.remote import RemoteTree, Unfetched
+from perfguard.errors import DamagedError, UsageError
+from perfguard.recording import RECORDING_FILE, STEPS_FILE, Recording, read_recording
 
 
 def replay(directory: Path) -> Recording:
@@ -35,3 +37,35 @@ def recordings_in(directory: Path) -> list[Path]:
         return sorted(one for one in directory.iterdir() if os.path.lexists(one / RECORDING_FILE)) or [directory]
     except OSError as error:
         raise UsageError(f"{directory} cannot be read: {error.strerror}. Mend its permissions.") from error
+
+
+def trees_in(url: str) -> list[RemoteTree]:
+    """Return the recordings below a URL, as `recordings_in` does. Raises `UsageError` where it cannot be listed."""
+    tree = RemoteTree(url)
+    if tree.is_file(tree.root / RECORDING_FILE):
+        return [tree]
+    ending = f"/{RECORDING_FILE}"
+    folders = [name.removesuffix(ending) for name in sorted(tree.sizes) if name.endswith(ending)]
+    return [tree.below(folder) for folder in folders if "/" not in folder] or [tree]
+
+
+def replay_tree(tree: RemoteTree) -> Recording:
+    """Return what lies at a URL as a recording, with its facts; its directory is the tree's root, which lies nowhere here.
+
+    Raises as `replay` does.
+    """
+    if not tree.is_file(tree.root / RECORDING_FILE):
+        return Recording(directory=tree.root)
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="perfguard-") as scratch:
+        for name in (RECORDING_FILE, STEPS_FILE):
+            if tree.is_file(tree.root / name):
+                try:
+                    Path(scratch, name).write_bytes(tree.text_of(name))
+                except Unfetched as error:
+                    raise DamagedError(f"{tree.shown}/{error}; mend that, then run the same command again.") from error
+        try:
+            return replace(read_recording(Path(scratch)), directory=tree.root)
+        except DamagedError as error:
+            raise DamagedError(str(error).replace(scratch, tree.shown)) from error

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.contract import expectation
+from perfguard.contract.executions import listed_of
 from perfguard.contract.invariants.summary_events import collected_values
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
@@ -780,7 +781,7 @@ def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, 
     assert set(verdict.layouts) == {"mf-profile", "ms-2.5+cpu"}
 
     (cycle,) = inspect(read_recording(place)).cycles
-    starts = cycle.executions.frame["start_ns"].to_list()
+    starts = listed_of(cycle).rows["start_ns"].to_list()
     times = json.loads((tmp_path / "times.json").read_text())
     ran = [number for number, (begin, end) in enumerate(times, 1) if any(begin <= at <= end for at in starts)]
     assert (ran[0], ran[-1]) == profile.training_steps

@@ -13,6 +13,7 @@ import pytest
 
 from perfguard.capture.script import LIMIT, Script, ScriptRun, run_script
 from perfguard.contract import inspect
+from perfguard.contract.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.measure import measure
@@ -52,7 +53,7 @@ def phases(recording) -> dict[str, int]:
 
 def calls(recording, operator: str) -> int:
     return sum(
-        one.executions.frame.filter(one.executions.frame["operator"] == operator).drop_nulls("step").height
+        calls_by(one.executions.groups.drop_nulls("step"), "operator")[operator]
         for one in inspect(recording).cycles
         if one.executions is not None
     )

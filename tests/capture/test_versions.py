@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
+from perfguard.contract.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.recording import Ending
@@ -44,7 +44,7 @@ def errors(done: ScriptRun) -> list[str]:
 
 def calls_a_step(done: ScriptRun, operator: str) -> float:
     (cycle,) = inspect(done.recording).cycles
-    return Counter(cycle.executions.frame["operator"].to_list())[operator] / cycle.executions.steps
+    return calls_by(cycle.executions.groups, "operator")[operator] / cycle.executions.steps
 
 
 @pytest.mark.parametrize(

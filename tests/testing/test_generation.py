@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from perfguard.contract import expectation, inspect
+from perfguard.contract.executions import calls_by
 from perfguard.contract.layout import layouts
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
@@ -128,8 +129,7 @@ def test_the_executions_read_are_those_drawn(layout, tmp_path):
     assert sorted(cycle.rank for cycle in contract.cycles) == [0, 1]
     for cycle in contract.cycles:
         assert cycle.executions.steps in (4, None)
-        counts = cycle.executions.frame.group_by("name").len()
-        runs = dict(zip(counts["name"], counts["len"], strict=True))
+        runs = calls_by(cycle.executions.groups, "name")
         assert {count % 4 for name, count in runs.items() if not name.startswith("hcom_")} == {0}, runs
 
 

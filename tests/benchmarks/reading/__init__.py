@@ -1,0 +1,1 @@
+"""What reading profiler output costs: perfguard beside plain parsers, other readers and other tools, in one run."""

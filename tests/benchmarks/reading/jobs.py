@@ -1,0 +1,279 @@
+"""What is measured, one small function a job, each run in a fresh process: python -m tests.benchmarks.reading.jobs JOB PATH ...
+
+A job imports what it needs, says `work_begins()`, and returns what it found, which is printed as one line of JSON: so that
+figures of the same work can be told from figures of other work. `cpu_before_s` is what start-up and imports had taken.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+_cpu_before_s = 0.0
+
+
+def work_begins() -> None:
+    """Note what start-up and imports have taken so far."""
+    global _cpu_before_s
+    _cpu_before_s = time.process_time()
+
+
+# -- plain parsers ---------------------------------------------------------------------------------------------------
+
+
+def plain_json(path: Path) -> dict[str, Any]:
+    """`json.load`: every object in memory, nothing checked."""
+    opened = _opener(path)
+    work_begins()
+    with opened(path, "rb") as file:
+        return {"rows": _count(json.load(file))}
+
+
+def orjson_loads(path: Path) -> dict[str, Any]:
+    """`orjson.loads` of the whole file, with the garbage collector as it is: every object in memory, nothing checked."""
+    import orjson
+
+    opened = _opener(path)
+    work_begins()
+    with opened(path, "rb") as file:
+        return {"rows": _count(orjson.loads(file.read()))}
+
+
+def polars_columns(path: Path) -> dict[str, Any]:
+    """polars reads every column of a kernel_details.csv, numbers as numbers, in a stream that keeps nothing."""
+    import polars as pl
+
+    work_begins()
+    header = _header(path)
+    schema = {name: pl.Float64 if _is_number(name) else pl.String for name in header}
+    # A time ends in a TAB, and N/A stands among numbers: such columns come as text and are cast where they can be.
+    frame = pl.scan_csv(path, infer_schema=False).with_columns(
+        pl.col(name).str.strip_chars_end("\t").cast(pl.Float64, strict=False)
+        for name, kind in schema.items()
+        if kind == pl.Float64
+    )
+    counted = frame.select(pl.len(), *(pl.col(name).null_count() for name in schema)).collect(engine="streaming")
+    return {"rows": counted["len"].item()}
+
+
+def polars_text(path: Path) -> dict[str, Any]:
+    """polars reads every column of a table as text, in a stream that keeps nothing."""
+    import polars as pl
+
+    work_begins()
+    counted = pl.scan_csv(path, infer_schema=False).select(pl.len(), pl.all().null_count()).collect(engine="streaming")
+    return {"rows": counted["len"].item()}
+
+
+# -- jsonschema, row by row, on a sample -----------------------------------------------------------------------------
+
+
+def jsonschema_rows(path: Path, schema_name: str, sample: str) -> dict[str, Any]:
+    """Check the first rows of a table one by one with jsonschema; `sampled` says how many, so that it can be extrapolated."""
+    import csv
+
+    from jsonschema import Draft202012Validator
+
+    rules = _rules(schema_name)
+    validator = Draft202012Validator(rules["items"])
+    work_begins()
+    bad = sampled = 0
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in islice(csv.DictReader(file), int(sample)):
+            bad += any(True for _ in validator.iter_errors({name: _value(cell) for name, cell in row.items()}))
+            sampled += 1
+    return {"sampled": sampled, "bad": bad}
+
+
+def jsonschema_events(path: Path, schema_name: str, sample: str) -> dict[str, Any]:
+    """Read a trace with orjson and check its first events one by one with jsonschema."""
+    import orjson
+    from jsonschema import Draft202012Validator
+
+    rules = _rules(schema_name)
+    items = rules["items"] if "items" in rules else rules["$defs"]["event"]
+    validator = Draft202012Validator(items)
+    document = orjson.loads(path.read_bytes())
+    work_begins()
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    checked = events[: int(sample)]
+    bad = sum(any(True for _ in validator.iter_errors(event)) for event in checked)
+    return {"sampled": len(checked), "bad": bad}
+
+
+# -- perfguard -------------------------------------------------------------------------------------------------------
+
+
+def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
+    """Every event of a trace checked against its schema; per operator count, total and self time; steps."""
+    import polars as pl
+
+    from perfguard.contract.executions import self_times, unquoted
+    from perfguard.contract.readers import READERS
+    from perfguard.contract.schema import WORDED_ROWS, RowSchema, row_schema
+    from perfguard.contract.table import nanoseconds
+    from perfguard.documents import schema
+
+    work_begins()
+    rules = schema(schema_name)
+    table = READERS["chrome-trace"](path, rules).table
+    assert table is not None
+    compiled = RowSchema(row_schema(rules), rules)
+    invalid = compiled.invalid_rows(table)
+    worded = compiled.errors(table, invalid[:WORDED_ROWS])
+    work = table.frame.filter(pl.col("ph") == '"X"').select("pid", "tid", "ts", "dur", name=unquoted("name"))
+    work = work.select("pid", "tid", "name", start=nanoseconds(work["ts"]), lasts=nanoseconds(work["dur"]))
+    work = work.drop_nulls().sort("start", "lasts", descending=[False, True])
+    own = self_times(work.select("pid", "tid").rows(), work["start"].to_list(), work["lasts"].to_list())
+    operators = (
+        work.with_columns(own=pl.Series(own, dtype=pl.Int64))
+        .group_by("name")
+        .agg(pl.len(), pl.col("lasts").sum(), pl.col("own").sum())
+    )
+    steps = work.filter(pl.col("name").str.contains(r"^ProfilerStep#\d+$")).select("name", "lasts")
+    return {
+        "rows": table.frame.height,
+        "bad": len(invalid),
+        "worded": len(worded),
+        "operators": operators.height,
+        "calls": int(operators["len"].sum()),
+        "total_ns": int(operators["lasts"].sum()),
+        "self_ns": int(operators["own"].sum()),
+        "steps": steps["name"].n_unique(),
+    }
+
+
+def perfguard_table(path: Path, schema_name: str) -> dict[str, Any]:
+    """Every row of a table checked against its schema."""
+    work_begins()
+    frame, bad = _checked_table(path, schema_name)
+    return {"rows": frame.height, "bad": bad}
+
+
+def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
+    """Every row of a table checked against its schema; count and time of every operator, time of every step."""
+    import polars as pl
+
+    from perfguard.contract.table import as_int64, nanoseconds
+
+    work_begins()
+    frame, bad = _checked_table(path, schema_name)
+    kernels = frame.select("Type", "Name", step=as_int64(frame["Step Id"]), lasts=nanoseconds(frame["Duration(us)"]))
+    operators = kernels.group_by("Type").agg(pl.len(), pl.col("lasts").sum())
+    steps = kernels.group_by("step").agg(pl.col("lasts").sum())
+    return {
+        "rows": frame.height,
+        "bad": bad,
+        "operators": operators.height,
+        "total_ns": int(operators["lasts"].sum()),
+        "steps": steps.height,
+    }
+
+
+def _checked_table(path: Path, schema_name: str) -> tuple[Any, int]:
+    from perfguard.contract.readers import READERS
+    from perfguard.contract.schema import WORDED_ROWS, RowSchema, row_schema
+    from perfguard.documents import schema
+
+    rules = schema(schema_name)
+    table = READERS["csv"](path, rules).table
+    assert table is not None
+    row = dict(row_schema(rules))
+    row["required"] = [name for name in row.get("required", ()) if name in table.frame.columns]
+    row["additionalProperties"] = True
+    compiled = RowSchema(row, rules)
+    invalid = compiled.invalid_rows(table)
+    compiled.errors(table, invalid[:WORDED_ROWS])
+    return table.frame, len(invalid)
+
+
+def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
+    """The readers alone on every trace of a directory, one after the other: what checking them all must cost at least."""
+    from perfguard.contract.readers import READERS
+    from perfguard.contract.schema import RowSchema, row_schema
+    from perfguard.documents import schema
+
+    work_begins()
+    rules = schema(schema_name)
+    rows = bad = 0
+    for file in sorted(path.iterdir()):
+        table = READERS["chrome-trace"](file, rules).table
+        assert table is not None
+        bad += len(RowSchema(row_schema(rules), rules).invalid_rows(table))
+        rows += table.frame.height
+    return {"rows": rows, "bad": bad}
+
+
+# -- the process -----------------------------------------------------------------------------------------------------
+
+
+def _opener(path: Path) -> Callable[..., Any]:
+    if path.suffix != ".gz":
+        return open
+    import gzip
+
+    return gzip.open
+
+
+def _count(document: Any) -> int:
+    return len(document["traceEvents"] if isinstance(document, dict) else document)
+
+
+def _rules(schema_name: str) -> dict[str, Any]:
+    schemas = Path(__file__).parents[3] / "schemas"
+    found: dict[str, Any] = json.loads((schemas / f"{schema_name}.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _header(path: Path) -> list[str]:
+    import csv
+
+    with path.open(newline="", encoding="utf-8") as file:
+        return next(csv.reader(file))
+
+
+def _is_number(column: str) -> bool:
+    """Say which columns of kernel_details are numbers: ids, times and counters."""
+    words = ("Name", "Type", "OP State", "Core", "Shapes", "Formats", "HF32")
+    return not any(word in column for word in words)
+
+
+def _value(cell: str) -> Any:
+    """Return a number where the text of a cell is one."""
+    text = cell.rstrip("\t")
+    if not text:
+        return None if not cell else text
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return cell
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    one.__name__: one
+    for one in (
+        plain_json,
+        orjson_loads,
+        polars_columns,
+        polars_text,
+        jsonschema_rows,
+        jsonschema_events,
+        perfguard_trace,
+        perfguard_table,
+        perfguard_table_metrics,
+        perfguard_readers,
+    )
+}
+
+
+if __name__ == "__main__":
+    found = JOBS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    print(json.dumps({"cpu_before_s": _cpu_before_s, **found}))
