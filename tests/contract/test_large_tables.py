@@ -390,6 +390,7 @@ def test_a_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_pat
     assert isinstance(table, PassedTable)
     assert table.height == whole.cycles[0].artifacts["kernel_details"].content.frame.height
     assert {"kernels_are_in_the_trace", "the_trace_has_no_other_kernels"} <= set(found.not_made)
+    assert Code.A112 in {one.code for one in found.findings}
     (finding,) = (one for one in found.findings if one.code is Code.A112)
     assert (finding.severity, finding.invalidates) == (Severity.WARNING, False)
     assert all(name in finding.message for name in ("kernel_details.csv", *found.not_made))

@@ -23,7 +23,7 @@ CHUNK_BYTES = 1024 * 1024
 #: The longest event, and the longest document around the events, that is read.
 MAX_EVENT_BYTES = 128 * 1024**2
 #: How far behind the end of a chunk a cut is looked for before the whole chunk is searched.
-_TAIL_BYTES = 64 * 1024
+_TAIL_BYTES = 4 * 1024
 
 #: Between two events: the end of one, and the beginning of another with the key that writers put first.
 _USUAL_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|args)"\s*:)')

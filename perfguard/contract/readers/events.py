@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import compress, islice
 from operator import attrgetter
 from typing import Any, Literal, Union
 
@@ -251,7 +251,7 @@ def _typed(key: str, schema: Mapping[str, Any], *, in_arguments: bool = False) -
     check = [_Check(key=key, schema=schema, in_arguments=in_arguments)]
     if key in TIMES and not in_arguments:
         return Raw, check
-    if types == {"string"}:
+    if types == {"string"} and (says.keys() == {"type"} or not in_arguments):
         return str, check if says.keys() > {"type"} else []
     if not types and (says.keys() == {"const"} or says.keys() == {"enum"}):
         values = says.get("enum", [says.get("const")])
@@ -309,7 +309,10 @@ class Vocabulary:
 
 
 class Events:
-    """Events of a chunk as columns: `rows` are their numbers in the trace, `kinds` the numbers of their kinds in the schema."""
+    """Events of a chunk as columns: `rows` are their numbers in the trace, `kinds` the numbers of their kinds in the schema.
+
+    Some of them are chosen from all of a chunk, and take their columns from these: nothing is read twice.
+    """
 
     def __init__(
         self, schema: EventSchema, vocabulary: Vocabulary, rows: Ints, kinds: Kinds, events: list[Any]
@@ -318,25 +321,40 @@ class Events:
         self.vocabulary = vocabulary
         self.rows = rows
         self.kinds = kinds
-        self.events = events
+        self._events: list[Any] | None = events
         self._columns: dict[str, list[Any]] = {}
+        self._arguments: dict[str, list[Any]] = {}
         self._times: dict[str, Times] = {}
         self._numbers: dict[str, Numbers] = {}
         self._parts: dict[tuple[str, ...], Events] = {}
-        #: What these were chosen from, and where they stood there.
-        self._whole: tuple[Events, Ints] | None = None
+        #: All events of the chunk, and where these stand among them; of all of them it is None.
+        self._chosen: tuple[Events, Ints] | None = None
 
     def __len__(self) -> int:
-        return len(self.events)
+        return len(self.rows)
 
-    def places_in(self, whole: Events) -> Ints:
-        """Return where these stand among the events they were chosen from."""
-        return self._whole[1] if self._whole is not None and whole is not self else np.arange(len(self.events))
+    @property
+    def events(self) -> list[Any]:
+        """The decoded events."""
+        if self._events is None:
+            assert self._chosen is not None
+            whole, places = self._chosen
+            self._events = _picked(whole.events, places)
+        return self._events
+
+    @property
+    def places(self) -> Ints:
+        """Where these stand among the events of their chunk."""
+        return self._chosen[1] if self._chosen is not None else np.arange(len(self))
 
     def column(self, key: str) -> list[Any]:
         """Return what each event has under a key; `UNSET` where it has none."""
         if key not in self._columns:
-            self._columns[key] = list(map(attrgetter(attribute(key)), self.events))
+            if self._chosen is not None and key in self._chosen[0]._columns:
+                whole, places = self._chosen
+                self._columns[key] = _picked(whole._columns[key], places)
+            else:
+                self._columns[key] = list(map(attrgetter(attribute(key)), self.events))
         return self._columns[key]
 
     @property
@@ -351,29 +369,39 @@ class Events:
 
     def arguments(self, key: str) -> list[Any]:
         """Return what each event's arguments have under a key; `UNSET` where there is none, or no arguments."""
-        name = attribute(key)
-        inside = self.column("args")
-        try:
-            return list(map(attrgetter(name), inside))
-        except AttributeError:
-            # Those of an open kind are raw.
-            decoded = (self.schema.arguments_of(one) if type(one) is Raw else one for one in inside)
-            return [getattr(one, name, UNSET) for one in decoded]
+        if key not in self._arguments:
+            name = attribute(key)
+            inside = self.column("args")
+            try:
+                self._arguments[key] = list(map(attrgetter(name), inside))
+            except AttributeError:
+                # Those of an open kind are raw.
+                decoded = (self.schema.arguments_of(one) if type(one) is Raw else one for one in inside)
+                self._arguments[key] = [getattr(one, name, UNSET) for one in decoded]
+        return self._arguments[key]
 
     def texts(self, key: str) -> Numbers:
         """Return the number of the raw JSON of an argument among those of its key; `UNSET` is one of its own."""
-
-        def number() -> Numbers:
-            texts = [one if one is UNSET else bytes(one) for one in self.arguments(key)]
-            return self.vocabulary.texts.setdefault(key, Words()).numbers(texts, len(texts))
-
-        return self._numbered(f"args.{key}", number)
+        name = f"args.{key}"
+        if name in self._numbers:
+            return self._numbers[name]
+        if self._chosen is not None and name in self._chosen[0]._numbers:
+            found = self._chosen[0]._numbers[name][self._chosen[1]]
+        else:
+            arguing, words = self.arguing, self.vocabulary.texts.setdefault(key, Words())
+            found = words.numbers(_as_bytes(arguing.arguments(key)), len(arguing))
+            if arguing is not self:
+                spread_out = np.full(len(self), words[UNSET], np.int32)
+                spread_out[_places_within(arguing, self)] = found
+                found = spread_out
+        self._numbers[name] = found
+        return found
 
     def times(self, key: str) -> Times:
         """Return `ts` or `dur` of each event; unknown where it has none."""
         if key not in self._times:
-            if self._whole is not None:
-                whole, places = self._whole
+            if self._chosen is not None:
+                whole, places = self._chosen
                 self._times[key] = whole.times(key).at(places)
             else:
                 self._times[key] = self._read_times(key)
@@ -381,29 +409,33 @@ class Events:
 
     def _read_times(self, key: str) -> Times:
         texts = self.column(key)
-        if UNSET not in texts:
+        known = [text for text in texts if text is not UNSET]
+        if len(known) == len(texts):
             return times_of(texts)
-        there = np.fromiter((text is not UNSET for text in texts), np.bool_, count=len(texts))
-        return spread(times_of([text for text in texts if text is not UNSET]), there)
+        # Where as many have one as must have one, it is these.
+        there = np.array([key in kind.required for kind in self.schema.kinds], np.bool_)[self.kinds]
+        if np.count_nonzero(there) != len(known):
+            there = np.fromiter((text is not UNSET for text in texts), np.bool_, count=len(texts))
+        return spread(times_of(known), there)
 
-    def _numbered(self, key: str, number: Callable[[], Numbers]) -> Numbers:
+    def _numbered(self, key: str, number: Callable[[Events], Numbers]) -> Numbers:
         if key not in self._numbers:
-            if self._whole is not None and key in self._whole[0]._numbers:
-                whole, places = self._whole
-                self._numbers[key] = whole._numbers[key][places]
+            if self._chosen is not None:
+                whole, places = self._chosen
+                self._numbers[key] = whole._numbered(key, number)[places]
             else:
-                self._numbers[key] = number()
+                self._numbers[key] = number(self)
         return self._numbers[key]
 
     @property
     def names(self) -> Numbers:
         """The number of each event's name in the vocabulary."""
-        return self._numbered("name", lambda: self.vocabulary.names.numbers(self.column("name"), len(self)))
+        return self._numbered("name", lambda all_: self.vocabulary.names.numbers(all_.column("name"), len(all_)))
 
     @property
     def categories(self) -> Numbers:
         """The number of each event's category; `UNSET` is one of its own."""
-        return self._numbered("cat", lambda: self.vocabulary.categories.numbers(self.column("cat"), len(self)))
+        return self._numbered("cat", lambda all_: self.vocabulary.categories.numbers(all_.column("cat"), len(all_)))
 
     @property
     def threads(self) -> Numbers:
@@ -411,8 +443,8 @@ class Events:
         return self._numbered(
             "thread",
             # The pairs are made and forgotten one by one, which is quicker than a list of them.
-            lambda: self.vocabulary.threads.numbers(
-                zip(self.column("pid"), self.column("tid"), strict=True), len(self)
+            lambda all_: self.vocabulary.threads.numbers(
+                zip(all_.column("pid"), all_.column("tid"), strict=True), len(all_)
             ),
         )
 
@@ -440,6 +472,8 @@ class Events:
             if part is not self:
                 part.forget()
         self._parts.clear()
+        self._columns.clear()
+        self._arguments.clear()
 
     def named(self, *names: str) -> Events:
         """Return the events with one of these names."""
@@ -450,13 +484,43 @@ class Events:
         return self.at(np.flatnonzero(self.is_of_category(*names)))
 
     def at(self, places: Ints) -> Events:
-        """Return some of the events."""
-        if len(places) == len(self.events):
+        """Return some of the events, in their order; `places` ascend."""
+        if len(places) == len(self):
             return self
-        events = list(map(self.events.__getitem__, places.tolist()))
-        found = Events(self.schema, self.vocabulary, self.rows[places], self.kinds[places], events)
-        found._whole = (self, places)
+        whole, among_all = (self, places) if self._chosen is None else (self._chosen[0], self._chosen[1][places])
+        found = Events(self.schema, self.vocabulary, self.rows[places], self.kinds[places], [])
+        found._events, found._chosen = None, (whole, among_all)
         return found
+
+
+def _picked(values: list[Any], places: Ints) -> list[Any]:
+    """Return the values at some places, which ascend."""
+    if 3 * len(places) < len(values):
+        return list(map(values.__getitem__, places.tolist()))
+    is_picked = np.zeros(len(values), np.bool_)
+    is_picked[places] = True
+    return list(compress(values, is_picked.tobytes()))
+
+
+def _places_within(some: Events, others: Events) -> Ints:
+    """Return where some events stand among others of their chunk that they were chosen from."""
+    return np.searchsorted(others.places, some.places)
+
+
+#: What separates raw values that are joined: no JSON has it in a text or around it.
+_BETWEEN = b"\0"
+
+
+def _as_bytes(values: list[Any]) -> list[Any]:
+    """Return raw values as bytes, `UNSET` as it is: to join and to split them is quicker than to copy one by one."""
+    there = [one for one in values if one is not UNSET]
+    joined = _BETWEEN.join(there).split(_BETWEEN) if there else []
+    if len(joined) != len(there):
+        joined = [bytes(one) for one in there]
+    if len(there) == len(values):
+        return joined
+    found = iter(joined)
+    return [one if one is UNSET else next(found) for one in values]
 
 
 def _are(numbers: Numbers, words: Words, wanted: Iterable[str]) -> Flags:
@@ -609,14 +673,12 @@ class EventDecoder:
             return [place for place in np.flatnonzero(is_odd).tolist() if texts[place] is not UNSET]
         if not check.in_arguments and (beginnings := _beginnings(check.schema)) is not None:
             return _beginning_otherwise(events.column(check.key), beginnings)
-        chosen = events.arguing if check.in_arguments else events
-        numbers = chosen.texts(check.key) if check.in_arguments else self._numbers_of(chosen.column(check.key), number)
+        numbers = events.texts(check.key) if check.in_arguments else self._numbers_of(events.column(check.key), number)
         words = self.vocabulary.texts[check.key] if check.in_arguments else self._words[number]
         broken = self._broken_words(number, check, words)
         if not broken:
             return ()
-        places = np.flatnonzero(np.isin(numbers, broken))
-        found: list[int] = chosen.places_in(events)[places].tolist()
+        found: list[int] = np.flatnonzero(np.isin(numbers, broken)).tolist()
         return found
 
     def _numbers_of(self, values: list[Any], number: int) -> Numbers:
@@ -738,13 +800,18 @@ def _beginning_otherwise(values: Sequence[Any], beginnings: bytes) -> list[int]:
 
 
 def _breaking(rule: _NameRule, events: Events) -> list[int]:
-    places = np.flatnonzero(events.is_named(*rule.names)).tolist()
-    if not places:
+    places = np.flatnonzero(events.is_named(*rule.names))
+    if not places.size:
+        return []
+    chosen = events.at(places)
+    if all(UNSET not in chosen.column(key) for key in rule.required) and all(
+        UNSET not in chosen.arguments(key) for key in rule.required_arguments
+    ):
         return []
     keys = _getter(rule.required)
     arguments = _getter(rule.required_arguments)
     broken = []
-    for place in places:
+    for place in places.tolist():
         event = events.events[place]
         inside = event.args
         # Arguments that are not there are another keyword's business; raw ones are of a kind that is asked of jsonschema.
@@ -760,31 +827,36 @@ def _getter(keys: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     return attrgetter(*(attribute(key) for key in (keys[0], *keys)))
 
 
-#: The keys that are counted, by their first letter.
-_UNREPEATED = {
-    letter: tuple(key for key in UNREPEATED if key[0] == letter) for letter in sorted({key[0] for key in UNREPEATED})
-}
-
-
 def _refuse_repeated_keys(view: memoryview, events: Events, others: Iterable[Raw]) -> None:
     """Raise `Unreadable` when an event has a key twice: one reader sees the first value, the next one the other.
 
-    Where as many texts begin with a letter as there are keys that do, none of these is there twice. Else each key is counted:
-    to compare every second or fourth byte as a word is cheaper than a search. `others` are events that were not decoded.
+    The keys are counted by what stands before the colons; where that may be more than events have, they are searched for.
+    `others` are events that were not decoded.
     """
     decoded = [msgspec.json.decode(text) for text in others]
-    for letter, keys in _UNREPEATED.items():
-        there = {
-            key: _having(events, key) + sum(isinstance(one, dict) and key in one for one in decoded) for key in keys
-        }
-        if _occurrences(view, f'"{letter}', "<u2") == sum(there.values()):
+    ends, is_sure = _ends_before_colons(view)
+    for key in UNREPEATED:
+        there = _having(events, key) + sum(isinstance(one, dict) and key in one for one in decoded)
+        end = int.from_bytes(f'"{key}"'[-_WORD:].encode(), "little")
+        if (is_sure and np.count_nonzero(ends == end) <= there) or not there:
             continue
-        for key in keys:
-            if _occurrences(view, f'"{key}"'[:4], "<u4") > there[key]:
-                text = bytes(view)
-                if text.count(f'"{key}"'.encode()) > there[key]:
-                    refuse_repeated_keys(text)
-                    return
+        text = bytes(view)
+        if text.count(f'"{key}"'.encode()) > there:
+            refuse_repeated_keys(text)
+            return
+
+
+#: How many bytes before a colon are compared: as many as `"ts"` has.
+_WORD = 4
+
+
+def _ends_before_colons(view: memoryview) -> tuple[Any, bool]:
+    """Return the four bytes before every colon as numbers, and whether no key has anything between it and its colon."""
+    letters = np.frombuffer(view, np.uint8)
+    colons = np.flatnonzero(letters == ord(":"))
+    windows: Any = np.ndarray((max(len(letters) - _WORD, 0),), "<u4", view, strides=(1,))
+    ends = windows[colons[colons >= _WORD] - _WORD]
+    return ends, not bool(((ends >> np.uint32(24)) <= ord(" ")).any())
 
 
 def _having(events: Events, key: str) -> int:
@@ -793,13 +865,3 @@ def _having(events: Events, key: str) -> int:
     if all(key in kind.required for kind in kinds):
         return len(events)
     return len(events) - events.column(key).count(UNSET) if any(key in kind.keys for kind in kinds) else 0
-
-
-def _occurrences(view: memoryview, text: str, word: str) -> int:
-    """Return how often a text of two or four letters occurs."""
-    size = len(text)
-    wanted = int.from_bytes(text.encode(), "little")
-    lanes = (
-        np.frombuffer(view, word, (len(view) - lane) // size, lane) for lane in range(size) if len(view) >= 2 * size
-    )
-    return sum(int(np.count_nonzero(lane == wanted)) for lane in lanes)

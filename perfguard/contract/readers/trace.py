@@ -105,6 +105,8 @@ def stream_trace(
                 for key in ("ts", "dur"):
                     digest.update(events.times(key).ns)
                 events.forget()
+                # Else these would be held until the next ones are decoded.
+                del events
             source.refuse_growth()
             document = chunks.document
     except Unreadable as error:
