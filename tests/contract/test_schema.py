@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from perfguard.contract import schema as schema_module
 from perfguard.contract.schema import RowSchema
 from perfguard.contract.table import Cells, Table, cell_value, number_of
+
+
+@pytest.fixture(autouse=True)
+def by_columns():
+    """Few rows are asked one by one; here all of them are asked by columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_module, "FEW_ROWS", 0)
+        yield
+
 
 NUMBERS = st.one_of(
     st.integers(-(2**70), 2**70),

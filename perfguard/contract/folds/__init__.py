@@ -124,8 +124,4 @@ _GRAPH_LEVELS = (b'"model"', b'"node"')
 
 def of_a_graph(events: Events) -> Any:
     """Return which events (X, whose argument `level` was asked for) tell of a graph."""
-    import numpy as np
-    from msgspec import UNSET
-
-    levels = events.arguments("level")
-    return np.fromiter((one is not UNSET and bytes(one) in _GRAPH_LEVELS for one in levels), np.bool_, len(levels))
+    return events.has_text("level", *_GRAPH_LEVELS)

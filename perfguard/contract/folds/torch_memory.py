@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from perfguard.contract.folds import NO_NUMBER, fold, whole_numbers
 from perfguard.contract.memory import MemoryStep, device_name
+from perfguard.contract.readers.events import as_bytes
 from perfguard.contract.shared_memory import Account, own_addresses
 from perfguard.contract.spool import Rows, Spool
 from perfguard.contract.worded import WordedRows
@@ -185,13 +186,13 @@ class _Level:
         yield from (replace(step, device=device) for step in self._steps.values())
 
 
-def _addresses(values: Any) -> Ints:
-    """Return addresses that are whole numbers of 64 bits; nobody knows the others."""
-    found = np.full(len(values), NO_NUMBER, np.int64)
-    for place, value in enumerate(values):
-        if value is not UNSET and (text := bytes(value)).isdigit() and len(text) <= 18:
-            found[place] = int(text)
-    return found
+def _addresses(values: list[Any]) -> Ints:
+    """Return addresses that are whole numbers of up to 18 digits; nobody knows the others."""
+    known = (one if one is not UNSET and one.isdigit() and len(one) <= 18 else _NO_ADDRESS for one in as_bytes(values))
+    return np.fromiter(map(int, known), np.int64, count=len(values))
+
+
+_NO_ADDRESS = str(NO_NUMBER).encode()
 
 
 def _frame(rows: Rows) -> pl.DataFrame:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from msgspec import UNSET
 
 from perfguard.contract.folds import fold, grown
 from perfguard.contract.folds.processes import Processes, is_asked
@@ -45,10 +44,7 @@ class HostOperators:
         complete = events.of("X")
         if not len(complete):
             return
-        types = complete.arguments("type")
-        places = np.array(
-            [place for place, one in enumerate(types) if one is not UNSET and bytes(one) == _TYPE], np.int64
-        )
+        places = np.flatnonzero(complete.has_text("type", _TYPE))
         if not places.size:
             return
         words, lasts = complete.names[places], complete.times("dur")

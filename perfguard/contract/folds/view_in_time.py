@@ -18,7 +18,7 @@ from perfguard.contract import spool
 from perfguard.contract.folds import fold, refuse_change
 from perfguard.contract.folds.processes import Processes, is_asked
 from perfguard.contract.invariants import ascend_joins, ascend_trace, mindspore_cpu
-from perfguard.contract.readers.events import Words, compiled
+from perfguard.contract.readers.events import Words, as_bytes, compiled
 from perfguard.contract.readers.times import times_of
 from perfguard.contract.readers.trace import stream_trace
 from perfguard.contract.schema import WORDED_ROWS
@@ -67,7 +67,7 @@ class ViewInTime:
         self._schema, self._threads = events.schema, events.vocabulary.threads
         self._processes.see(events)
         if not self._has_categories:
-            self._has_categories = any(one is not UNSET for one in events.column("cat"))
+            self._has_categories = events.column("cat").count(UNSET) < len(events)
         complete = events.of("X")
         if len(complete):
             self._names = complete.vocabulary.names
@@ -92,10 +92,8 @@ class ViewInTime:
 
     def _see_others(self, events: Events) -> None:
         """Put what can only be there twice into the spool, by what is said of it."""
-        arguments = events.column("args")
-        if UNSET in arguments:
-            arguments = [b"" if one is UNSET else one for one in arguments]
-        said = _hashed(map(bytes, arguments), len(events)) * 3 ^ _hashed(events.column("name"), len(events))
+        arguments = [b"" if one is UNSET else one for one in as_bytes(events.column("args"))]
+        said = _hashed(arguments, len(events)) * 3 ^ _hashed(events.column("name"), len(events))
         times = events.times("ts")
         # What has no time lies before all that has one, and not all at one place.
         at = times.ns if times.is_known.all() else np.where(times.is_known, times.ns, -1 - (said >> 2 & 2**60 - 1))
@@ -147,9 +145,7 @@ class NpuViewInTime(ViewInTime):
     others: ClassVar = _OTHERS
 
     def _tasks(self, events: Events) -> Any:
-        types = events.arguments("Task Type")
-        is_task = np.fromiter((one is not UNSET and bytes(one) in _TASKS for one in types), np.bool_, count=len(types))
-        return np.where(is_task, np.int8(_TASK), np.int8(_EVENT))
+        return np.where(events.has_text("Task Type", *_TASKS), np.int8(_TASK), np.int8(_EVENT))
 
 
 def _hashed(values: Iterable[Any], count: int) -> Ints:

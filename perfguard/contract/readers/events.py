@@ -389,7 +389,7 @@ class Events:
             found = self._chosen[0]._numbers[name][self._chosen[1]]
         else:
             arguing, words = self.arguing, self.vocabulary.texts.setdefault(key, Words())
-            found = words.numbers(_as_bytes(arguing.arguments(key)), len(arguing))
+            found = words.numbers(as_bytes(arguing.arguments(key)), len(arguing))
             if arguing is not self:
                 spread_out = np.full(len(self), words[UNSET], np.int32)
                 spread_out[_places_within(arguing, self)] = found
@@ -420,8 +420,8 @@ class Events:
 
     def _numbered(self, key: str, number: Callable[[Events], Numbers]) -> Numbers:
         if key not in self._numbers:
-            if self._chosen is not None:
-                whole, places = self._chosen
+            whole, places = self._chosen or (self, None)
+            if places is not None and (key in whole._numbers or 2 * len(self) > len(whole)):
                 self._numbers[key] = whole._numbered(key, number)[places]
             else:
                 self._numbers[key] = number(self)
@@ -451,6 +451,10 @@ class Events:
     def is_named(self, *names: str) -> Flags:
         """Return which events have one of these names."""
         return _are(self.names, self.vocabulary.names, names)
+
+    def has_text(self, key: str, *texts: bytes) -> Flags:
+        """Return which events have one of these texts, raw JSON, as an argument."""
+        return _are(self.texts(key), self.vocabulary.texts[key], texts)
 
     def is_of_category(self, *names: str) -> Flags:
         """Return which events have one of these categories."""
@@ -511,7 +515,7 @@ def _places_within(some: Events, others: Events) -> Ints:
 _BETWEEN = b"\0"
 
 
-def _as_bytes(values: list[Any]) -> list[Any]:
+def as_bytes(values: list[Any]) -> list[Any]:
     """Return raw values as bytes, `UNSET` as it is: to join and to split them is quicker than to copy one by one."""
     there = [one for one in values if one is not UNSET]
     joined = _BETWEEN.join(there).split(_BETWEEN) if there else []
@@ -523,7 +527,7 @@ def _as_bytes(values: list[Any]) -> list[Any]:
     return [one if one is UNSET else next(found) for one in values]
 
 
-def _are(numbers: Numbers, words: Words, wanted: Iterable[str]) -> Flags:
+def _are(numbers: Numbers, words: Words, wanted: Iterable[Any]) -> Flags:
     # The numbers were asked for first, so that the words are known.
     known = [words[one] for one in wanted if one in words]
     if len(known) == 1:
@@ -789,14 +793,11 @@ def _beginnings(schema: Mapping[str, Any]) -> bytes | None:
 def _beginning_otherwise(values: Sequence[Any], beginnings: bytes) -> list[int]:
     """Return the places of raw values that begin in another way; decoded ones are of their type."""
     places = [place for place, value in enumerate(values) if type(value) is Raw]
-    if not places:
-        return []
     texts = [values[place] for place in places]
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, count=len(texts)))
-    letters = np.frombuffer(b"".join(texts), np.uint8)
-    # No value is empty.
-    is_right = np.isin(letters[np.concatenate(([0], ends[:-1]))], list(beginnings))
-    return [places[number] for number in np.flatnonzero(~is_right).tolist()]
+    together = _BETWEEN.join([b"", *texts])
+    if sum(together.count(_BETWEEN + bytes([one])) for one in beginnings) == len(texts):
+        return []
+    return [place for place, text in zip(places, texts, strict=True) if bytes(text)[0] not in beginnings]
 
 
 def _breaking(rule: _NameRule, events: Events) -> list[int]:

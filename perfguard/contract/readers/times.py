@@ -70,8 +70,8 @@ def times_of(texts: Sequence[Any]) -> Times:
     """Read JSON numbers or strings (bytes-like) as microseconds. Digits beyond the third decimal are rounded half to even."""
     count = len(texts)
     joined = bytes(_WIDTH) + b",".join(texts) + b",   "
-    if (alike := _alike(joined, count)) is not None:
-        return alike
+    if (found := _alike(joined, count) or _numbers(joined, count)) is not None:
+        return found
     letters = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(letters == _COMMA)
     if len(ends) != count:
@@ -174,6 +174,56 @@ def _alike(joined: bytes, count: int) -> Times | None:
         digits=np.full(count, digits, np.int64),
         first=firsts,
     )
+
+
+#: What numbers without sign and exponent are made of, and what separates them.
+_OF_NUMBERS = np.zeros(256, np.bool_)
+_OF_NUMBERS[np.frombuffer(b"0123456789.,", np.uint8)] = True
+
+
+def _numbers(joined: bytes, count: int) -> Times | None:
+    """Read numbers without sign and exponent, of any length, as durations are; None for others."""
+    letters = np.frombuffer(joined, np.uint8)
+    texts = letters[_WIDTH : len(letters) - _WIDTH_BEHIND]
+    if not _OF_NUMBERS[texts].all():
+        return None
+    ends = np.flatnonzero(letters == _COMMA)
+    points = np.flatnonzero(texts == _POINT) + _WIDTH
+    if len(ends) != count:
+        return None
+    starts = np.concatenate(([_WIDTH], ends[:-1] + 1))
+    if len(points) == count and bool(((points > starts) & (points < ends)).all()):
+        point = points
+    else:
+        next_one = np.searchsorted(points, starts)
+        point = np.append(points, len(letters))[next_one]
+        if np.count_nonzero(point < ends) != len(points):
+            # Two points in one of them.
+            return None
+        point = np.minimum(point, ends)
+    digits, decimals = point - starts, np.maximum(ends - point - 1, 0)
+    first = letters[starts].astype(np.int64) - _ZERO
+    least, most = (int(digits.min()), int(digits.max())) if count else (1, 1)
+    if least < 1 or most > _DIGITS or bool((decimals > _MOST_DECIMALS).any()) or bool((point == ends - 1).any()):
+        return None
+    windows: Any = np.ndarray((len(letters) - _DIGITS, _DIGITS + 1), np.uint8, joined, strides=(1, 1))
+    words = windows[point - _DIGITS - 1].view(np.uint64)
+    missing = _DIGITS + 1 - digits
+    value = np.zeros(count, np.int64)
+    for part in (0, 1) if most > 8 else (1,):
+        before = _BEFORE[part][missing]
+        value = value * 10**8 + _eight_digits((words[:, part] & ~before) | (_ZEROS & before))
+    ns = value * 1000
+    for place, worth in ((1, 100), (2, 10), (3, 1)):
+        ns += np.where(decimals >= place, (letters[point + place].astype(np.int64) - _ZERO) * worth, 0)
+    if (more := np.flatnonzero(decimals > _DECIMALS)).size:
+        fourth = letters[point[more] + 1 + _DECIMALS]
+        ns[more] += fourth > ord("5")
+        if (half := more[fourth == ord("5")]).size:
+            up, _ = _rounded_up(letters, point[half] + 1 + _DECIMALS, decimals[half] - _DECIMALS, ns[half])
+            ns[half] += up
+    yes = np.ones(count, np.bool_)
+    return Times(ns=ns, is_plain=decimals <= _DECIMALS, is_known=yes, is_quoted=~yes, digits=digits, first=first)
 
 
 def _long_decimals(letters: Any, starts: Ints, ends: Ints) -> Ints:

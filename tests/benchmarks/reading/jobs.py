@@ -111,40 +111,57 @@ def jsonschema_events(path: Path, schema_name: str, sample: str) -> dict[str, An
 
 def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
     """Every event of a trace checked against its schema; per operator count, total and self time; steps."""
-    import polars as pl
+    import re
 
-    from perfguard.contract.executions import self_times, unquoted
-    from perfguard.contract.readers import READERS
-    from perfguard.contract.schema import WORDED_ROWS, RowSchema, row_schema
-    from perfguard.contract.table import nanoseconds
+    import numpy as np
+
+    from perfguard.contract.folds.torch_work import SelfTimes
+    from perfguard.contract.readers.events import Events, compiled
+    from perfguard.contract.readers.trace import stream_trace
+    from perfguard.contract.schema import row_schema
+    from perfguard.contract.spool import Spool
     from perfguard.documents import schema
 
     work_begins()
     rules = schema(schema_name)
-    table = READERS["chrome-trace"](path, rules).table
-    assert table is not None
-    compiled = RowSchema(row_schema(rules), rules)
-    invalid = compiled.invalid_rows(table)
-    worded = compiled.errors(table, invalid[:WORDED_ROWS])
-    work = table.frame.filter(pl.col("ph") == '"X"').select("pid", "tid", "ts", "dur", name=unquoted("name"))
-    work = work.select("pid", "tid", "name", start=nanoseconds(work["ts"]), lasts=nanoseconds(work["dur"]))
-    work = work.drop_nulls().sort("start", "lasts", descending=[False, True])
-    own = self_times(work.select("pid", "tid").rows(), work["start"].to_list(), work["lasts"].to_list())
-    operators = (
-        work.with_columns(own=pl.Series(own, dtype=pl.Int64))
-        .group_by("name")
-        .agg(pl.len(), pl.col("lasts").sum(), pl.col("own").sum())
-    )
-    steps = work.filter(pl.col("name").str.contains(r"^ProfilerStep#\d+$")).select("name", "lasts")
+    spool = Spool({"start": "i8", "duration": "i8", "thread": "i4", "word": "i4"})
+    names: list[str] = []
+
+    def see(events: Events) -> None:
+        complete = events.of("X")
+        times, lasts = complete.times("ts"), complete.times("dur")
+        known = times.is_known & lasts.is_known
+        columns = {"start": times.ns, "duration": lasts.ns, "thread": complete.threads, "word": complete.names}
+        spool.add(**{name: column[known] for name, column in columns.items()})
+        if len(events.vocabulary.names) > len(names):
+            names[:] = events.vocabulary.names
+
+    found = stream_trace(path, compiled(row_schema(rules), rules, {}), see)
+    assert found.unreadable is None, found.unreadable
+    calls, totals, own = (np.zeros(len(names), np.int64) for _ in range(3))
+    nesting = SelfTimes()
+
+    def add(settled: dict[str, Any]) -> None:
+        np.add.at(calls, settled["word"], 1)
+        np.add.at(totals, settled["word"], settled["duration"])
+        np.add.at(own, settled["word"], settled["self"])
+
+    for rows in spool.in_order():
+        order = np.lexsort((-rows["duration"], rows["start"]))
+        add(nesting.add({name: column[order] for name, column in rows.items()}))
+    add(nesting.add({name: np.empty(0, kind) for name, kind in spool.columns.items()}, last=True))
+    spool.close()
+    steps = [place for place, name in enumerate(names) if re.fullmatch(r"ProfilerStep#[0-9]+", name) and calls[place]]
     return {
-        "rows": table.frame.height,
-        "bad": len(invalid),
-        "worded": len(worded),
-        "operators": operators.height,
-        "calls": int(operators["len"].sum()),
-        "total_ns": int(operators["lasts"].sum()),
-        "self_ns": int(operators["own"].sum()),
-        "steps": steps["name"].n_unique(),
+        "rows": found.rows,
+        "bad": found.broken,
+        "worded": len({error.row for error in found.errors}),
+        "operators": int(np.count_nonzero(calls)),
+        "calls": int(calls.sum()),
+        "total_ns": int(totals.sum()),
+        "self_ns": int(own.sum()),
+        "steps": len(steps),
+        "steps_ns": int(totals[steps].sum()),
     }
 
 

@@ -52,6 +52,15 @@ def test_nineteen_digits_lose_nothing(text, quoted):
 plain = st.from_regex(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,18})?", fullmatch=True)
 
 
+@given(st.lists(st.from_regex(r"(0|[1-9][0-9]{0,15})(\.[0-9]{1,18})?", fullmatch=True), min_size=1, max_size=40))
+def test_numbers_of_any_length_are_what_decimal_says(texts):
+    found = times_of([text.encode() for text in texts])
+    expected = [exact_ns(text) for text in texts]
+    assert found.is_known.tolist() == [one is not None for one in expected]
+    assert found.ns.tolist() == [one or 0 for one in expected]
+    assert not found.is_quoted.any()
+
+
 @given(st.lists(st.tuples(plain, st.booleans()), min_size=1, max_size=40))
 def test_any_decimals_are_what_decimal_says(texts):
     found = times_of([json.dumps(text).encode() if quoted else text.encode() for text, quoted in texts])
