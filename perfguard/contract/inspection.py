@@ -31,7 +31,7 @@ from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, 
 from perfguard.contract.memory import MemoryStep, memory_of
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
-from perfguard.contract.readers.trace import is_large, stream_trace
+from perfguard.contract.readers.trace import is_streamed, stream_trace
 from perfguard.contract.schema import (
     WORDED_ROWS,
     RowSchema,
@@ -556,7 +556,7 @@ def _read_version(
     file: FoundFile, layout: Layout, rules: Mapping[str, Any], place: str, tell: Tell
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
-    if file.slot.format == "chrome-trace" and is_large(file.path) and (folds := folds_of(file.slot.name, layout.id)):
+    if file.slot.format == "chrome-trace" and is_streamed(file.path) and (folds := folds_of(file.slot.name, layout.id)):
         from perfguard.contract.readers.events import compiled
 
         wanted: dict[str, set[str]] = defaultdict(set)
@@ -578,7 +578,7 @@ def _read_version(
 def _streamed(
     file: FoundFile, schema: EventSchema, folds: Mapping[str, Fold], rules: Mapping[str, Any], place: str, tell: Tell
 ) -> tuple[Content | None, list[Finding]]:
-    """Let a large trace go by: what its folds keep of it is its content."""
+    """Let a trace go by: what its folds keep of it is its content."""
 
     def see(events: Events) -> None:
         for fold in folds.values():

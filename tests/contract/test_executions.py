@@ -30,9 +30,16 @@ from perfguard.contract.executions import (
     unquoted,
 )
 from perfguard.contract.layout import Slot, layout_named
-from perfguard.contract.readers import Content
+from perfguard.contract.readers import Content, trace
 from perfguard.contract.table import Cells, Table
 from perfguard.recording import Recording, read_recording
+
+
+@pytest.fixture(autouse=True)
+def whole(monkeypatch):
+    """Traces are read whole: of one that goes by only sums are left, and no list of executions."""
+    monkeypatch.setattr(trace, "STREAMED_FROM", 2**60)
+
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
 

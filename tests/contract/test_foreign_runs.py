@@ -215,7 +215,7 @@ def test_any_other_json_is_not_taken_for_a_trace(tmp_path):
         (
             '{\n"schemaVersion": 1, "traceEvents": [{"ph',
             "",
-            'the file ends in the middle of it, after \'"schemaVersion"',
+            "the file is cut off, it ends in the middle of an event at byte 42, after",
         ),
         (" \n", "", "the file is empty"),
         ('{"schemaVersion": 1} x', ":1", "trailing characters"),

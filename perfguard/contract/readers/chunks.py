@@ -346,7 +346,13 @@ class Chunks:
 
     def _end_of_array(self, position: int, decode: Decode) -> Iterator[Any]:
         """The array ends before `position` of the buffer; read what stands behind it."""
-        yield decode(Chunk(view=memoryview(self._buffer)[:position], offset=self._offset))
+        try:
+            found = decode(Chunk(view=memoryview(self._buffer)[:position], offset=self._offset))
+        except Broken as broken:
+            yield from self._before(broken.position, decode)
+            raise self._malformed(broken.message, broken.position) from None
+        yield found
+        del found
         self._keep_from(position)
         while not self._at_end:
             if self._is_array and bytes(self._buffer[1 : self._filled]).strip():

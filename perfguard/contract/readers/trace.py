@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from perfguard.contract.readers.events import Events, EventSchema
     from perfguard.contract.schema import RowError
 
-#: Traces above these sizes on the disk, plain and packed, go by in chunks; what is read whole takes ten times its size.
-STREAMED_BYTES, STREAMED_PACKED_BYTES = 4 * 1024**2, 256 * 1024
+#: Traces from this size on go by in chunks. That is all of them: to read one whole takes ten times its size, and of a small one
+#: four times as long. What is said must be the same, so tests read them whole as well.
+STREAMED_FROM = 0
 
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
 MANY, SHORTEST_EVENT = 100_000, 24
@@ -56,13 +57,12 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
         raise malformed("it is not a JSON trace", raw, error) from error
 
 
-def is_large(path: Path) -> bool:
-    """Whether a trace is to be streamed; a file that is not there is not."""
+def is_streamed(path: Path) -> bool:
+    """Whether a trace is to go by in chunks; a file that is not there is not."""
     try:
-        size = path.stat().st_size
+        return path.stat().st_size >= STREAMED_FROM
     except OSError:
         return False
-    return size >= (STREAMED_PACKED_BYTES if path.suffix == ".gz" else STREAMED_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -278,7 +278,7 @@ def _kernels(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
             candidates=(
                 _job("perfguard: validated", "perfguard_table", given, _KERNELS),
                 _job("perfguard: with metrics", "perfguard_table_metrics", given, _KERNELS),
-                _job("polars: the same columns", "polars_columns", given),
+                _job("polars: the same columns", "polars_columns", given, _KERNELS),
                 _job("polars: all as text", "polars_text", given),
                 _sampled("jsonschema row by row", "jsonschema_rows", given, _KERNELS),
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,21 +44,19 @@ def orjson_loads(path: Path) -> dict[str, Any]:
         return {"rows": _count(orjson.loads(file.read()))}
 
 
-def polars_columns(path: Path) -> dict[str, Any]:
-    """polars reads every column of a kernel_details.csv, numbers as numbers, in a stream that keeps nothing."""
+def polars_columns(path: Path, schema_name: str) -> dict[str, Any]:
+    """polars reads the columns that the schema says more of than that they are texts, numbers as numbers, in a stream."""
     import polars as pl
 
+    from perfguard.contract.grammar import ANY_CELL, _cell
+    from perfguard.contract.schema import RowSchema, row_schema
+
+    rules = _rules(schema_name)
+    rows = RowSchema(row_schema(rules), rules)
+    columns = [name for name in _header(path) if _cell(name, rows) not in (ANY_CELL, f"(?:{ANY_CELL})")]
     work_begins()
-    header = _header(path)
-    schema = {name: pl.Float64 if _is_number(name) else pl.String for name in header}
-    # A time ends in a TAB, and N/A stands among numbers: such columns come as text and are cast where they can be.
-    frame = pl.scan_csv(path, infer_schema=False).with_columns(
-        pl.col(name).str.strip_chars_end("\t").cast(pl.Float64, strict=False)
-        for name, kind in schema.items()
-        if kind == pl.Float64
-    )
-    counted = frame.select(pl.len(), *(pl.col(name).null_count() for name in schema)).collect(engine="streaming")
-    return {"rows": counted["len"].item()}
+    scanned = pl.scan_csv(path, null_values=["N/A"], infer_schema_length=10_000)
+    return {"rows": scanned.select(columns).collect(engine="streaming").height}
 
 
 def polars_text(path: Path) -> dict[str, Any]:
@@ -167,46 +165,42 @@ def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
 
 def perfguard_table(path: Path, schema_name: str) -> dict[str, Any]:
     """Every row of a table checked against its schema."""
-    work_begins()
-    frame, bad = _checked_table(path, schema_name)
-    return {"rows": frame.height, "bad": bad}
+    return _streamed(path, schema_name, ())[0]
 
 
 def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
-    """Every row of a table checked against its schema; count and time of every operator, time of every step."""
-    import polars as pl
-
-    from perfguard.contract.table import as_int64, nanoseconds
-
-    work_begins()
-    frame, bad = _checked_table(path, schema_name)
-    kernels = frame.select("Type", "Name", step=as_int64(frame["Step Id"]), lasts=nanoseconds(frame["Duration(us)"]))
-    operators = kernels.group_by("Type").agg(pl.len(), pl.col("lasts").sum())
-    steps = kernels.group_by("step").agg(pl.col("lasts").sum())
+    """Every row of a kernel_details.csv checked against its schema; count and time of every operator, time of every step."""
+    told, folds = _streamed(path, schema_name, ("KernelWork",))
+    groups = folds["KernelWork"].groups()
     return {
-        "rows": frame.height,
-        "bad": bad,
-        "operators": operators.height,
-        "total_ns": int(operators["lasts"].sum()),
-        "steps": steps.height,
+        **told,
+        "operators": groups["operator"].n_unique(),
+        "calls": groups["calls"].sum(),
+        "total_ns": groups["total_ns"].sum(),
+        "steps": groups["step"].n_unique(),
     }
 
 
-def _checked_table(path: Path, schema_name: str) -> tuple[Any, int]:
-    from perfguard.contract.readers import READERS
-    from perfguard.contract.schema import WORDED_ROWS, RowSchema, row_schema
-    from perfguard.documents import schema
+def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Let the rows go by; returns how many there were, and the folds of these names."""
+    from perfguard.contract.folds_of_tables import folds_of
+    from perfguard.contract.inspection import _row_rules
+    from perfguard.contract.readers.large_comma import Rows, read_header, stream_csv
+    from perfguard.contract.schema import row_schema
 
-    rules = schema(schema_name)
-    table = READERS["csv"](path, rules).table
-    assert table is not None
-    row = dict(row_schema(rules))
-    row["required"] = [name for name in row.get("required", ()) if name in table.frame.columns]
-    row["additionalProperties"] = True
-    compiled = RowSchema(row, rules)
-    invalid = compiled.invalid_rows(table)
-    compiled.errors(table, invalid[:WORDED_ROWS])
-    return table.frame, len(invalid)
+    rules = _rules(schema_name)
+    work_begins()
+    header = read_header(path)
+    folds = {name: make() for name, make in folds_of("kernel_details").items() if name in names}
+
+    def see(rows: Rows) -> None:
+        for fold in folds.values():
+            fold.see(rows)
+
+    wanted = [name for name in header if any(fold.wants(name) for fold in folds.values())]
+    found = stream_csv(path, _row_rules(row_schema(rules), header), rules, wanted, see)
+    assert found.unreadable is None, found.unreadable
+    return {"rows": found.rows, "bad": found.broken}, folds
 
 
 def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
@@ -252,12 +246,6 @@ def _header(path: Path) -> list[str]:
 
     with path.open(newline="", encoding="utf-8") as file:
         return next(csv.reader(file))
-
-
-def _is_number(column: str) -> bool:
-    """Say which columns of kernel_details are numbers: ids, times and counters."""
-    words = ("Name", "Type", "OP State", "Core", "Shapes", "Formats", "HF32")
-    return not any(word in column for word in words)
 
 
 def _value(cell: str) -> Any:

@@ -21,8 +21,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Return a function that judges a directory whose traces are read whole."""
 
     def judge(place: Path) -> Contract:
-        monkeypatch.setattr(trace, "STREAMED_BYTES", 2**62)
-        monkeypatch.setattr(trace, "STREAMED_PACKED_BYTES", 2**62)
+        monkeypatch.setattr(trace, "STREAMED_FROM", 2**62)
         return inspect(replay(place))
 
     return judge
@@ -33,8 +32,7 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Return a function that judges a directory whose traces go by, a few events at a time."""
 
     def judge(place: Path) -> Contract:
-        monkeypatch.setattr(trace, "STREAMED_BYTES", 0)
-        monkeypatch.setattr(trace, "STREAMED_PACKED_BYTES", 0)
+        monkeypatch.setattr(trace, "STREAMED_FROM", 0)
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 4000)
         monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 60)
         monkeypatch.setattr(spool, "EVERY", 8)

@@ -28,16 +28,14 @@ def found_in(contract: Contract) -> Found:
 def whole(directory: Path) -> Found:
     """Inspect with every trace read whole."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trace, "STREAMED_BYTES", 2**60)
-        patched.setattr(trace, "STREAMED_PACKED_BYTES", 2**60)
+        patched.setattr(trace, "STREAMED_FROM", 2**60)
         return found_in(inspect(replay(directory)))
 
 
 def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Found:
     """Inspect with every trace streamed; fails where none was."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trace, "STREAMED_BYTES", 0)
-        patched.setattr(trace, "STREAMED_PACKED_BYTES", 0)
+        patched.setattr(trace, "STREAMED_FROM", 0)
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(spool, "ROWS_IN_MEMORY", rows)
         patched.setattr(spool, "EVERY", 8)
