@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -462,7 +462,7 @@ def _read(file: FoundFile, layout: Layout, place: str, tell: Tell) -> tuple[Arti
         return _read_large_table(file, place)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, schema(version) if version else {}, place, tell)
+        content, findings = _read_version(file, layout, version, place, tell)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
@@ -553,17 +553,13 @@ def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str)
 
 
 def _read_version(
-    file: FoundFile, layout: Layout, rules: Mapping[str, Any], place: str, tell: Tell
+    file: FoundFile, layout: Layout, version: str | None, place: str, tell: Tell
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
-    if file.slot.format == "chrome-trace" and is_streamed(file.path) and (folds := folds_of(file.slot.name, layout.id)):
-        from perfguard.contract.readers.events import compiled
-
-        wanted: dict[str, set[str]] = defaultdict(set)
-        for one in folds.values():
-            for kind, keys in one.wanted.items():
-                wanted[kind] |= set(keys)
-        if (events := compiled(row_schema(rules), rules, wanted)).kinds:
+    rules = schema(version) if version else {}
+    if version and file.slot.format == "chrome-trace" and is_streamed(file.path):
+        folds = folds_of(file.slot.name, layout.id)
+        if folds and (events := _event_schema(version, file.slot.name, layout.id)).kinds:
             return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, tell)
     try:
         content = READERS[file.slot.format](file.path, rules)
@@ -573,6 +569,19 @@ def _read_version(
     except RecursionError:
         return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
     return (None if findings else content), findings
+
+
+@cache
+def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
+    """Compile a schema of traces with what the folds of a slot read beside it; once, however many ranks there are."""
+    from perfguard.contract.readers.events import compiled
+
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for one in folds_of(slot, layout).values():
+        for kind, keys in one.wanted.items():
+            wanted[kind] |= set(keys)
+    rules = schema(version)
+    return compiled(row_schema(rules), rules, wanted)
 
 
 def _streamed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -64,11 +65,16 @@ def fold(
 
 def folds_of(slot: str, layout: str) -> dict[str, Registered]:
     """Return the folds of a slot of a layout, by name."""
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
+    _load()
     return {
         name: one for name, one in FOLDS.items() if slot in one.slots and (not one.layouts or layout in one.layouts)
     }
+
+
+@cache
+def _load() -> None:
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
 
 
 def look_again(artifact: Artifact, see: Callable[[Events], None]) -> None:

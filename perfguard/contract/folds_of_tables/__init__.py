@@ -9,6 +9,7 @@ by, and `inspect` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -58,9 +59,14 @@ def fold_of_table(slot: str) -> Callable[[Any], Any]:
 
 def folds_of(slot: str) -> dict[str, Callable[[], Fold]]:
     """Return how the folds of a slot are made, by name."""
+    _load()
+    return {name: make for name, (of, make) in FOLDS.items() if of == slot}
+
+
+@cache
+def _load() -> None:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
-    return {name: make for name, (of, make) in FOLDS.items() if of == slot}
 
 
 class Kept:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,7 @@ def _place(check: Any) -> tuple[str, int]:
     return check.__module__, check.__code__.co_firstlineno
 
 
+@cache
 def _load() -> None:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")

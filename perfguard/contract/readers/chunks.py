@@ -52,6 +52,22 @@ class Broken(Exception):
         self.position = position
 
 
+_JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
+
+
+def place_of(error: Exception) -> int | None:
+    """Return the byte at which a decoder says that something is wrong."""
+    found = _JSON_BYTE.search(str(error))
+    return int(found[1]) if found else None
+
+
+def end_of_document(error: Exception) -> int | None:
+    """Return where a document ends, if what a decoder refuses is that more follows it."""
+    place = place_of(error)
+    # It counts the first of the trailing characters as read.
+    return place - 1 if place is not None and "trailing characters" in str(error) else None
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Source:
     """A file that is read once, from front to back. `read_bytes` is how far it is read on the disk, `size` how long it was."""
@@ -358,13 +374,33 @@ class Chunks:
             if self._is_array and bytes(self._buffer[1 : self._filled]).strip():
                 break
             if self._filled > len(self._buffer) - 2:
+                self._refuse_more()
                 self._enlarge()
             self._fill()
+        self._refuse_more()
         self._footer = bytes(memoryview(self._buffer)[1 : self._filled])
-        if self._is_array and (rest := self._footer.lstrip()):
-            at = self._offset + len(self._footer) - len(rest)
+
+    def _refuse_more(self) -> None:
+        """Raise `Unreadable` where the document has ended, and something follows."""
+        import msgspec
+
+        behind = bytes(memoryview(self._buffer)[1 : self._filled])
+        end = 0
+        if not self._is_array:
+            before = self._header + b"]"
+            try:
+                msgspec.json.decode(before + behind, type=msgspec.Raw)
+                return
+            except (msgspec.DecodeError, RecursionError) as error:
+                if (found := end_of_document(error)) is None:
+                    # It goes on, or is broken: that is said when all of it is there.
+                    return
+                end = found - len(before)
+        if rest := behind[end:].lstrip():
+            at = self._offset + len(behind) - len(rest)
             what = "a second document begins" if rest[:1] in b"[{" else "more follows"
-            raise Unreadable(f"it is not a JSON trace: its array has ended, and {what} at byte {at}")
+            ended = "array" if self._is_array else "document"
+            raise Unreadable(f"it is not a JSON trace: its {ended} has ended, and {what} at byte {at}")
 
     # -- words ---------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Raw, UnsetType
 
-from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended
+from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, end_of_document, place_of
 from perfguard.contract.readers.document import refuse_repeated_keys
 from perfguard.contract.readers.times import Flags, Ints, Times, proven, spread, times_of
 from perfguard.contract.readers.trace import SHORTEST_EVENT, UNREPEATED
@@ -38,7 +38,6 @@ _MANY = 10_000
 TIMES = ("ts", "dur")
 _INTEGER_BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
 _ASCII = 127
-_JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
 
 
 Kinds = np.ndarray[Any, np.dtype[np.int8]]
@@ -107,6 +106,20 @@ class EventSchema:
     root: Mapping[str, Any]
     kinds: tuple[Kind, ...]
     rows: RowSchema
+
+    @cached_property
+    def one_event(self) -> msgspec.json.Decoder[Any]:
+        """Decodes one event."""
+        return msgspec.json.Decoder(self._any_kind)
+
+    @cached_property
+    def events(self) -> msgspec.json.Decoder[list[Any]]:
+        """Decodes an array of events."""
+        return msgspec.json.Decoder(list[self._any_kind])  # type: ignore[name-defined]
+
+    @property
+    def _any_kind(self) -> Any:
+        return Union[tuple(kind.struct for kind in self.kinds)]  # noqa: UP007 - made at run time
 
     @cached_property
     def _arguments(self) -> msgspec.json.Decoder[Any]:
@@ -554,9 +567,7 @@ class EventDecoder:
         self.broken = 0
         self.errors: list[RowError] = []
         self._kinds = {kind.struct: number for number, kind in enumerate(schema.kinds)} | {type(None): -1}
-        union: Any = Union[tuple(kind.struct for kind in schema.kinds)]  # noqa: UP007 - made at run time
-        self._one = msgspec.json.Decoder(union)
-        self._all: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[union])
+        self._one, self._all = schema.one_event, schema.events
         self._raw = msgspec.json.Decoder(list[Raw])
         self._open = [number for number, kind in enumerate(schema.kinds) if kind.is_open]
         # All kinds have their keys from the same schema; what is left to check differs by what is kept of the arguments.
@@ -771,14 +782,11 @@ def meaning(error: Exception) -> Exception:
     said = str(error)
     if isinstance(error, RecursionError):
         return Broken("it is nested too deeply to be read", None)
-    found = _JSON_BYTE.search(said)
-    position = int(found[1]) if found else None
-    if "trailing characters" in said and position is not None:
-        # It counts the first of the trailing characters as read.
-        return Ended(position - 1)
+    if (end := end_of_document(error)) is not None:
+        return Ended(end)
     if "truncated" in said:
         return CutShort()
-    return Broken(said[: found.start()] if found else said, position)
+    return Broken(said.partition(" (byte ")[0], place_of(error))
 
 
 def _beginnings(schema: Mapping[str, Any]) -> bytes | None:

@@ -205,18 +205,19 @@ def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[
 
 def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
     """The readers alone on every trace of a directory, one after the other: what checking them all must cost at least."""
-    from perfguard.contract.readers import READERS
-    from perfguard.contract.schema import RowSchema, row_schema
-    from perfguard.documents import schema
+    from perfguard.contract.readers.events import compiled
+    from perfguard.contract.readers.trace import stream_trace
+    from perfguard.contract.schema import row_schema
 
     work_begins()
-    rules = schema(schema_name)
+    rules = _rules(schema_name)
+    events = compiled(row_schema(rules), rules, {})
     rows = bad = 0
     for file in sorted(path.iterdir()):
-        table = READERS["chrome-trace"](file, rules).table
-        assert table is not None
-        bad += len(RowSchema(row_schema(rules), rules).invalid_rows(table))
-        rows += table.frame.height
+        found = stream_trace(file, events, lambda _: None)
+        assert found.unreadable is None, found.unreadable
+        bad += found.broken
+        rows += found.rows
     return {"rows": rows, "bad": bad}
 
 
