@@ -27,8 +27,8 @@ def text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-_HEADERS = ("", "CPU s", "of the reference", "asked", "range of CPU s", "wall s", "peak MB", "MB/CPU s")
-_ALIGNED = ("left", *("right",) * 7)
+_HEADERS = ("", "CPU s", "of the reference", "asked", "without start-up", "range of CPU s", "wall s", "peak MB", "MB/CPU s")
+_ALIGNED = ("left", *("right",) * 8)
 _GROWTH_HEADERS = ("", "from", "to", "size", "CPU", "CPU over size", "wall over size", "peak")
 
 
@@ -36,22 +36,26 @@ def _rows(case: Mapping[str, Any]) -> list[list[str]]:
     """Return a row a candidate; one that failed says why, and counts no figure of it."""
     medians = {one["name"]: _median(one) for one in case["candidates"]}
     base = medians.get(case["reference"])
+    work = {one["name"]: _work_s(one) for one in case["candidates"]}
+    base_work = work.get(case["reference"])
     rows = []
     for one in case["candidates"]:
         middle = medians[one["name"]]
         if middle is None:
-            rows.append([one["name"], one["failure"] or "-", *[""] * 6])
+            rows.append([one["name"], one["failure"] or "-", *[""] * 7])
             continue
         sampled = "sampled" in one["rounds"][0]["found"]
         cpu = [measured["cpu_s"] for measured in one["rounds"]]
         ratio = middle["cpu_s"] / base["cpu_s"] if base else None
         asked = case["target"].get(one["name"])
+        alone = work[one["name"]]
         rows.append(
             [
                 one["name"],
                 f"{'≈ ' if sampled else ''}{_figure(middle['cpu_s'])}",
                 "-" if ratio is None else _ratio(ratio),
                 "" if asked is None else _ratio(asked),
+                "" if sampled or alone is None or base_work is None else _ratio(alone / base_work),
                 f"{_figure(min(cpu))} - {_figure(max(cpu))}",
                 "" if sampled else _figure(middle["wall_s"]),
                 _peak(middle),
@@ -72,6 +76,16 @@ def _median(candidate: Mapping[str, Any]) -> dict[str, float] | None:
         return None
     figures = ("cpu_s", "wall_s", "peak_bytes", "tree_peak_bytes")
     return {name: statistics.median(one[name] for one in candidate["rounds"]) for name in figures}
+
+
+def _work_s(candidate: Mapping[str, Any]) -> float | None:
+    """Return the CPU seconds of the work alone, where a candidate says what start-up and imports had taken before."""
+    if candidate["failure"] is not None or not candidate["rounds"]:
+        return None
+    before = [one["cpu_before_s"] for one in candidate["rounds"]]
+    if None in before:
+        return None
+    return statistics.median(one["cpu_s"] - spent for one, spent in zip(candidate["rounds"], before, strict=True))
 
 
 def _growth(cases: list[Mapping[str, Any]]) -> list[list[str]]:
