@@ -324,6 +324,7 @@ def test_a_pass_that_was_added_is_told_by_name(tmp_path, made):
     assert "R102 graph_passes changed: + prune\n" in found.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_of_two_levels_what_both_saved_is_compared(made):
     low, high = made("infer", 1), made("infer", 3)

@@ -231,6 +231,7 @@ def test_a_test_that_stopped_measuring_says_why(checkout):
 BROKEN = "\n    raise AssertionError('no luck')\n"
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_fails_here_is_red_whatever_it_measured(checkout):
     checkout.commit(test_replay=REPLAY)
     checkout.write(test_replay=REPLAY + BROKEN)

@@ -86,11 +86,13 @@ def corpus_entries() -> list[str]:
     return sorted("/".join(top) for top in tops)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("entry", corpus_entries())
 def test_the_corpus_is_judged_alike(corpus, entry, streaming):
     refuse_difference(corpus.parent / entry, streaming)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_damage_is_told_alike(tmp_path, case: Case, streaming):
     generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)

@@ -122,6 +122,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.exhaustive
 def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
     project = gated.copy(tmp_path / "copy")
     # Long before the two minutes and more that a process is given: ten seconds, and what this run took to its test.
@@ -144,6 +145,7 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
         assert said in lost["reason"]
 
 
+@pytest.mark.exhaustive
 def test_a_process_runs_the_one_test_as_the_run_was_asked_to(module_project):
     project = module_project("options")
     project.write("pyproject.toml", SETTINGS + "[tool.perfguard]\nruns = 1\n")

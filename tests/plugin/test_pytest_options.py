@@ -162,6 +162,7 @@ def test_benchmark_skip_skips_guarded_tests_and_counts_them(recorded):
     assert "4 not run" in run.out
 
 
+@pytest.mark.exhaustive
 def test_benchmark_disable_still_measures_and_times(mixed):
     run = mixed.run(
         "--perfguard", "--benchmark-disable", "-k", "test_guarded", "--perfguard-report=disabled.json", "-W", "error"
@@ -172,6 +173,7 @@ def test_benchmark_disable_still_measures_and_times(mixed):
         assert len(step_time["samples"]) == 3
 
 
+@pytest.mark.exhaustive
 def test_benchmark_cprofile_does_not_break_the_window(mixed):
     run = mixed.run("--perfguard", "--benchmark-cprofile=tottime", "-k", "test_guarded and not with")
     assert (run.status, run.counts["passed"]) == (0, 1), run.text

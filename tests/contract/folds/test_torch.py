@@ -78,7 +78,7 @@ def damage(data: st.DataObject, events: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000), rows=st.integers(20, 1000))
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes, rows):
     directory = Path(shutil.copytree(RECORDINGS / name, tmp_path_factory.mktemp("damaged") / name))

@@ -36,6 +36,7 @@ def test_of_what_is_right_nothing_is_said(tmp_path, whole, streamed, layout, ran
     assert not findings_of(the_same(tmp_path, whole, streamed))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", [case for case in DAMAGED if case.layout in LAYOUTS], ids=lambda case: case.name)
 def test_what_is_wrong_beside_the_trace_is_said_alike(tmp_path, whole, streamed, case):
     generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)
