@@ -27,7 +27,17 @@ def text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-_HEADERS = ("", "CPU s", "of the reference", "asked", "without start-up", "range of CPU s", "wall s", "peak MB", "MB/CPU s")
+_HEADERS = (
+    "",
+    "CPU s",
+    "of the reference",
+    "asked",
+    "without start-up",
+    "range of CPU s",
+    "wall s",
+    "peak MB",
+    "MB/CPU s",
+)
 _ALIGNED = ("left", *("right",) * 8)
 _GROWTH_HEADERS = ("", "from", "to", "size", "CPU", "CPU over size", "wall over size", "peak")
 
