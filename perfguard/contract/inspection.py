@@ -26,7 +26,7 @@ from perfguard.contract.conditions import (
 from perfguard.contract.executions import Executions, executions_of
 from perfguard.contract.extract import Extract, extract_of
 from perfguard.contract.folds import Fold, folds_of
-from perfguard.contract.folds_of_tables import KEPT_UP_TO, Kept
+from perfguard.contract.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Parent, Slot, size_of
 from perfguard.contract.memory import MemoryStep, memory_of
 from perfguard.contract.progress import Meter, Tell
@@ -510,8 +510,10 @@ def _passed(
     """Let the rows of a large table go by; what its folds keep of them is its content, or all of it where that is little."""
     row = _row_rules(row_schema(rules), header) if rules else {}
     folds = {name: make() for name, make in folds_of_tables.folds_of(file.slot.name).items()}
-    kept = Kept() if not folds and file.path.stat().st_size <= KEPT_UP_TO else None
-    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *([kept] if kept is not None else [])]
+    size, joined = file.path.stat().st_size, JOINED.get(file.slot.name)
+    kept = Kept() if not folds and size <= KEPT_UP_TO else None
+    part = Kept(joined) if folds and joined and size <= JOINED_UP_TO else None
+    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *(one for one in (kept, part) if one is not None)]
     wanted = [name for name in header if any(one.wants(name) for one in all_folds)]
 
     def see(rows: large_comma.Rows) -> None:
@@ -536,7 +538,13 @@ def _passed(
     if broken or findings:
         return None, [*broken, *findings]
     table = (
-        PassedTable(name=file.path.name, columns=tuple(header), height=found.rows)
+        PassedTable(
+            name=file.path.name,
+            columns=tuple(header),
+            height=found.rows,
+            part=part.frame(tuple(header)) if part is not None else None,
+            lines=part.lines if part is not None else None,
+        )
         if kept is None
         else kept.table(tuple(header))
     )

@@ -73,12 +73,26 @@ class Table:
 
 
 class PassedTable(Table):
-    """A table that went by: it is known what it is called, which columns and how many rows it had, and no cell of them."""
+    """A table that went by: it is known what it is called, which columns and how many rows it had.
 
-    __slots__ = ("_columns", "_height", "_name")
+    Its `frame` has the columns that are joined with other files, where these were kept (`part`), and none of the others.
+    """
 
-    def __init__(self, *, name: str, columns: tuple[str, ...], height: int) -> None:
-        for key, value in {"_name": name, "_columns": columns, "_height": height, "cells": Cells.TEXT}.items():
+    __slots__ = ("_columns", "_height", "_name", "_part")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        columns: tuple[str, ...],
+        height: int,
+        part: pl.DataFrame | None = None,
+        lines: tuple[int, ...] | None = None,
+    ) -> None:
+        fields = {
+            "_name": name, "_columns": columns, "_height": height, "_part": part, "lines": lines, "cells": Cells.TEXT,
+        }  # fmt: skip
+        for key, value in fields.items():
             object.__setattr__(self, key, value)
 
     @property
@@ -95,7 +109,10 @@ class PassedTable(Table):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """Raise `NotKept`."""
+        """The columns that were kept. Raises `NotKept` where none were."""
+        part: pl.DataFrame | None = object.__getattribute__(self, "_part")
+        if part is not None:
+            return part
         name = object.__getattribute__(self, "_name")
         raise NotKept(f"the {self.height} rows of {name} went by and were not kept")
 

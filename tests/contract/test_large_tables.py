@@ -384,7 +384,18 @@ def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
     assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
 
 
-def test_a_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_path, streaming):
+def test_what_other_files_are_joined_with_is_kept(tmp_path, streaming):
+    generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
+    _, found = both(tmp_path, streaming)
+    table = found.cycles[0].artifacts["kernel_details"].content.table
+    assert isinstance(table, PassedTable)
+    assert set(table.frame.columns) < set(table.columns)
+    assert found.not_made == ()
+    assert Code.A112 not in {one.code for one in found.findings}
+
+
+def test_a_very_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_path, streaming):
+    streaming.setattr(inspection, "JOINED_UP_TO", 0)
     generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
     whole, found = both(tmp_path, streaming)
     (cycle,) = found.cycles

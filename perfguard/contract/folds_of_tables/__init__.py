@@ -8,7 +8,7 @@ by, and `inspect` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -18,11 +18,20 @@ from perfguard.contract.table import Cells, Table
 from perfguard.findings import Finding
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract.inspection import Artifact, Cycle
     from perfguard.contract.readers.large_comma import Rows
 
 #: Tables for which there are no folds are held up to this many bytes, as they always were: their cells take twice as much.
 KEPT_UP_TO = 256 * 1024**2
+#: What is joined with other files row by row, by slot, and up to how many bytes of the file these columns are held.
+JOINED = {
+    "kernel_details": (
+        "Name", "Start Time(us)", "Duration(us)", "Accelerator Core", "Step Id", "Step ID", "Stream ID", "Task ID",
+    ),
+}  # fmt: skip
+JOINED_UP_TO = 128 * 1024**2
 
 
 class Fold(Protocol):
@@ -70,20 +79,26 @@ def _load() -> None:
 
 
 class Kept:
-    """Keeps all cells: a table that is large for one that is read whole, and not too large to be held."""
+    """Keeps the cells of some columns (None: of all) of a table that is not too large for that."""
 
     checks: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self) -> None:
-        self._parts: list[Rows] = []
+    def __init__(self, columns: tuple[str, ...] | None = None) -> None:
+        self._columns = columns
+        self._frames: list[pl.DataFrame] = []
+        #: The lines of the rows of each frame, None where they just follow those before.
+        self._lines: list[Sequence[int] | None] = []
 
     def wants(self, column: str) -> bool:
-        """Look at every column."""
-        return True
+        """Look at what is to be kept."""
+        return self._columns is None or column in self._columns
 
     def see(self, rows: Rows) -> None:
         """Keep the rows."""
-        self._parts.append(rows)
+        # Not the rows themselves: these hold the text of all cells.
+        self._frames.append(rows.frame.select(column for column in rows.frame.columns if self.wants(column)))
+        follows = range(rows.first + 2, rows.first + 2 + rows.frame.height)
+        self._lines.append(None if rows.lines == follows else rows.lines)
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say nothing: every invariant can look at what is kept."""
@@ -91,11 +106,21 @@ class Kept:
 
     def table(self, header: tuple[str, ...]) -> Table:
         """Return what was kept as a table."""
+        return Table(frame=self.frame(header), cells=Cells.TEXT, lines=self.lines)
+
+    def frame(self, header: tuple[str, ...]) -> pl.DataFrame:
+        """Return the cells that were kept."""
         import polars as pl
 
-        frame = pl.concat(
-            [part.frame for part in self._parts] or [pl.DataFrame(schema=dict.fromkeys(header, pl.String))]
-        )
-        follow = all(part.lines == range(part.first + 2, part.first + 2 + part.frame.height) for part in self._parts)
-        lines = None if follow else tuple(line for part in self._parts for line in part.lines)
-        return Table(frame=frame, cells=Cells.TEXT, lines=lines)
+        named = [column for column in header if self.wants(column)]
+        return pl.concat(self._frames or [pl.DataFrame(schema=dict.fromkeys(named, pl.String))])
+
+    @property
+    def lines(self) -> tuple[int, ...] | None:
+        """The lines of the rows, where they do not just follow the header."""
+        if all(lines is None for lines in self._lines):
+            return None
+        found: list[int] = []
+        for frame, lines in zip(self._frames, self._lines, strict=True):
+            found += lines if lines is not None else range(len(found) + 2, len(found) + 2 + frame.height)
+        return tuple(found)
