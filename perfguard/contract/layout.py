@@ -341,28 +341,29 @@ _ReadHead = Callable[[Path], str]
 
 def _marks(listing: Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
     """Say of every folder which of the layouts' globs match something below it, in one pass over all paths."""
-    by_depth: dict[int, list[tuple[str, re.Pattern[str]]]] = defaultdict(list)
+    by_depth: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for glob in dict.fromkeys(
         glob for layout in tried for way in layout.recognise for glob in (*way.contains, *way.texts, *way.lacks)
     ):
         short = glob.removesuffix("/**")  # a folder with anything in it is a folder
-        by_depth[short.count("/")].append((glob, glob_pattern(short)))
+        by_depth[short.count("/")].append((glob, short))
+    # Most paths match none of them, so that hardly any has to be compiled for itself.
     any_of = {
-        depth: re.compile("|".join(f"(?:{_without_groups(one.pattern)})" for _, one in patterns))
-        for depth, patterns in by_depth.items()
+        depth: re.compile("|".join(f"(?:{_without_groups(_regex_of(short))})" for _, short in globs))
+        for depth, globs in by_depth.items()
     }
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in (*listing.folders, *listing.files):
         parts = path.split("/")
-        for depth, patterns in by_depth.items():
+        for depth, globs in by_depth.items():
             if len(parts) <= depth:
                 continue
             tail = "/".join(parts[-depth - 1 :])
             if not any_of[depth].fullmatch(tail):
                 continue
             folder = "/".join(parts[: -depth - 1])
-            for glob, pattern in patterns:
-                if len(found[folder][glob]) < 4 and pattern.fullmatch(tail):
+            for glob, short in globs:
+                if len(found[folder][glob]) < 4 and glob_pattern(short).fullmatch(tail):
                     found[folder][glob].append(tail)
     return found
 
@@ -553,7 +554,10 @@ def _file_cycles(
 @cache
 def glob_pattern(glob: str) -> re.Pattern[str]:
     """Return the regex of a slot's path or a layout's glob; the rank is its group `rank`, `{_rank}` is `_7` or nothing."""
+    return re.compile(_regex_of(glob), re.DOTALL)
+
+
+def _regex_of(glob: str) -> str:
     pattern = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
     pattern = pattern.replace(r"\{_rank\}", r"(?:_(?P<rank>[0-9]+))?", 1)
-    pattern = pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
-    return re.compile(pattern, re.DOTALL)
+    return pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
