@@ -295,10 +295,15 @@ _BREAKS = (
 _STEP, _TASK, _START, _DURATION = ("Step Id", "Step ID"), ("Task ID",), ("Start Time(us)",), ("Duration(us)",)
 
 
+#: A window has about so many steps, however large it is.
+_STEPS = 10
+
+
 def scale_kernels(source: Path, target: Path, rows: int, *, bad: bool = False) -> Scaled:
     """Scale a kernel_details.csv to that many rows: the whole file again and again, the last time cut off.
 
-    Steps, task ids and start times rise from one repetition to the next; what else a kernel says of itself stays.
+    Task ids and start times rise from one repetition to the next, steps so often that the window has ten at least and twenty
+    at most where the file repeats that often; what else a kernel says of itself stays.
     """
     text = source.read_bytes().decode()
     line_break = "\r\n" if "\r\n" in text else "\n"
@@ -316,6 +321,7 @@ def scale_kernels(source: Path, target: Path, rows: int, *, bad: bool = False) -
     for kind in ("Step Id", "Task ID"):
         if (at := place[kind]) is not None:
             moving[at] = _span(cells, at) + 1
+    together = max(1, rows // len(cells) // _STEPS)
     broken = written = 0
     with target.open("w", encoding="utf-8", newline="", buffering=1 << 20) as file:
         file.write(header + line_break)
@@ -323,7 +329,7 @@ def scale_kernels(source: Path, target: Path, rows: int, *, bad: bool = False) -
             repetition, of = divmod(number, len(cells))
             row = cells[of].copy()
             for at, rise in moving.items():
-                row[at] = _risen(row[at], rise * repetition)
+                row[at] = _risen(row[at], rise * (repetition // together if at == place["Step Id"] else repetition))
             if bad and number % BAD_EVERY == BAD_EVERY // 2:
                 at, text = _bad_cell(columns, broken)
                 if at <= lasts:
