@@ -85,7 +85,9 @@ def names(extent: Extent, jobs: Sequence[str], *, peers: bool) -> dict[str, tupl
         "trace": tuple(traces),
         "trace-gz": tuple(name for one in small for name in (one, f"{one}-gz")),
         "trace-bad": tuple(f"trace-{kind}-{middle}{how}" for kind in ("ascend", "torch") for how in ("", "-bad")),
-        "processes": (f"trace-torch-{max(size for size in extent.sizes if size <= 500):g}",),
+        "processes": (
+            f"trace-torch-{max((size for size in extent.sizes if size <= 500), default=min(extent.sizes)):g}",
+        ),
         "gpu": tuple(f"gpu-{size:g}" for size in extent.gpu_sizes) if peers else (),
         "diff": (f"gpu-{extent.gpu_sizes[0]:g}", f"gpu-{extent.gpu_sizes[0]:g}-other") if peers else (),
         "pair": ("pair-real", "pair-60") if peers else (),
