@@ -104,11 +104,14 @@ class CoveredSteps:
 
     def told_apart(self, rows: pl.DataFrame, is_collective: pl.Series) -> CoveredSteps:
         """Add executions (`step`, `start_ns`, `duration_ns`) of which it is known already which are collectives."""
+        if not is_collective.any():
+            operators = self.operators.extended(rows)
+            # As long as there was no collective at all, both are the same.
+            either = operators if self.either is self.operators else self.either.extended(rows)
+            return CoveredSteps(operators=operators, collectives=self.collectives, either=either)
         return CoveredSteps(
             operators=self.operators.extended(rows.filter(~is_collective)),
-            collectives=self.collectives.extended(rows.filter(is_collective))
-            if is_collective.any()
-            else self.collectives,
+            collectives=self.collectives.extended(rows.filter(is_collective)),
             either=self.either.extended(rows),
         )
 

@@ -9,6 +9,7 @@ refuses first.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,11 +72,15 @@ class _Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NameRule:
-    """What events of certain names must have beside the rest: keys of their own, keys of their arguments."""
+    """What events of certain names must have beside the rest: keys of their own, keys of their arguments.
+
+    `arguments` is a schema (as text) of all their arguments, where keys do not say it.
+    """
 
     names: frozenset[str]
     required: tuple[str, ...]
-    required_arguments: tuple[str, ...]
+    required_arguments: tuple[str, ...] = ()
+    arguments: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,12 +130,18 @@ class EventSchema:
     def _arguments(self) -> msgspec.json.Decoder[Any]:
         closed = (kind.struct for kind in self.kinds if not kind.is_open)
         found = next(
-            (field.type for one in closed for field in msgspec.structs.fields(one) if field.name == "args"), Raw
+            (
+                field.type
+                for one in closed
+                for field in msgspec.structs.fields(one)
+                if field.name == "args" and field.type is not Raw
+            ),
+            Raw,
         )
         return msgspec.json.Decoder(found)
 
     def arguments_of(self, text: Raw) -> Any:
-        """Decode the arguments of an event of an open kind; `UNSET` for what is no such object."""
+        """Decode arguments that were kept as they are; `UNSET` for what is no such object."""
         try:
             return self._arguments.decode(text)
         except msgspec.ValidationError:
@@ -202,6 +213,9 @@ def _kind(
     if not (required | {key for rule in rules for key in rule.required}) <= properties.keys():
         is_open = True
     extra = [key for name in (ph, "*") for key in wanted.get(name, ())]
+    if any(rule.arguments is not None for rule in rules):
+        # All of them are kept, to be held against that schema.
+        extra.append("*")
     checks: list[_Check] = []
     fields: list[tuple[Any, ...]] = []
     for key, schema in properties.items():
@@ -242,14 +256,10 @@ def _name_rule(names: frozenset[str], then: Mapping[str, Any]) -> _NameRule | No
     inside = then.get("properties", {})
     if not then.keys() <= {"required", "properties"} or not inside.keys() <= {"args"}:
         return None
-    arguments = inside.get("args", {})
-    if not arguments.keys() <= {"required"}:
-        return None
-    return _NameRule(
-        names=names,
-        required=tuple(then.get("required", ())),
-        required_arguments=tuple(arguments.get("required", ())),
-    )
+    arguments, required = inside.get("args", {}), tuple(then.get("required", ()))
+    if arguments.keys() <= {"required"}:
+        return _NameRule(names=names, required=required, required_arguments=tuple(arguments.get("required", ())))
+    return _NameRule(names=names, required=required, arguments=json.dumps(arguments))
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -388,7 +398,7 @@ class Events:
             try:
                 self._arguments[key] = list(map(attrgetter(name), inside))
             except AttributeError:
-                # Those of an open kind are raw.
+                # Those of some kinds are raw.
                 decoded = (self.schema.arguments_of(one) if type(one) is Raw else one for one in inside)
                 self._arguments[key] = [getattr(one, name, UNSET) for one in decoded]
         return self._arguments[key]
@@ -676,8 +686,37 @@ class EventDecoder:
         for number, check in enumerate(self._checks):
             odd.update(self._unproven_values(number, check, events))
         for rule in self._rules:
-            odd.update(_breaking(rule, events))
+            odd.update(self._breaking(rule, events))
         return odd
+
+    def _breaking(self, rule: _NameRule, events: Events) -> list[int]:
+        places = np.flatnonzero(events.is_named(*rule.names))
+        if not places.size:
+            return []
+        chosen = events.at(places)
+        if rule.arguments is None:
+            if all(UNSET not in chosen.column(key) for key in rule.required) and all(
+                UNSET not in chosen.arguments(key) for key in rule.required_arguments
+            ):
+                return []
+            arguments = _getter(rule.required_arguments)
+
+            def breaks(inside: Any) -> bool:
+                return type(inside) is Raw or UNSET in arguments(inside)
+
+        else:
+            schema = json.loads(rule.arguments)
+
+            def breaks(inside: Any) -> bool:
+                return type(inside) is not Raw or not self._keeps(schema, bytes(inside))
+
+        keys = _getter(rule.required)
+        broken = []
+        for place, event in zip(places.tolist(), chosen.events, strict=True):
+            # Arguments that are not there are another keyword's business.
+            if UNSET in keys(event) or (event.args is not UNSET and breaks(event.args)):
+                broken.append(place)
+        return broken
 
     def _unproven_values(self, number: int, check: _Check, events: Events) -> Iterable[int]:
         if check.key in TIMES and not check.in_arguments:
@@ -806,27 +845,6 @@ def _beginning_otherwise(values: Sequence[Any], beginnings: bytes) -> list[int]:
     if sum(together.count(_BETWEEN + bytes([one])) for one in beginnings) == len(texts):
         return []
     return [place for place, text in zip(places, texts, strict=True) if bytes(text)[0] not in beginnings]
-
-
-def _breaking(rule: _NameRule, events: Events) -> list[int]:
-    places = np.flatnonzero(events.is_named(*rule.names))
-    if not places.size:
-        return []
-    chosen = events.at(places)
-    if all(UNSET not in chosen.column(key) for key in rule.required) and all(
-        UNSET not in chosen.arguments(key) for key in rule.required_arguments
-    ):
-        return []
-    keys = _getter(rule.required)
-    arguments = _getter(rule.required_arguments)
-    broken = []
-    for place in places.tolist():
-        event = events.events[place]
-        inside = event.args
-        # Arguments that are not there are another keyword's business; raw ones are of a kind that is asked of jsonschema.
-        if UNSET in keys(event) or (inside is not UNSET and type(inside) is not Raw and UNSET in arguments(inside)):
-            broken.append(place)
-    return broken
 
 
 def _getter(keys: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
