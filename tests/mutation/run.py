@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from perfguard.contract import Contract, inspect, inspection
-from perfguard.contract.layout import FoundFile
+from perfguard.contract.layout import FoundFile, Layout
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -130,13 +130,17 @@ def _begin(found: list[Subject], plan: Plan) -> None:
     # the same when it is the very same: a hard link to the subject's own.
     read = inspection._read_version
 
-    def remembering(file: FoundFile, rules: Mapping[str, Any], place: str) -> Any:
+    def remembering(file: FoundFile, layout: Layout, version: str | None, place: str, tell: Any) -> Any:
         facts = file.path.stat() if file.path.is_file() else None
         if facts is None or facts.st_nlink < 2:
-            return read(file, rules, place)
-        key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, rules.get("$id"), place, file.slot.format)
+            return read(file, layout, version, place, tell)
+        key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, version, layout.id, place, file.slot.name)
         if key not in _read_before:
-            _read_before[key] = read(file, rules, place)
+            content, findings = read(file, layout, version, place, tell)
+            if content is not None and content.folds:
+                # What went by is told once.
+                return content, findings
+            _read_before[key] = content, findings
         return _read_before[key]
 
     inspection._read_version = remembering
