@@ -34,9 +34,6 @@ class _Run:
     height: int
     sample: Column
     last: Any
-    #: Added to the column `row`; what the words of the column `word` are called in the spool that took the run over.
-    first_row: int = 0
-    words: Column | None = None
 
     def read(self, columns: Mapping[str, str], start: int, end: int) -> Rows:
         found = {}
@@ -46,10 +43,6 @@ class _Run:
                 self.file.fileno(), (end - start) * dtype.itemsize, self.places[name] + start * dtype.itemsize
             )
             found[name] = np.frombuffer(raw, dtype)
-        if self.first_row and "row" in found:
-            found["row"] = found["row"] + self.first_row
-        if self.words is not None and "word" in found:
-            found["word"] = self.words[found["word"]]
         return found
 
     def place(self, columns: Mapping[str, str], key: str, value: Any) -> int:
@@ -61,16 +54,11 @@ class _Run:
 
 
 class Spool:
-    """Rows of named columns (name -> numpy dtype). They come back sorted by the first column.
+    """Rows of named columns (name -> numpy dtype). They come back sorted by the first column."""
 
-    A column `row` is a number of an event in the trace, a column `word` a number of a name: both are put right when the rows of
-    another part of the trace are taken over.
-    """
-
-    def __init__(self, columns: Mapping[str, str], folder: str | None = None) -> None:
+    def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = dict(columns)
         self.key = next(iter(columns))
-        self.folder = folder
         self.height = 0
         self._waiting: list[Rows] = []
         self._count = 0
@@ -91,7 +79,7 @@ class Spool:
     def _write(self) -> None:
         rows = _sorted(self._together(), self.key)
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="perfguard-", dir=self.folder)  # noqa: SIM115 - closed with the spool
+            self._file = tempfile.TemporaryFile(prefix="perfguard-")  # noqa: SIM115 - closed with the spool
             weakref.finalize(self, self._file.close)
         places = {}
         for name, column in rows.items():

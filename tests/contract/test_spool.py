@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 
 import numpy as np
 import pytest
@@ -53,7 +54,8 @@ def test_nothing_comes_back_of_nothing():
     assert list(rows.in_order()) == []
 
 
-def test_few_rows_need_no_file():
-    rows = Spool({"key": "i8"}, folder="/nowhere")
+def test_few_rows_need_no_file(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    rows = Spool({"key": "i8"})
     rows.add(key=np.arange(1000))
     assert [len(part["key"]) for part in rows.in_order()] == [1000]
