@@ -17,7 +17,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -85,10 +84,9 @@ def measured(asked: argparse.Namespace, scratch: Path) -> None:
     for name in wanted:
         _tell(f"input {name}")
         inputs[name] = prepared(name, scratch)
-    has_jobs = "--jobs" in _output(sys.executable, "-m", "perfguard", "check", "--help")
     output = scratch / "output"
     output.mkdir(exist_ok=True)
-    bench = table.Bench(inputs=inputs, peers=python, output=output, has_jobs=has_jobs)
+    bench = table.Bench(inputs=inputs, peers=python, output=output)
     limit = int(asked.memory_limit * 1e9) if asked.memory_limit else int(0.8 * _free_bytes())
     document: dict[str, Any] = {
         "format": 1,
@@ -99,7 +97,7 @@ def measured(asked: argparse.Namespace, scratch: Path) -> None:
         "packages": _versions(),
         "peers": peers.versions(python) if python else {},
         "inputs": {name: one.facts for name, one in inputs.items()},
-        "left_out": _left_out(jobs, python is not None, has_jobs),
+        "left_out": _left_out(jobs, python is not None),
         "cases": [],
     }
     for case in table.cases(extent, jobs, bench):
@@ -116,12 +114,10 @@ def _extent(asked: argparse.Namespace) -> table.Extent:
     return replace(extent, **{name: tuple(value) for name, value in named.items() if value})
 
 
-def _left_out(jobs: Iterable[str], has_peers: bool, has_jobs: bool) -> list[str]:
+def _left_out(jobs: Iterable[str], has_peers: bool) -> list[str]:
     told = []
     if not has_peers and (lost := [job for job in jobs if job in ("gpu", "diff", "pair")]):
         told.append(f"{', '.join(lost)}: the other tools were left out; --peers DIR makes their environment")
-    if "processes" in jobs and not has_jobs:
-        told.append("processes: perfguard check has no --jobs")
     return told
 
 
@@ -222,12 +218,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
-
-
-def _output(*command: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 def _tell(text: str) -> None:

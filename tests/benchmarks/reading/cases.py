@@ -60,7 +60,7 @@ QUICK = Extent(sizes=(10,), rows=(50_000,), ranks=(1, 16), gpu_sizes=(10,))
 FULL = Extent(sizes=(10, 100, 500, 1000), rows=(500_000, 5_000_000), ranks=(1, 64, 1024), gpu_sizes=(35, 200))
 
 #: Groups that --only may name.
-JOBS = ("trace", "trace-gz", "trace-bad", "processes", "gpu", "diff", "pair", "kernels", "kernels-bad", "ranks")
+JOBS = ("trace", "trace-gz", "trace-bad", "gpu", "diff", "pair", "kernels", "kernels-bad", "ranks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,6 @@ class Bench:
     peers: Path | None
     #: A folder for what the candidates write.
     output: Path
-    #: Whether `perfguard check` has --jobs.
-    has_jobs: bool
 
 
 def names(extent: Extent, jobs: Sequence[str], *, peers: bool) -> dict[str, tuple[str, ...]]:
@@ -85,9 +83,6 @@ def names(extent: Extent, jobs: Sequence[str], *, peers: bool) -> dict[str, tupl
         "trace": tuple(traces),
         "trace-gz": tuple(name for one in small for name in (one, f"{one}-gz")),
         "trace-bad": tuple(f"trace-{kind}-{middle}{how}" for kind in ("ascend", "torch") for how in ("", "-bad")),
-        "processes": (
-            f"trace-torch-{max((size for size in extent.sizes if size <= 500), default=min(extent.sizes)):g}",
-        ),
         "gpu": tuple(f"gpu-{size:g}" for size in extent.gpu_sizes) if peers else (),
         "diff": (f"gpu-{extent.gpu_sizes[0]:g}", f"gpu-{extent.gpu_sizes[0]:g}-other") if peers else (),
         "pair": ("pair-real", "pair-60") if peers else (),
@@ -174,38 +169,29 @@ def _compressed(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
 
 def _bad_traces(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
     for clean, bad in zip(wanted[::2], wanted[1::2], strict=True):
-        given = bench.inputs[bad]
         kind = clean.split("-")[1]
-        yield Case(
-            job="trace-bad",
-            title=f"{kind} trace, {_megabytes(given):.0f} MB, {given.facts['bad']:,} of {given.facts['rows']:,} events broken",
-            inputs=(clean, bad),
-            candidates=(
-                _job("perfguard, broken", "perfguard_trace", given, _TRACE[kind]),
-                _job("perfguard, clean", "perfguard_trace", bench.inputs[clean], _TRACE[kind]),
-            ),
-            reference="perfguard, clean",
-            target={"perfguard, broken": 2.5},
-            mb=_megabytes(given),
+        given = bench.inputs[bad]
+        title = (
+            f"{kind} trace, {_megabytes(given):.0f} MB, {given.facts['bad']:,} of {given.facts['rows']:,} events broken"
         )
+        yield _beside_clean("trace-bad", title, bench, (clean, bad), "perfguard_trace", _TRACE[kind])
 
 
-def _processes(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
-    if not bench.has_jobs:
-        return
-    for name in wanted:
-        given = bench.inputs[name]
-        yield Case(
-            job="processes",
-            title=f"one torch trace, {_megabytes(given):.0f} MB, in one process and in two",
-            inputs=(name,),
-            candidates=tuple(
-                _perfguard(f"check --jobs {count}", "check", "--jobs", str(count), given.directory) for count in (1, 2)
-            ),
-            reference="check --jobs 1",
-            target={"check --jobs 2": 1.1},
-            mb=_megabytes(given),
-        )
+def _beside_clean(job: str, title: str, bench: Bench, names: tuple[str, str], function: str, schema_name: str) -> Case:
+    """Return the case of a job on an input that is partly broken, beside the same input that is not."""
+    clean, bad = (bench.inputs[name] for name in names)
+    return Case(
+        job=job,
+        title=title,
+        inputs=names,
+        candidates=(
+            _job("perfguard, broken", function, bad, schema_name),
+            _job("perfguard, clean", function, clean, schema_name),
+        ),
+        reference="perfguard, clean",
+        target={"perfguard, broken": 2.5},
+        mb=_megabytes(bad),
+    )
 
 
 def _gpu(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
@@ -291,19 +277,10 @@ def _kernels(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
 
 
 def _bad_kernels(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
-    clean, bad = (bench.inputs[name] for name in wanted)
-    yield Case(
-        job="kernels-bad",
-        title=f"kernel_details.csv, {bad.facts['bad']:,} of {bad.facts['rows']:,} rows broken",
-        inputs=tuple(wanted),
-        candidates=(
-            _job("perfguard, broken", "perfguard_table", bad, _KERNELS),
-            _job("perfguard, clean", "perfguard_table", clean, _KERNELS),
-        ),
-        reference="perfguard, clean",
-        target={"perfguard, broken": 2.5},
-        mb=_megabytes(bad),
-    )
+    clean, bad = wanted
+    facts = bench.inputs[bad].facts
+    title = f"kernel_details.csv, {facts['bad']:,} of {facts['rows']:,} rows broken"
+    yield _beside_clean("kernels-bad", title, bench, (clean, bad), "perfguard_table", _KERNELS)
 
 
 def _ranks(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
@@ -327,7 +304,6 @@ _CASES = {
     "trace": _traces,
     "trace-gz": _compressed,
     "trace-bad": _bad_traces,
-    "processes": _processes,
     "gpu": _gpu,
     "diff": _diff,
     "pair": _pairs,
