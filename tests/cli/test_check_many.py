@@ -21,6 +21,7 @@ import pytest
 from perfguard.cli.bar import Bar
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, run
+from tests.runs import several_runs
 
 CHECK = [sys.executable, "-m", "perfguard", "check"]
 
@@ -28,12 +29,7 @@ CHECK = [sys.executable, "-m", "perfguard", "check"]
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """Return a directory of eight small ranks: one is cut off, one is a copy of another."""
-    directory = tmp_path_factory.mktemp("ranks")
-    for number in range(4):
-        generate("pt-torch", seed=number, ranks=2, steps=1, operators=2).write(directory / f"run{number}")
-    traces = sorted(directory.glob("*/*.json"))
-    traces[1].write_bytes(traces[1].read_bytes()[:-300])
-    shutil.copy(traces[0], traces[4])
+    directory = several_runs(tmp_path_factory.mktemp("ranks"), 4)
     (directory / "run2" / "a stranger.txt").write_text("x")
     return directory
 

@@ -24,6 +24,7 @@ from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
 from tests.contract.conftest import RECORDINGS
 from tests.contract.test_alike_ranks import recorded
+from tests.runs import several_runs
 
 KINDS = ["pt-torch", "pt-npu", "ms-2.5+cpu", "ir", "summary", "cluster"]
 
@@ -53,13 +54,7 @@ class Removing:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """Return a directory of six small ranks: one is cut off, one is a copy of another."""
-    directory = tmp_path_factory.mktemp("ranks")
-    for number in range(3):
-        generate("pt-torch", seed=number, ranks=2, steps=1, operators=2).write(directory / f"run{number}")
-    traces = sorted(directory.glob("*/*.json"))
-    traces[1].write_bytes(traces[1].read_bytes()[:-300])
-    shutil.copy(traces[0], traces[4])
-    return directory
+    return several_runs(tmp_path_factory.mktemp("ranks"), 3)
 
 
 def judged(contract):

@@ -16,9 +16,9 @@ from perfguard.engines import engine_named
 from perfguard.engines.spread import spread
 from perfguard.errors import UsageError
 from perfguard.recording import Recording
-from perfguard.testing import generate
 from tests.cli import run
 from tests.engines import calls
+from tests.runs import several_runs
 
 dask_distributed = pytest.importorskip("distributed", reason="--engine dask needs the extra perfguard[dask]")
 
@@ -60,13 +60,7 @@ def engine(scheduler):
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """Return a directory of ten ranks: one that is cut off, one that is a copy of another."""
-    directory = tmp_path_factory.mktemp("ranks")
-    for number in range(5):
-        generate("pt-torch", seed=number, ranks=2, steps=1, operators=2).write(directory / f"run{number}")
-    traces = sorted(directory.glob("run3/*.json"))
-    traces[0].write_bytes(traces[0].read_bytes()[:-300])
-    traces[1].write_bytes(sorted(directory.glob("run1/*.json"))[0].read_bytes())
-    return directory
+    return several_runs(tmp_path_factory.mktemp("ranks"), 5)
 
 
 def lost(item):
