@@ -31,7 +31,7 @@ from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, 
 from perfguard.contract.memory import MemoryStep, memory_of
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
-from perfguard.contract.readers.trace import is_streamed, stream_trace
+from perfguard.contract.readers.trace import stream_trace
 from perfguard.contract.schema import (
     WORDED_ROWS,
     RowSchema,
@@ -565,7 +565,8 @@ def _read_version(
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
-    if version and file.slot.format == "chrome-trace" and is_streamed(file.path):
+    if version and file.slot.format == "chrome-trace":
+        # Read whole, which costs four times as much, is only what nothing folds, or a schema that cannot be compiled.
         folds = folds_of(file.slot.name, layout.id)
         if folds and (events := _event_schema(version, file.slot.name, layout.id)).kinds:
             return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, tell)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.contract.folds import folds_of
+from perfguard.contract.layout import survey
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
 #: Far beyond what any test here needs; only a hang reaches it.
@@ -38,6 +41,21 @@ def corpus() -> Path:
     if not (place / "recorded").is_dir():
         pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
     return place / "recorded"
+
+
+@pytest.fixture(scope="session")
+def real_traces(corpus: Path) -> tuple[tuple[Path, str], ...]:
+    """Return every trace of the corpus that goes by in chunks, each with the names of its schemas."""
+    found = {
+        (file.path, name)
+        for directory in sorted(one for one in corpus.parent.glob("*/*") if one.is_dir())
+        for cycle in survey(directory).cycles
+        for file in cycle.files
+        if file.slot.format == "chrome-trace" and folds_of(file.slot.name, cycle.layout.id)
+        for name in file.slot.schemas
+    }
+    assert found
+    return tuple(sorted(found))
 
 
 @pytest.fixture

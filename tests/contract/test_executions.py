@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
+from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect, inspection
 from perfguard.contract.coverage import Covered
 from perfguard.contract.executions import (
     COLUMNS,
@@ -30,7 +30,7 @@ from perfguard.contract.executions import (
     unquoted,
 )
 from perfguard.contract.layout import Slot, layout_named
-from perfguard.contract.readers import Content, trace
+from perfguard.contract.readers import Content
 from perfguard.contract.table import Cells, Table
 from perfguard.recording import Recording, read_recording
 
@@ -38,7 +38,7 @@ from perfguard.recording import Recording, read_recording
 @pytest.fixture(autouse=True)
 def whole(monkeypatch):
     """Traces are read whole: of one that goes by only sums are left, and no list of executions."""
-    monkeypatch.setattr(trace, "STREAMED_FROM", 2**60)
+    monkeypatch.setattr(inspection, "folds_of", lambda slot, layout: {})
 
 
 # -- step_of ---------------------------------------------------------------------------------------------------------

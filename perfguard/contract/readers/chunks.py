@@ -70,7 +70,7 @@ def end_of_document(error: Exception) -> int | None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Source:
-    """A file that is read once, from front to back. `read_bytes` is how far it is read on the disk, `size` how long it was."""
+    """A file that is read once, from front to back: `size` is its length on the disk, `position` how much of it is unpacked."""
 
     path: Path
     file: IO[bytes]

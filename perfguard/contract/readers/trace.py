@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from perfguard.contract.readers.events import Events, EventSchema
     from perfguard.contract.schema import RowError
 
-#: Traces from this size on go by in chunks. That is all of them: to read one whole takes ten times its size, and of a small one
-#: four times as long. What is said must be the same, so tests read them whole as well.
-STREAMED_FROM = 0
-
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
 MANY, SHORTEST_EVENT = 100_000, 24
 
@@ -55,14 +51,6 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
         return Content(table=_table(bytes(events), row_schema(schema), "$.traceEvents"), document=document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise malformed("it is not a JSON trace", raw, error) from error
-
-
-def is_streamed(path: Path) -> bool:
-    """Whether a trace is to go by in chunks; a file that is not there is not."""
-    try:
-        return path.stat().st_size >= STREAMED_FROM
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

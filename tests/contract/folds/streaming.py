@@ -2,41 +2,74 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perfguard.capture.replay import replay
-from perfguard.contract import Contract, inspect, spool
-from perfguard.contract.readers import chunks, trace
+from perfguard.contract import Contract, inspect, inspection, spool
+from perfguard.contract.readers import chunks
+from perfguard.findings import Finding
 from perfguard.measure import measure
 
-Found = tuple[list[tuple[Any, ...]], dict[tuple[str, str], Any]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of a directory: what was said (`told` is all of it, in no order), what was measured, which slots went by."""
+
+    findings: tuple[Finding, ...]
+    told: Counter[tuple[Any, ...]]
+    measured: dict[tuple[str, str], tuple[Any, ...]]
+    streamed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, contract: Contract) -> Judged:
+        """Measure what was inspected, and keep what was said of it."""
+        return cls(
+            findings=contract.findings,
+            told=Counter(
+                (f.code.name, f.place, f.message, f.severity.name, f.check, f.rank, f.more) for f in contract.findings
+            ),
+            measured={(one.metric, one.subject): (one.value, one.samples) for one in measure(contract)},
+            streamed=tuple(file.slot.name for cycle in contract.cycles for file in cycle.files if file.content.folds),
+        )
 
 
-def found_in(contract: Contract) -> Found:
-    """Return the findings, and (of what is whole) the measurements."""
-    findings = sorted(
-        (one.code.name, one.place, one.message, one.severity.name, one.check or "", one.rank)
-        for one in contract.findings
-    )
-    measured = measure(contract) if contract.is_whole else ()
-    return findings, {(one.metric, one.subject): (one.value, one.samples) for one in measured}
-
-
-def whole(directory: Path) -> Found:
+def whole(directory: Path) -> Judged:
     """Inspect with every trace read whole."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trace, "STREAMED_FROM", 2**60)
-        return found_in(inspect(replay(directory)))
+        patched.setattr(inspection, "folds_of", lambda slot, layout: {})
+        return Judged.of(inspect(replay(directory)))
 
 
-def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Found:
-    """Inspect with every trace streamed; fails where none was."""
+def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Judged:
+    """Inspect with every trace streamed in such chunks, and with so many rows of a spool in memory."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trace, "STREAMED_FROM", 0)
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(spool, "ROWS_IN_MEMORY", rows)
         patched.setattr(spool, "EVERY", 8)
-        return found_in(inspect(replay(directory)))
+        return Judged.of(inspect(replay(directory)))
+
+
+def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:
+    """Hold both ways against each other and return what came of the streamed one.
+
+    `digits`: so many behind the point must agree of floats that are added up in another order; None: all.
+    """
+    one, other = whole(directory), streamed(directory, **how)
+    assert not one.streamed
+    assert other.told == one.told
+    assert rounded(other.measured, digits) == rounded(one.measured, digits)
+    return other
+
+
+def rounded(values: Any, digits: int | None) -> Any:
+    """Return values, however nested, with their floats rounded."""
+    if isinstance(values, dict):
+        return {key: rounded(value, digits) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(rounded(value, digits) for value in values)
+    return round(values, digits) if isinstance(values, float) and digits is not None else values

@@ -12,8 +12,7 @@ from perfguard.contract.folds import folds_of
 from perfguard.contract.invariants import check_cycle
 from perfguard.contract.layout import layouts
 from perfguard.testing import LAYOUTS, conditions_of, generate
-
-from .conftest import findings_of, streams
+from tests.contract.folds.streaming import streamed
 
 
 class Rowless:
@@ -51,11 +50,11 @@ def test_these_are_the_layouts_whose_traces_go_by():
 
 @pytest.mark.parametrize("condition", ["", "memory", "level2", "stack"])
 @pytest.mark.parametrize("layout", STREAMED)
-def test_no_invariant_asks_for_the_rows_of_a_trace_that_went_by(tmp_path, monkeypatch, streamed, layout, condition):
+def test_no_invariant_asks_for_the_rows_of_a_trace_that_went_by(tmp_path, monkeypatch, layout, condition):
     known = {condition: True} if condition in conditions_of(layout) else {}
     generate(layout, seed=5, ranks=2, operators=9, conditions=known).write(tmp_path)
     monkeypatch.setattr(invariants, "check_cycle", lambda cycle, *rest: check_cycle(rowless(cycle), *rest))
     monkeypatch.setattr(inspection, "executions_of", lambda cycle: executions_of(rowless(cycle)))
-    contract = streamed(tmp_path)
-    assert streams(contract)
-    assert not findings_of(contract)
+    found = streamed(tmp_path)
+    assert found.streamed
+    assert not found.findings

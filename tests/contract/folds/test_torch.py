@@ -13,30 +13,36 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfguard.contract import spool
 from perfguard.contract.executions import self_times
 from perfguard.contract.folds.torch_work import SelfTimes
+from perfguard.contract.readers.events import Events, compiled
+from perfguard.contract.readers.trace import stream_trace
+from perfguard.contract.schema import row_schema
+from perfguard.contract.spool import Spool
+from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.contract.conftest import RECORDINGS
-from tests.contract.folds.streaming import streamed, whole
+from tests.contract.folds.streaming import the_same
 
 REAL = ("torch-mlp", "torch-repeat2")
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_recordings_are_the_same_either_way(name):
-    assert streamed(RECORDINGS / name) == whole(RECORDINGS / name)
+    the_same(RECORDINGS / name)
 
 
 def test_the_corpus_is_the_same_either_way(corpus):
     for directory in sorted(corpus.glob("torch-*")):
-        assert streamed(directory, chunk_bytes=20_000) == whole(directory), directory.name
+        the_same(directory, chunk_bytes=20_000)
 
 
 @pytest.mark.parametrize("conditions", [{}, {"memory": True}, {"shapes": True}, {"memory": True, "shapes": True}])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_generated_directories_are_the_same_either_way(tmp_path, conditions, seed):
     directory = Path(generate("pt-torch", seed=seed, ranks=2, steps=3, conditions=conditions).write(tmp_path / "out"))
-    assert streamed(directory) == whole(directory)
+    the_same(directory)
 
 
 #: What a value may be replaced by.
@@ -87,7 +93,7 @@ def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_by
     for _ in range(data.draw(st.integers(1, 3))):
         damage(data, document["traceEvents"])
     path.write_text(json.dumps(document, indent=data.draw(st.sampled_from([None, 1]))))
-    assert streamed(directory, chunk_bytes=chunk_bytes, rows=rows) == whole(directory)
+    the_same(directory, chunk_bytes=chunk_bytes, rows=rows)
 
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=40).map(
@@ -113,3 +119,28 @@ def test_own_times_in_batches_are_those_of_all_at_once(found, cuts):
         settled = times.add(batch, last=number == len(edges) - 2)
         own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
     assert [own[place] for place in range(len(found))] == expected
+
+
+def test_own_times_of_every_real_trace_are_what_a_stack_says(real_traces, monkeypatch):
+    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 500)
+    for path, name in real_traces:
+        rules = schema(name)
+        rows = Spool({"start": "i8", "duration": "i8", "thread": "i4", "place": "i8"})
+
+        def see(events: Events, rows: Spool = rows) -> None:
+            complete = events.of("X")
+            times, lasts = complete.times("ts"), complete.times("dur")
+            rows.add(start=times.ns, duration=lasts.ns, thread=complete.threads, place=complete.rows)
+
+        stream_trace(path, compiled(row_schema(rules), rules, {}), see)
+        nesting, own, spans = SelfTimes(), {}, []
+        for batch in rows.in_order(500):
+            order = np.lexsort((-batch["duration"], batch["start"]))
+            batch = {key: column[order] for key, column in batch.items()}
+            spans += zip(*(batch[key].tolist() for key in ("thread", "start", "duration", "place")), strict=True)
+            settled = nesting.add(batch)
+            own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
+        settled = nesting.add({key: np.empty(0, kind) for key, kind in rows.columns.items()}, last=True)
+        own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
+        threads, starts, durations, places = (list(column) for column in zip(*spans, strict=True))
+        assert [own[place] for place in places] == self_times(threads, starts, durations), path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -122,6 +124,33 @@ def test_it_refuses_what_jsonschema_refuses_in_its_words(tmp_path_factory, name,
         count, words, unreadable = judged(path, name)
     assert unreadable is None
     assert (count, words) == by_jsonschema(events, name)
+
+
+def broken_at_random(event: Any, random: Random) -> Any:
+    """Return an event with a key less, or with another value under one of its keys."""
+    key = random.choice(sorted(event))
+    changed = {**event, key: random.choice(ODD)}
+    if random.random() < 0.5:
+        del changed[key]
+    return changed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [None, 23], ids=["as it is", "damaged"])
+def test_every_real_trace_is_judged_as_jsonschema_judges_it_event_by_event(tmp_path, real_traces, every):
+    random = Random(1)
+    for path, name in real_traces:
+        text = path.read_bytes()
+        found = json.loads(gzip.decompress(text) if path.suffix == ".gz" else text)
+        events = found["traceEvents"] if isinstance(found, dict) else found
+        if every is not None:
+            events[::every] = [broken_at_random(event, random) for event in events[::every]]
+            path = tmp_path / "damaged.json"
+            path.write_text(json.dumps({**found, "traceEvents": events} if isinstance(found, dict) else events))
+        count, words, unreadable = judged(path, name)
+        assert unreadable is None, path
+        assert (count, words) == by_jsonschema(events, name), path
+        assert bool(count) == (every is not None), path
 
 
 @pytest.mark.parametrize("name", SAMPLES)
