@@ -48,7 +48,8 @@ from perfguard.recording import Recording, Step
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.readers.events import Events, EventSchema
+    from perfguard.contract.readers.event_schema import EventSchema
+    from perfguard.contract.readers.events import Events
     from perfguard.contract.remote import RemoteTree
 
 _Read = TypeVar("_Read")
@@ -583,7 +584,7 @@ def _read_version(
 @cache
 def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
     """Compile a schema of traces with what the folds of a slot read beside it; once, however many ranks there are."""
-    from perfguard.contract.readers.events import compiled
+    from perfguard.contract.readers.event_schema import compiled
 
     wanted: dict[str, set[str]] = defaultdict(set)
     for one in folds_of(slot, layout).values():

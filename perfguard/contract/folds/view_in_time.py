@@ -18,7 +18,8 @@ from perfguard.contract import spool
 from perfguard.contract.folds import fold, refuse_change
 from perfguard.contract.folds.processes import Processes, is_asked
 from perfguard.contract.invariants import ascend_joins, ascend_trace, mindspore_cpu
-from perfguard.contract.readers.events import Words, as_bytes, compiled
+from perfguard.contract.readers.event_schema import compiled
+from perfguard.contract.readers.events import Words, as_bytes
 from perfguard.contract.readers.times import times_of
 from perfguard.contract.readers.trace import stream_trace
 from perfguard.contract.schema import WORDED_ROWS

@@ -21,7 +21,8 @@ from perfguard.contract.table import Cells, Table, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfguard.contract.readers.events import Events, EventSchema
+    from perfguard.contract.readers.event_schema import EventSchema
+    from perfguard.contract.readers.events import Events
     from perfguard.contract.schema import RowError
 
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
@@ -77,7 +78,7 @@ def stream_trace(
     Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read.
     """
     from perfguard.contract.readers.chunks import Chunks, Source
-    from perfguard.contract.readers.events import EventDecoder
+    from perfguard.contract.readers.decoder import EventDecoder
 
     decoder = EventDecoder(schema)
     document: dict[str, Any] = {}

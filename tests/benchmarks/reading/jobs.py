@@ -114,7 +114,8 @@ def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
     import numpy as np
 
     from perfguard.contract.folds.torch_work import SelfTimes
-    from perfguard.contract.readers.events import Events, compiled
+    from perfguard.contract.readers.event_schema import compiled
+    from perfguard.contract.readers.events import Events
     from perfguard.contract.readers.trace import stream_trace
     from perfguard.contract.schema import row_schema
     from perfguard.contract.spool import Spool
@@ -205,7 +206,7 @@ def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[
 
 def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
     """The readers alone on every trace of a directory, one after the other: what checking them all must cost at least."""
-    from perfguard.contract.readers.events import compiled
+    from perfguard.contract.readers.event_schema import compiled
     from perfguard.contract.readers.trace import stream_trace
     from perfguard.contract.schema import row_schema
 

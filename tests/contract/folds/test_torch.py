@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from perfguard.contract import spool
 from perfguard.contract.executions import self_times
 from perfguard.contract.folds.torch_work import SelfTimes
-from perfguard.contract.readers.events import Events, compiled
+from perfguard.contract.readers.event_schema import compiled
+from perfguard.contract.readers.events import Events
 from perfguard.contract.readers.trace import stream_trace
 from perfguard.contract.schema import row_schema
 from perfguard.contract.spool import Spool

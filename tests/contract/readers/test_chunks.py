@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perfguard.contract.readers import chunks
 from perfguard.contract.readers.chunks import Chunk, Chunks, Source
-from perfguard.contract.readers.events import meaning
+from perfguard.contract.readers.decoder import meaning
 from perfguard.contract.table import Unreadable
 
 

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from perfguard.contract.folds import folds_of
 from perfguard.contract.layout import layouts
 from perfguard.contract.readers import chunks
-from perfguard.contract.readers.events import compiled
+from perfguard.contract.readers.event_schema import compiled
 from perfguard.contract.readers.trace import stream_trace
 from perfguard.contract.schema import WORDED_ROWS, row_schema
 from perfguard.contract.table import Unreadable
