@@ -96,11 +96,12 @@ def refuse_change(artifact: Artifact, again: Streamed) -> None:
 NO_NUMBER, _LARGEST = -(2**63), 10**18
 
 
-def whole_numbers(values: Sequence[Any]) -> Any:
-    """Return whole numbers as int64; `NO_NUMBER` where there is none (`UNSET`), or one too large to be an id or a size."""
+def whole_numbers(events: Events, key: str) -> Any:
+    """Return an argument of each event as int64; `NO_NUMBER` where there is none, or one too large to be an id or a size."""
     import numpy as np
     from msgspec import UNSET
 
+    values = events.arguments(key)
     try:
         if UNSET not in values:
             found = np.fromiter(values, np.int64, count=len(values))
@@ -111,6 +112,26 @@ def whole_numbers(values: Sequence[Any]) -> Any:
         found = np.fromiter(small, np.int64, count=len(values))
     found[np.abs(found) >= _LARGEST] = NO_NUMBER
     return found
+
+
+def lacks(events: Events, key: str) -> Any:
+    """Return which events have no such argument."""
+    import numpy as np
+    from msgspec import UNSET
+
+    values = events.arguments(key)
+    return np.fromiter((one is UNSET for one in values), np.bool_, count=len(values))
+
+
+def hashed(values: Sequence[str] | Sequence[bytes]) -> Any:
+    """Return an int64 for each text: equal ones have the same, others hardly ever, in every process."""
+    import numpy as np
+    import polars as pl
+
+    if not values:
+        return np.empty(0, np.int64)
+    kind = pl.Binary if isinstance(values[0], bytes) else pl.String
+    return pl.Series(values, dtype=kind).hash().to_numpy().view(np.int64)
 
 
 def grown(table: Any, length: int) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,11 +28,6 @@ def is_asked(cycle: Cycle, check: str) -> bool:
     return (not one.layouts or cycle.layout.id in one.layouts) and all(slot in cycle.artifacts for slot in one.needs)
 
 
-def _since(words: Words, count: int) -> Iterator[Any]:
-    """Yield the keys behind the first `count`, the last one first."""
-    return islice(reversed(words), len(words) - count)
-
-
 class Classes:
     """A small number for each text of a vocabulary, found out once a text."""
 
@@ -46,7 +40,7 @@ class Classes:
         """Return the numbers of all texts, by the number of the text."""
         if (count := len(words)) > self._count:
             self._table = grown(self._table, count)
-            for place, text in zip(range(count - 1, self._count - 1, -1), _since(words, self._count), strict=True):
+            for place, text in enumerate(words.since(self._count), start=self._count):
                 self._table[place] = self._classify(text)
             self._count = count
         return self._table
@@ -65,18 +59,18 @@ class Processes:
 
     def see(self, events: Events) -> None:
         """Take in the metadata of a chunk."""
-        metadata = events.of("M")
-        for event in metadata.events:
-            if event.name == "process_name" and (name := _NAME.search(_text(event.args))):
-                self.names.setdefault(event.pid, []).append(name[1])
-            elif event.name == "process_labels" and (label := _LABEL.search(_text(event.args))):
-                self._labels.setdefault(event.pid, label[1])
+        told = events.of("M").named("process_name", "process_labels")
+        for what, process, text in told.derived(_told) if len(told) else ():
+            if what == "process_name" and (name := _NAME.search(text)):
+                self.names.setdefault(process, []).append(name[1])
+            elif what == "process_labels" and (label := _LABEL.search(text)):
+                self._labels.setdefault(process, label[1])
 
     def of_threads(self, threads: Words) -> Any:
         """Return the number of the process of each thread, by the number of the thread in the vocabulary."""
         if (count := len(threads)) > self._threads:
             self._of_thread = grown(self._of_thread, count)
-            for place, key in enumerate(list(_since(threads, self._threads))[::-1], start=self._threads):
+            for place, key in enumerate(threads.since(self._threads), start=self._threads):
                 self._of_thread[place] = self._numbers[key[0]]
             self._threads = count
         return self._of_thread
@@ -94,6 +88,11 @@ class Processes:
         """Return the number of the device that the label of a process names: `NPU 0` is 0."""
         found = re.search(r"\d+", self._labels.get(process, ""))
         return found[0] if found else None
+
+
+def _told(metadata: Events) -> list[tuple[str, Any, str]]:
+    """Return what each event tells: its name, the process, and the arguments as JSON."""
+    return [(event.name, event.pid, _text(event.args)) for event in metadata.events]
 
 
 def _text(arguments: Any) -> str:

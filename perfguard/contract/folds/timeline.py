@@ -42,12 +42,11 @@ class Processes:
         """Note the processes of a chunk."""
         metadata = events.of("M")
         if len(metadata):
-            for name, process in zip(metadata.column("name"), metadata.column("pid"), strict=True):
-                if name == "process_name":
-                    self._named.add(process)
-        threads, categories = events.threads, events.categories
-        frames = events.vocabulary.categories.get("python_function", -1)
-        self._seen = grown(self._seen, len(events.vocabulary.threads))
+            named = metadata.named("process_name")
+            self._named |= {process for process, _ in events.vocabulary.threads.of(np.unique(named.threads))}
+        threads, categories, vocabulary = events.threads, events.categories, events.vocabulary
+        frames = vocabulary.categories.get("python_function", -1)
+        self._seen = grown(self._seen, len(vocabulary.threads))
         places = np.flatnonzero(~self._seen[threads])
         if not places.size:
             return
@@ -55,9 +54,9 @@ class Processes:
         self._seen[threads[places]] = True
         _, firsts = np.unique(threads[places], return_index=True)
         for place in np.sort(places[firsts]).tolist():
-            process = events.events[place].pid
+            process = vocabulary.threads.listed[threads[place]][0]
             if isinstance(process, int) and process not in self._drawn:
-                self._drawn[process] = (int(events.rows[place]), events.events[place].name)
+                self._drawn[process] = (int(events.rows[place]), vocabulary.names.listed[events.names[place]])
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which processes nobody names."""

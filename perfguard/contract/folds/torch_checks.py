@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import UNSET
 
-from perfguard.contract.folds import NO_NUMBER, fold, look_again, whole_numbers
+from perfguard.contract.folds import NO_NUMBER, fold, lacks, look_again, whole_numbers
 from perfguard.contract.folds.nesting import Open, parents
 from perfguard.contract.invariants import torch_trace, torch_window
 from perfguard.contract.readers.events import Words
@@ -36,29 +36,6 @@ _TEXTS = 2**62
 _TRIED = 1000
 
 
-class _Named:
-    """Texts of the vocabulary by their numbers, for the messages."""
-
-    def __init__(self) -> None:
-        self._words = Words()
-        self._texts: list[str] = []
-
-    def see(self, events: Events) -> None:
-        """Take over the vocabulary, which grows with the trace."""
-        self._words = events.vocabulary.names
-
-    def all(self) -> list[str]:
-        """Return all names in the order of their numbers."""
-        if len(self._texts) < len(self._words):
-            self._texts = list(self._words)
-        return self._texts
-
-    def of(self, numbers: Iterable[int]) -> list[str]:
-        """Return the names with these numbers."""
-        texts = self.all()
-        return [texts[number] for number in numbers]
-
-
 @fold(slots=("trace",))
 class Numbered:
     """External ids, and the numbers of the events: each once, and all of them."""
@@ -73,28 +50,30 @@ class Numbered:
         self._without = WordedRows()
         self._has_ids = False
         self._has_kernels = False
-        self._names = _Named()
+        self._names = Words()
 
     def see(self, events: Events) -> None:
         """Put both numbers of each event into the spools."""
-        self._names.see(events)
+        self._names = events.vocabulary.names
         numbered = events.arguing
-        indices = whole_numbers(numbered.arguments("Ev Idx"))
+        indices = numbered.derived(whole_numbers, "Ev Idx")
         there = np.flatnonzero(indices != NO_NUMBER)
         self._indices.add(number=indices[there], row=numbered.rows[there], word=numbered.names[there])
-        self._has_kernels |= "kernel" in events.vocabulary.categories
+        self._has_kernels |= bool(events.is_of_category("kernel").any())
         operators = events.of("X")
         operators = operators.of_category("cpu_op")
         if not len(operators):
             return
-        told = operators.arguments("External id")
-        ids = whole_numbers(told)
+        ids = operators.derived(whole_numbers, "External id")
         own = np.flatnonzero(ids > 0)
         self._ids.add(number=ids[own], row=operators.rows[own], word=operators.names[own])
-        without = [place for place in np.flatnonzero(ids == NO_NUMBER).tolist() if told[place] is UNSET]
-        self._has_ids |= len(without) < len(ids)
-        called = operators.column("name")
-        self._without.add((int(operators.rows[place]), f"{called[place]} has no External id") for place in without)
+        without = ids == NO_NUMBER
+        if without.any():
+            without &= operators.derived(lacks, "External id")
+        self._has_ids |= not without.all()
+        called = self._names.of(operators.names[without])
+        rows = operators.rows[without].tolist()
+        self._without.add((row, f"{name} has no External id") for row, name in zip(rows, called, strict=True))
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which numbers are there twice, and which are not there."""
@@ -168,19 +147,20 @@ class Flows:
             return
         self._categories = events.vocabulary.categories
         begins = flows.is_of("s")
-        ids = np.fromiter(map(self._id, flows.column("id")), np.int64, count=len(flows))
+        ids = flows.derived(_ids)
+        if (others := np.flatnonzero(ids == NO_NUMBER)).size:
+            told = flows.column("id")
+            # Texts are numbered from below, where no id of a writer is.
+            ids = ids.copy()
+            ids[others] = [-_TEXTS - self._texts[told[place]] for place in others.tolist()]
         self._ends.add(
             key=_mixed(ids, flows.categories), id=ids, row=flows.rows, category=flows.categories, begins=begins
         )
 
-    def _id(self, value: Any) -> int:
-        # Texts are numbered from below, where no id of a writer is.
-        return value if isinstance(value, int) and abs(value) < _TEXTS else -_TEXTS - self._texts[value]
-
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which flows have one end."""
         exact, other = WordedRows(), WordedRows()
-        categories, texts = list(self._categories), list(self._texts)
+        categories, texts = self._categories.listed, self._texts.listed
         for rows in self._ends.in_order():
             for category, number, row, starts, stops in _unbalanced(rows):
                 name = categories[category]
@@ -210,12 +190,12 @@ class TimeLine:
     def __init__(self) -> None:
         self._rows = Spool({"start": "i8", "end": "i8", "row": "i8", "thread": "i4", "word": "i4", "what": "i1"})
         self._counts = Counter[int]()
-        self._names = _Named()
+        self._names = Words()
         self._threads = Words()
 
     def see(self, events: Events) -> None:
         """Put operators, marks, flows and allocations into the spool."""
-        self._names.see(events)
+        self._names = events.vocabulary.names
         self._threads = events.vocabulary.threads
         complete = events.of("X")
         if len(complete):
@@ -228,8 +208,8 @@ class TimeLine:
         if len(instants):
             memory = instants.named(_MEMORY)
             if len(memory):
-                sizes = whole_numbers(memory.arguments("Bytes"))
-                on_host = whole_numbers(memory.arguments("Device Type")) == 0
+                sizes = memory.derived(whole_numbers, "Bytes")
+                on_host = memory.derived(whole_numbers, "Device Type") == 0
                 self._add(memory.at(np.flatnonzero((sizes > 0) & on_host)), _ALLOCATION)
 
     def _add(self, events: Events, what: int) -> None:
@@ -249,7 +229,7 @@ class TimeLine:
         open_ones = Open()
         latest = np.full(len(self._threads), -(2**63), np.int64)
         is_met = not (self._counts[_ALLOCATION] and self._counts[_OPERATOR])
-        near = _Near(list(self._threads))
+        near = _Near(self._threads.listed)
         for rows in self._rows.in_order():
             overlapping.add(self._overlapping(rows, open_ones))
             if self._counts[_FLOW]:
@@ -282,8 +262,15 @@ class TimeLine:
 
 def _step_marks(events: Events) -> Events:
     places = np.flatnonzero(events.is_of_category("user_annotation"))
-    names = events.column("name")
-    return events.at(np.array([place for place in places.tolist() if _STEP.match(names[place])], np.int64))
+    names = events.vocabulary.names.of(events.names[places])
+    return events.at(places[[_STEP.match(name) is not None for name in names]] if names else places)
+
+
+def _ids(flows: Events) -> Ints:
+    """Return the ids of flows; `NO_NUMBER` for texts, and for numbers that are too large."""
+    told = flows.column("id")
+    plain = (one if isinstance(one, int) and abs(one) < _TEXTS else NO_NUMBER for one in told)
+    return np.fromiter(plain, np.int64, count=len(told))
 
 
 def _meets(rows: Rows, latest: Ints) -> bool:
@@ -370,13 +357,13 @@ class Window:
         self._ends: dict[int, int] = {}
         self._last: int | None = None
         self._calls = np.zeros(0, np.int64)
-        self._names = _Named()
+        self._names = Words()
         self._threads = Words()
         self._memory_events = self._with_shapes = self._operators_with_shapes = 0
 
     def see(self, events: Events) -> None:
         """Keep the extremes, and count."""
-        self._names.see(events)
+        self._names = events.vocabulary.names
         self._threads = events.vocabulary.threads
         self._memory_events += int(np.count_nonzero(events.is_named(_MEMORY)))
         arguing = events.arguing
@@ -396,7 +383,7 @@ class Window:
             self._spans.append((start, end))
         marks = _step_marks(events)
         if len(marks):
-            self._marked |= set(marks.column("tid"))
+            self._marked |= {tid for _, tid in self._threads.of(np.unique(marks.threads))}
             self._mark_end = max(self._mark_end, int((marks.times("ts").ns + marks.times("dur").ns).max()))
         self._keep_extremes(events)
 
@@ -414,7 +401,7 @@ class Window:
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Hold the events against the window, and the header and the name against the events."""
         yield from self._outside(artifact)
-        calls = {name: count for name, count in zip(self._names.all(), self._calls.tolist(), strict=False) if count}
+        calls = {name: count for name, count in zip(self._names, self._calls.tolist(), strict=False) if count}
         for check, found in (
             (
                 "what_the_header_says_was_recorded_is_there",
@@ -438,7 +425,7 @@ class Window:
             return
         begin, end = self._spans[0]
         edge = torch_window.EDGE_NS
-        threads = list(self._threads)
+        threads = self._threads.listed
         stopped = [
             last for thread, last in self._ends.items() if not self._marked or threads[thread][1] in self._marked
         ]

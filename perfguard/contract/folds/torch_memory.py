@@ -51,15 +51,14 @@ class TorchMemory:
 
     def see(self, events: Events) -> None:
         """Put the memory events into the spool."""
-        names = events.names
-        memory = events.at(np.flatnonzero(names == events.vocabulary.names.get("[memory]", -1)))
+        memory = events.named("[memory]")
         if not len(memory):
             return
-        found = {name: whole_numbers(memory.arguments(key)) for key, name in _COLUMNS.items()}
+        found = {name: memory.derived(whole_numbers, key) for key, name in _COLUMNS.items()}
         rows, index = memory.rows, found["index"]
         self._events.add(
             order=np.where(index == NO_NUMBER, 0, index), time=memory.times("ts").ns, row=rows,
-            address=_addresses(memory.arguments("Addr")), **found,
+            address=memory.derived(_addresses), **found,
         )  # fmt: skip
         self._silent.add(
             (int(row), "it has no Total Allocated, as other memory events have")
@@ -186,8 +185,9 @@ class _Level:
         yield from (replace(step, device=device) for step in self._steps.values())
 
 
-def _addresses(values: list[Any]) -> Ints:
+def _addresses(memory: Events) -> Ints:
     """Return addresses that are whole numbers of up to 18 digits; nobody knows the others."""
+    values = memory.arguments("Addr")
     known = (one if one is not UNSET and one.isdigit() and len(one) <= 18 else _NO_ADDRESS for one in as_bytes(values))
     return np.fromiter(map(int, known), np.int64, count=len(values))
 

@@ -131,7 +131,7 @@ class TorchWork:
         device, runtime = np.flatnonzero(kinds == _DEVICE), np.flatnonzero(kinds == _LAUNCH)
         if not device.size and not runtime.size:
             return
-        correlations = _whole_numbers(found.arguments("correlation"))
+        correlations = found.derived(_correlations)
         known = device[correlations[device] != _UNKNOWN]
         self._launched.add(
             correlation=correlations[known], start=starts[known], duration=lasts[known], word=names[known],
@@ -158,9 +158,9 @@ class TorchWork:
         return table[numbers]
 
     def _annotations(self, events: Events, places: Sequence[int]) -> None:
-        starts, lasts, names = events.times("ts").ns, events.times("dur").ns, events.column("name")
-        for place in places:
-            name, start, duration = names[place], int(starts[place]), int(lasts[place])
+        starts, lasts = events.times("ts").ns, events.times("dur").ns
+        for place, name in zip(places, self._names.of(events.names[places]), strict=True):
+            start, duration = int(starts[place]), int(lasts[place])
             if mark := _MARK.fullmatch(name):
                 thread = int(events.threads[place])
                 self._marks.append(Mark(start_ns=start, duration_ns=duration, number=int(mark[1]), thread=thread))
@@ -311,8 +311,9 @@ def _kind_of(category: Any) -> int:
     return _LAUNCH if _RUNTIME.search(category) else _OTHER
 
 
-def _whole_numbers(texts: Sequence[Any]) -> Ints:
-    """Return whole numbers of up to eighteen digits; `_UNKNOWN` for anything else."""
+def _correlations(events: Events) -> Ints:
+    """Return the numbers of launches, of up to eighteen digits; `_UNKNOWN` for anything else."""
+    texts = events.arguments("correlation")
     found = np.full(len(texts), _UNKNOWN, np.int64)
     for place, text in enumerate(texts):
         if text is not UNSET and (plain := bytes(text)).isdigit() and len(plain) <= 18:

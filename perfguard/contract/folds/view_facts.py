@@ -25,6 +25,11 @@ _OTHER, _MARK, _LANE = range(3)
 _LATEST = 2**63 - 1
 
 
+def _lasting_us(events: Events) -> Any:
+    texts = events.column("dur")
+    return np.fromiter((float(bytes(text).strip(b'"')) for text in texts), np.float64, count=len(texts))
+
+
 def _class_of(name: str) -> int:
     if name.startswith(STEP_MARK):
         return _MARK
@@ -55,7 +60,7 @@ class ViewFacts:
         """Add up the events of a chunk."""
         self._processes.see(events)
         if not self.has_operators:
-            self.has_operators = "cpu_op" in events.column("cat")
+            self.has_operators = bool(events.is_of_category("cpu_op").any())
         complete = events.of("X")
         if not len(complete):
             return
@@ -64,7 +69,9 @@ class ViewFacts:
         threads = complete.threads
         processes = self._processes.of_threads(complete.vocabulary.threads)[threads]
         classes = self._classes.of(self._names)[names]
-        self._see_named(complete, np.flatnonzero(classes), classes)
+        self._see_marks(complete, np.flatnonzero(classes == _MARK))
+        if (classes == _LANE).any():
+            self._see_lanes(complete.named(*OVERLAP_LANES))
         self._keep_range(complete, processes)
         self._calls.add(processes, names, lasts.ns, lasts.is_known)
         if self.has_operators:
@@ -74,15 +81,9 @@ class ViewFacts:
             words = names[operators]
             self._operators.add(np.zeros_like(words), words, lasts.ns[operators], lasts.is_known[operators])
 
-    def _see_named(self, events: Events, places: Any, classes: Any) -> None:
-        names, starts, lasts = events.column("name"), events.times("ts"), events.times("dur")
-        texts = events.column("dur")
-        for place in places.tolist():
-            name = names[place]
-            if classes[place] == _LANE:
-                key = (events.events[place].pid, name)
-                self._lanes[key] = self._lanes.get(key, 0.0) + float(bytes(texts[place]).strip(b'"'))
-                continue
+    def _see_marks(self, events: Events, places: Any) -> None:
+        starts, lasts = events.times("ts"), events.times("dur")
+        for place, name in zip(places.tolist(), self._names.of(events.names[places]), strict=True):
             self._marks.append(
                 StepMark(
                     label=name[len(STEP_MARK) :],
@@ -90,6 +91,13 @@ class ViewFacts:
                     duration_ns=int(lasts.ns[place]) if lasts.is_known[place] else None,
                 )
             )
+
+    def _see_lanes(self, events: Events) -> None:
+        processes = events.vocabulary.threads.of(events.threads)
+        for (process, _), lane, lasts in zip(
+            processes, self._names.of(events.names), events.derived(_lasting_us).tolist(), strict=True
+        ):
+            self._lanes[process, lane] = self._lanes.get((process, lane), 0.0) + lasts
 
     def _keep_range(self, events: Events, processes: Any) -> None:
         times = events.times("ts")

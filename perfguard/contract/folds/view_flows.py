@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from perfguard.contract.folds import fold, look_again
+from perfguard.contract.folds import fold, hashed, look_again
 from perfguard.contract.folds.processes import is_asked
 from perfguard.contract.invariants import ascend_joins, ascend_trace
 from perfguard.contract.spool import Rows, Spool
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Ids that are texts, or too large, are numbered from here downwards, by their hash.
 _TEXTS = 2**62
+#: Stands for such an id.
+_TEXT = -(2**63)
 _NEVER = 2**63 - 1
 #: Both ends of it lie in one step, so that no window cuts it.
 _EXACT = "fwdbwd"
@@ -50,8 +52,7 @@ class ViewFlows:
         places = np.flatnonzero(category >= 0)
         if not places.size:
             return
-        told = flows.column("id")
-        ids = np.fromiter((_number_of(told[place]) for place in places.tolist()), np.int64, count=len(places))
+        ids = flows.derived(_numbers_of_ids)[places]
         self._ends.add(
             key=_mixed(ids, category[places]), id=ids, at=flows.times("ts").ns[places], row=flows.rows[places],
             category=category[places], begins=flows.is_of("s")[places],
@@ -111,13 +112,21 @@ class ViewFlows:
 _UNNAMED = "\0"
 
 
+def _numbers_of_ids(flows: Events) -> Any:
+    """Return ids as numbers, texts of numbers too: the file may write either. Other texts are hashed."""
+    told = flows.column("id")
+    found = np.fromiter(map(_number_of, told), np.int64, count=len(told))
+    if (texts := np.flatnonzero(found == _TEXT)).size:
+        found[texts] = -_TEXTS - (hashed([str(told[place]) for place in texts.tolist()]) & (_TEXTS - 1))
+    return found
+
+
 def _number_of(value: Any) -> int:
-    """Return an id as a number, a text of one too: the file may write either."""
     if type(value) is str:
         if not value.isdecimal() or not value.isascii() or len(value) > 19 or (value[0] == "0" and len(value) > 1):
-            return -_TEXTS - (hash(value) & (_TEXTS - 1))
+            return _TEXT
         value = int(value)
-    return value if -_TEXTS < value < _TEXTS else -_TEXTS - (hash(str(value)) & (_TEXTS - 1))
+    return value if type(value) is int and -_TEXTS < value < _TEXTS else _TEXT
 
 
 def _text_of(number: int) -> str:
@@ -162,26 +171,33 @@ class ViewCounters:
         counters = events.of("C")
         if not len(counters):
             return
-        arguments = counters.column("args")
-        if _are_numbers(arguments):
+        places = np.flatnonzero(counters.derived(_are_odd)).tolist()
+        if not places:
             return
-        import polars as pl
-
-        texts = [bytes(one).decode() for one in arguments]
-        numbers = pl.Series(texts, dtype=pl.String).str.contains(ascend_joins.NUMBERS)
-        names = counters.column("name")
+        texts, names = counters.column("args"), counters.column("name")
         self._wrong.add(
             (
                 int(counters.rows[place]),
-                ascend_joins.odd_counter(json.dumps(names[place], ensure_ascii=False), texts[place]),
+                ascend_joins.odd_counter(json.dumps(names[place], ensure_ascii=False), bytes(texts[place]).decode()),
             )
-            for place in (~numbers).arg_true().to_list()
+            for place in places
         )
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which counters carry something else than numbers."""
         if is_asked(cycle, self.checks[0]):
             yield from self._wrong.findings(Code.S103, artifact, check=self.checks[0])
+
+
+def _are_odd(counters: Events) -> Any:
+    """Return which counters carry something else than numbers."""
+    arguments = counters.column("args")
+    if _are_numbers(arguments):
+        return np.zeros(len(arguments), np.bool_)
+    import polars as pl
+
+    texts = pl.Series([bytes(one).decode() for one in arguments], dtype=pl.String)
+    return ~texts.str.contains(ascend_joins.NUMBERS).to_numpy()
 
 
 #: What stands outside of the texts of an object whose values are numbers; `_COLON` and `_OPEN` are counted.

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET, Raw
 
 from perfguard.contract import spool
-from perfguard.contract.folds import fold, refuse_change
+from perfguard.contract.folds import fold, hashed, refuse_change
 from perfguard.contract.folds.processes import Processes, is_asked
 from perfguard.contract.invariants import ascend_joins, ascend_trace, mindspore_cpu
 from perfguard.contract.readers.event_schema import compiled
@@ -39,6 +39,7 @@ _EVENT, _TASK, _BEGIN, _END, _OTHER = range(5)
 _COLUMNS = {"at": "i8", "end": "i8", "row": "i8", "thread": "i4", "word": "i4", "what": "i1"}
 _TASKS = frozenset(f'"{one}"'.encode() for one in ascend_trace.KERNEL_TASKS)
 _NEVER = -(2**63)
+_LARGE = 2**63
 #: So many rows are asked about at once: all checks together hold several copies of them.
 _AT_ONCE = 32 * 1024
 #: Kinds of torch_npu's events beside those that last and flow, and metadata.
@@ -68,7 +69,8 @@ class ViewInTime:
         self._schema, self._threads = events.schema, events.vocabulary.threads
         self._processes.see(events)
         if not self._has_categories:
-            self._has_categories = events.column("cat").count(UNSET) < len(events)
+            without = events.vocabulary.categories[UNSET]
+            self._has_categories = bool((events.categories != without).any())
         complete = events.of("X")
         if len(complete):
             self._names = complete.vocabulary.names
@@ -79,7 +81,7 @@ class ViewInTime:
         flows = events.of("s", "f")
         if len(flows):
             self._categories = events.vocabulary.categories
-            ids = _hashed(flows.column("id"), len(flows))
+            ids = flows.derived(_hashed_ids)
             what = np.where(flows.is_of("s"), _BEGIN, _END)
             self._add(flows, at=flows.times("ts").ns, end=flows.categories, word=_low_half(ids), what=what)
         if self.others and len(others := events.of(*self.others)):
@@ -93,8 +95,7 @@ class ViewInTime:
 
     def _see_others(self, events: Events) -> None:
         """Put what can only be there twice into the spool, by what is said of it."""
-        arguments = [b"" if one is UNSET else one for one in as_bytes(events.column("args"))]
-        said = _hashed(arguments, len(events)) * 3 ^ _hashed(events.column("name"), len(events))
+        said = events.derived(_hashed_arguments) ^ _mixed(events.names.astype(np.uint64)).view(np.int64)
         times = events.times("ts")
         # What has no time lies before all that has one, and not all at one place.
         at = times.ns if times.is_known.all() else np.where(times.is_known, times.ns, -1 - (said >> 2 & 2**60 - 1))
@@ -149,8 +150,19 @@ class NpuViewInTime(ViewInTime):
         return np.where(events.has_text("Task Type", *_TASKS), np.int8(_TASK), np.int8(_EVENT))
 
 
-def _hashed(values: Iterable[Any], count: int) -> Ints:
-    return np.fromiter(map(hash, values), np.int64, count=count)
+def _hashed_ids(flows: Events) -> Ints:
+    """Return ids that are numbers as they are, and texts (and what is too large) hashed."""
+    values = flows.column("id")
+    plain = (one if type(one) is int and -_LARGE < one < _LARGE else _NEVER for one in values)
+    found = np.fromiter(plain, np.int64, count=len(values))
+    if (texts := np.flatnonzero(found == _NEVER)).size:
+        found[texts] = hashed(["" if values[place] is UNSET else json.dumps(values[place]) for place in texts.tolist()])
+    return found
+
+
+def _hashed_arguments(events: Events) -> Ints:
+    found: Ints = hashed([b"" if one is UNSET else one for one in as_bytes(events.column("args"))])
+    return found
 
 
 def _low_half(numbers: Any) -> Any:

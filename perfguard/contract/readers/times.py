@@ -56,11 +56,7 @@ class Times:
 
     def at(self, places: Ints) -> Times:
         """Return some of the times, without how they were written."""
-        none = self.is_plain[:0]
-        return Times(
-            ns=self.ns[places], is_known=self.is_known[places], is_plain=none, is_quoted=none, digits=self.digits[:0],
-            first=self.first[:0],
-        )  # fmt: skip
+        return known_times(self.ns[places], self.is_known[places])
 
 
 _COLUMNS = ("ns", "is_plain", "is_known", "is_quoted", "digits", "first")
@@ -275,6 +271,12 @@ def no_times(count: int) -> Times:
         digits=np.zeros(count, np.int64),
         first=np.zeros(count, np.int64),
     )
+
+
+def known_times(ns: Ints, is_known: Flags) -> Times:
+    """Return times of which only the nanoseconds are told."""
+    none = is_known[:0]
+    return Times(ns=ns, is_known=is_known, is_plain=none, is_quoted=none, digits=ns[:0], first=ns[:0])
 
 
 def spread(times: Times, there: Flags) -> Times:
