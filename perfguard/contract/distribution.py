@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from perfguard.contract.inspection import Inspected, Task, Wanted, inspect_cycle, unseen
@@ -46,7 +47,8 @@ def distributed(
 
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
-    work = partial(inspect_batch, wanted)
+    # The other CPUs have cycles of their own.
+    work = partial(inspect_batch, replace(wanted, processes=1))
     yield from spread(work, batches(tasks, engine.jobs), engine, lost=_lost, done=tell)
 
 
@@ -59,7 +61,7 @@ def beside_each_other(
     """
     wanted_jobs = min(jobs or worthwhile_jobs(tasks), len(tasks))
     if wanted_jobs <= 1:
-        yield from one_by_one(tasks, wanted, progress)
+        yield from one_by_one(tasks, replace(wanted, processes=jobs), progress)
         return
     engine = engine_named("local", wanted_jobs, None)
     yield from distributed(tasks, wanted, engine=engine, progress=progress)

@@ -31,7 +31,7 @@ from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, 
 from perfguard.contract.memory import MemoryStep, memory_of
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
-from perfguard.contract.readers.trace import stream_trace
+from perfguard.contract.readers.trace import Streamed, stream_trace
 from perfguard.contract.schema import (
     WORDED_ROWS,
     RowSchema,
@@ -154,6 +154,9 @@ class Contract:
         return tuple(sorted({extract.layout for extract in self.extracts} | set(self.parents)))
 
 
+#: Reads a trace (`stream_trace`), told how.
+Stream = Callable[..., Streamed]
+
 #: What is taken of a cycle while its artifacts are there, given what was found wrong with it. Its value can be pickled.
 Taking = Callable[[Cycle, Sequence[Finding]], Any]
 
@@ -166,6 +169,8 @@ class Wanted:
     cycle: bool = False
     notes: bool = True
     taking: Taking | None = None
+    #: How many processes may work at one cycle; None: one, or two where there are as many CPUs to use.
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,7 +227,7 @@ def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
     meter = Meter(tell)
     notes: list[str] = []
     try:
-        read, broken = _read_artifacts(found, recording.directory, meter)
+        read, broken = _read_artifacts(found, recording.directory, meter, wanted.processes)
         meter.end()
         artifacts = {artifact.slot.name: artifact for artifact in read}
         rank = rank_of(found, artifacts, recording)
@@ -423,7 +428,9 @@ def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
     return None if verdict is None else "always" if verdict else slot.otherwise
 
 
-def _read_artifacts(found: FoundCycle, root: Path, meter: Meter) -> tuple[list[Artifact], list[Finding]]:
+def _read_artifacts(
+    found: FoundCycle, root: Path, meter: Meter, processes: int | None
+) -> tuple[list[Artifact], list[Finding]]:
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
     ranks = [file.rank for file in found.files if file.rank is not None]
@@ -450,20 +457,20 @@ def _read_artifacts(found: FoundCycle, root: Path, meter: Meter) -> tuple[list[A
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, meter.tell)
+        artifact, broken = _read(file, found.layout, place, partial(stream_trace, tell=meter.tell, processes=processes))
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
     return artifacts, findings
 
 
-def _read(file: FoundFile, layout: Layout, place: str, tell: Tell) -> tuple[Artifact | None, list[Finding]]:
+def _read(file: FoundFile, layout: Layout, place: str, stream: Stream) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
     if file.slot.format == "csv" and large_comma.is_large(file.path):
         return _read_large_table(file, place)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, tell)
+        content, findings = _read_version(file, layout, version, place, stream)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
@@ -562,7 +569,7 @@ def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str)
 
 
 def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, tell: Tell
+    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
@@ -570,7 +577,7 @@ def _read_version(
         # Read whole, which costs four times as much, is only what nothing folds, or a schema that cannot be compiled.
         folds = folds_of(file.slot.name, layout.id)
         if folds and (events := _event_schema(version, file.slot.name, layout.id)).kinds:
-            return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, tell)
+            return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream)
     try:
         content = READERS[file.slot.format](file.path, rules)
         findings = list(_content_findings(content, rules, place))
@@ -595,7 +602,12 @@ def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
 
 
 def _streamed(
-    file: FoundFile, schema: EventSchema, folds: Mapping[str, Fold], rules: Mapping[str, Any], place: str, tell: Tell
+    file: FoundFile,
+    schema: EventSchema,
+    folds: Mapping[str, Fold],
+    rules: Mapping[str, Any],
+    place: str,
+    stream: Stream,
 ) -> tuple[Content | None, list[Finding]]:
     """Let a trace go by: what its folds keep of it is its content."""
 
@@ -603,7 +615,7 @@ def _streamed(
         for fold in folds.values():
             fold.see(events)
 
-    found = stream_trace(file.path, schema, see, tell)
+    found = stream(file.path, schema, see)
     findings = []
     for error in found.errors:
         where = f"{place} {found.path}[{error.row}] {error.path}"

@@ -53,10 +53,11 @@ class Processes:
         places = places[events.is_of(*_DRAWN)[places] & (categories[places] != frames)]
         self._seen[threads[places]] = True
         _, firsts = np.unique(threads[places], return_index=True)
-        for place in np.sort(places[firsts]).tolist():
-            process = vocabulary.threads.listed[threads[place]][0]
+        places = np.sort(places[firsts])
+        told = zip(vocabulary.threads.of(threads[places]), vocabulary.names.of(events.names[places]), strict=True)
+        for row, ((process, _), name) in zip(events.rows[places].tolist(), told, strict=True):
             if isinstance(process, int) and process not in self._drawn:
-                self._drawn[process] = (int(events.rows[place]), vocabulary.names.listed[events.names[place]])
+                self._drawn[process] = (row, name)
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which processes nobody names."""

@@ -151,34 +151,47 @@ class _Level:
     def add(self, times: Ints, sizes: Ints) -> None:
         """Take in the events of a batch in their order."""
         levels = self._level + np.cumsum(sizes)
-        earlier = levels - sizes
         self._level = int(levels[-1])
-        for step, chosen in self._by_step(times):
-            high = max(int(levels[chosen].max()), int(earlier[chosen].max()))
-            low = min(int(levels[chosen].min()), int(earlier[chosen].min()))
-            first = int(earlier[chosen][0])
-            if step in self._range:
-                high, low = max(high, self._range[step][0]), min(low, self._range[step][1])
-                first = self._range[step][2]
+        places, firsts, steps = self._by_step(times)
+        if not places.size:
+            return
+        levels, sizes = levels[places], sizes[places]
+        earlier, grown = levels - sizes, np.maximum(sizes, 0)
+        found = zip(
+            steps.tolist(),
+            np.maximum.reduceat(np.maximum(levels, earlier), firsts).tolist(),
+            np.minimum.reduceat(np.minimum(levels, earlier), firsts).tolist(),
+            earlier[firsts].tolist(),
+            levels[np.append(firsts[1:], len(levels)) - 1].tolist(),
+            np.add.reduceat((grown > 0).astype(np.int64), firsts).tolist(),
+            np.add.reduceat(grown, firsts).tolist(),
+            strict=True,
+        )
+        come_to = sorted(zip(places[firsts].tolist(), found, strict=True))
+        for _, (step, high, low, first, last, allocations, allocated) in come_to:
+            if (known := self._steps.get(step)) is not None:
+                before_high, before_low, first = self._range[step]
+                high, low = max(high, before_high), min(low, before_low)
+                allocations, allocated = allocations + known.allocations, allocated + known.allocated_bytes
             self._range[step] = (high, low, first)
-            grown = sizes[chosen][sizes[chosen] > 0]
-            known = self._steps.get(step)
             self._steps[step] = MemoryStep(
                 device="",
                 rise_bytes=high - low,
-                allocations=len(grown) + (known.allocations if known else 0),
-                allocated_bytes=int(grown.sum()) + (known.allocated_bytes if known else 0),
-                growth_bytes=int(levels[chosen][-1]) - first,
+                allocations=allocations,
+                allocated_bytes=allocated,
+                growth_bytes=last - first,
             )
 
-    def _by_step(self, times: Ints) -> Iterator[tuple[int, Any]]:
+    def _by_step(self, times: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the places of the events that lie in a step, by step, where each step begins among them, and which it is."""
         if not self._edges:
-            yield 0, slice(None)
-            return
+            return np.arange(len(times)), np.zeros(1, np.int64), np.zeros(1, np.int64)
         steps = np.searchsorted(self._starts, times, "right") - 1
-        inside = (steps >= 0) & (times <= self._ends[np.maximum(steps, 0)])
-        for step in dict.fromkeys(steps[inside].tolist()):
-            yield step, inside & (steps == step)
+        places = np.flatnonzero((steps >= 0) & (times <= self._ends[np.maximum(steps, 0)]))
+        places = places[np.argsort(steps[places], kind="stable")]
+        steps = steps[places]
+        firsts = np.flatnonzero(np.diff(steps, prepend=-1))
+        return places, firsts, steps[firsts]
 
     def steps(self, device: str) -> Iterator[MemoryStep]:
         """Yield the steps in the order in which they were come to."""

@@ -192,7 +192,7 @@ class TorchWork:
         beside = in_steps(annotated, edges).select(*_SPAN).sort("start_ns")
         marked = np.array(sorted(set(marks["thread"].to_list())), np.int64)
         collective = np.array([COLLECTIVE.search(name) is not None for name in self._names], np.bool_)
-        sums, shapes, own, place = _Sums("word", "step"), _Calls("word", "shapes"), SelfTimes(), 0
+        sums, shapes, own, place = _Sums("word", "step"), _Groups("word", "shapes"), SelfTimes(), 0
         for rows, is_last in _with_last(self._work.in_order()):
             order = np.lexsort((-rows["duration"], rows["start"]))
             rows = {name: column[order] for name, column in rows.items()}
@@ -382,23 +382,59 @@ _SUMS = (
 )  # fmt: skip
 
 
-class _Sums:
-    """Sums by name and step, as numbers; each batch is added to what there is."""
+class _Groups:
+    """Sums of batches by group: a part a batch, and parts that are about as long are added up to one.
+
+    So no group is sorted again for each batch that does not have it.
+    """
 
     def __init__(self, *group: str) -> None:
         self._group = group
-        self._rows: Rows = {name: np.empty(0, np.int64) for name in (*group, *_SUMS)}
+        self._parts: list[Rows] = []
 
     def rows(self) -> Rows:
         """Return a row a group."""
-        return self._rows
+        while len(self._parts) > 1:
+            self._join()
+        return self._parts[0] if self._parts else self._added(self._of(_NO_ROWS))
 
     def add(self, rows: Rows) -> None:
         """Add executions: what they are grouped by, and start, duration, self and place of each."""
+        self._parts.append(self._added(self._of(rows)))
+        while len(self._parts) > 1 and _height(self._parts[-2]) < 2 * _height(self._parts[-1]):
+            self._join()
+
+    def _join(self) -> None:
+        last, before = self._parts.pop(), self._parts.pop()
+        self._parts.append(self._added({name: np.concatenate([before[name], last[name]]) for name in last}))
+
+    def _of(self, rows: Rows) -> Rows:
+        """Return each execution as a group of its own."""
+        found = {name: rows.get(name, _NO_ROWS["start"]).astype(np.int64) for name in self._group}
+        return {**found, "calls": np.ones(len(rows["start"]), np.int64)}
+
+    def _added(self, rows: Rows) -> Rows:
+        """Add up the rows of each group."""
+        order, firsts = self._sorted(rows)
+        found = {name: rows[name][order[firsts]] for name in self._group}
+        found["calls"] = _reduced(np.add, rows["calls"][order], firsts)
+        return found
+
+    def _sorted(self, rows: Rows) -> tuple[Ints, Ints]:
+        """Return the order in which the rows of a group are beside each other, and where each group begins in it."""
+        order = np.lexsort([rows[name] for name in reversed(self._group)])
+        return order, _firsts(rows, order, self._group)
+
+
+class _Sums(_Groups):
+    """Sums of calls and times."""
+
+    def _of(self, rows: Rows) -> Rows:
+        if rows is _NO_ROWS:
+            return {name: np.empty(0, np.int64) for name in (*self._group, *_SUMS)}
         start, duration = rows["start"], rows["duration"]
-        new = {
-            **{name: rows[name].astype(np.int64) for name in self._group},
-            "calls": np.ones(len(start), np.int64),
+        return {
+            **super()._of(rows),
             "total_ns": duration,
             "self_ns": rows["self"],
             "unfilled": ((start == 0) & (duration == 0)).astype(np.int64),
@@ -407,58 +443,36 @@ class _Sums:
             "last_ns": start,
             "last_place": rows["place"],
         }
-        # A batch is added up first, so that what there is is sorted with few rows.
-        found = self._added(new)
-        self._rows = self._added({name: np.concatenate([self._rows[name], found[name]]) for name in found})
 
     def _added(self, rows: Rows) -> Rows:
-        """Add up the rows of each group."""
-        if not len(rows["calls"]):
-            return rows
-        # By group, and in each by the order of the calls: the first row of a group is its first call.
-        by = (rows["first_place"], rows["first_ns"], *(rows[name] for name in reversed(self._group)))
-        order = np.lexsort(by)
-        firsts = _firsts(rows, order, self._group)
-        found = {name: rows[name][order[firsts]] for name in (*self._group, "first_ns", "first_place")}
+        order, firsts = self._sorted(rows)
+        found = {name: rows[name][order[firsts]] for name in self._group}
         for name in ("calls", "total_ns", "self_ns", "unfilled"):
-            found[name] = np.add.reduceat(rows[name][order], firsts)
-        # Of rows that are groups already the last call need not be in the last of them.
-        last = rows["last_ns"][order]
-        latest = np.maximum.reduceat(last, firsts)
-        is_latest = last == np.repeat(latest, np.diff(firsts, append=len(order)))
-        found["last_ns"] = latest
-        found["last_place"] = np.maximum.reduceat(np.where(is_latest, rows["last_place"][order], -1), firsts)
+            found[name] = _reduced(np.add, rows[name][order], firsts)
+        counts = np.diff(firsts, append=len(order))
+        for end, most, none in (("first", np.minimum, 2**63 - 1), ("last", np.maximum, -1)):
+            times = rows[f"{end}_ns"][order]
+            found[f"{end}_ns"] = _reduced(most, times, firsts)
+            is_at_end = times == np.repeat(found[f"{end}_ns"], counts)
+            found[f"{end}_place"] = _reduced(most, np.where(is_at_end, rows[f"{end}_place"][order], none), firsts)
         return found
 
 
-class _Calls:
-    """How many executions there are of each group."""
+_NO_ROWS: Rows = {"start": np.empty(0, np.int64)}
 
-    def __init__(self, *group: str) -> None:
-        self._group = group
-        self._rows: Rows = {name: np.empty(0, np.int64) for name in (*group, "calls")}
 
-    def rows(self) -> Rows:
-        """Return a row a group."""
-        return self._rows
+def _height(rows: Rows) -> int:
+    return len(rows["calls"])
 
-    def add(self, rows: Rows) -> None:
-        """Count executions."""
-        new = {name: rows[name].astype(np.int64) for name in self._group}
-        new["calls"] = np.ones(len(rows["start"]), np.int64)
-        both = {name: np.concatenate([self._rows[name], column]) for name, column in new.items()}
-        if not len(both["calls"]):
-            return
-        order = np.lexsort([both[name] for name in reversed(self._group)])
-        firsts = _firsts(both, order, self._group)
-        self._rows = {name: both[name][order[firsts]] for name in self._group}
-        self._rows["calls"] = np.add.reduceat(both["calls"][order], firsts)
+
+def _reduced(ufunc: np.ufunc, column: Any, firsts: Ints) -> Any:
+    return ufunc.reduceat(column, firsts) if len(firsts) else column[:0]
 
 
 def _firsts(rows: Rows, order: Ints, group: tuple[str, ...]) -> Ints:
     """Return where a new group begins, of rows in this order."""
     is_new = np.zeros(len(order), np.bool_)
-    is_new[0] = True
+    is_new[:1] = True
     for name in group:
         column = rows[name][order]
         is_new[1:] |= column[1:] != column[:-1]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from perfguard.contract.readers import MAX_RATIO, refuse_holes
 from perfguard.contract.table import Unreadable
@@ -152,6 +153,39 @@ class Chunk:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A chunk that was set aside: its text with the brackets, what stands behind it in the file, and who keeps it where."""
+
+    text: memoryview
+    behind: bytes
+    offset: int
+    slot: int
+
+
+class Helper(Protocol):
+    """What decodes some of the chunks elsewhere, while others are decoded here."""
+
+    #: How many chunks may be set aside.
+    room: int
+
+    def takes(self, length: int) -> bool:
+        """Whether a text of so many bytes can be set aside for it."""
+        ...
+
+    def set_aside(self, text: memoryview) -> tuple[int, memoryview]:
+        """Copy the text of a chunk, which may be decoded elsewhere from now on; returns where it is, and the copy."""
+        ...
+
+    def events(self, one: Waiting) -> Any:
+        """Return what was made of a chunk elsewhere, or None where it has to be decoded here."""
+        ...
+
+    def free(self, one: Waiting) -> None:
+        """Let go of a chunk."""
+        ...
+
+
 #: Decodes a chunk's array; raises `CutShort`, `Ended` or `Broken`.
 Decode = Callable[[Chunk], Any]
 
@@ -179,18 +213,37 @@ class Chunks:
         """Where the events are in the document, as findings name it."""
         return "$" if self._is_array else "$.traceEvents"
 
-    def decoded(self, decode: Decode) -> Iterator[Any]:
-        """Yield what `decode` makes of each chunk, in order.
+    def decoded(self, decode: Decode, helper: Helper | None = None) -> Iterator[Any]:
+        """Yield what `decode`, or its helper, makes of each chunk, in order.
 
         Raises `Unreadable` where the file is no trace, with the byte; what came before it has been yielded.
         """
         self._open_array()
+        waiting: deque[Waiting] = deque()
         while True:
             self._fill()
+            cut = None if self._at_end else self._cut()
+            is_taken = helper is not None and cut is not None and helper.takes(cut[0] + 1)
+            if helper is not None and cut is not None and is_taken:
+                waiting.append(self._set_aside(*cut, helper))
+            while helper is not None and waiting and (not is_taken or len(waiting) == helper.room):
+                try:
+                    found = helper.events(waiting[0])
+                    if found is None:
+                        found = decode(Chunk(view=waiting[0].text, offset=waiting[0].offset))
+                except (CutShort, Ended, Broken):
+                    # A cut was none, or the array is at its end: from here on one chunk is read after the other.
+                    self._take_back(waiting)
+                    helper, is_taken = None, True
+                    break
+                yield found
+                del found
+                helper.free(waiting.popleft())
+            if is_taken:
+                continue
             if self._at_end:
                 yield from self._last(decode)
                 return
-            cut = self._cut()
             if cut is None:
                 self._enlarge()
                 continue
@@ -208,6 +261,26 @@ class Chunks:
             yield found
             del found
             self._keep_from(cut[1])
+
+    def _set_aside(self, end: int, begin: int, helper: Helper) -> Waiting:
+        """Take the events up to `end` out of the buffer; the next ones begin at `begin`."""
+        before, self._buffer[end] = self._buffer[end], ord("]")
+        self._buffer[0] = ord("[")
+        slot, text = helper.set_aside(memoryview(self._buffer)[: end + 1])
+        self._buffer[end] = before
+        found = Waiting(text=text, behind=bytes(self._buffer[end:begin]), offset=self._offset, slot=slot)
+        self._keep_from(begin)
+        return found
+
+    def _take_back(self, waiting: deque[Waiting]) -> None:
+        """Put what was set aside back before what is in the buffer."""
+        text = b"".join(part for one in waiting for part in (one.text[1:-1], one.behind))
+        rest = self._buffer[1 : self._filled]
+        self._buffer = bytearray(max(CHUNK_BYTES, len(text) + len(rest)) + 2)
+        self._buffer[1 : 1 + len(text) + len(rest)] = text + rest
+        self._filled = 1 + len(text) + len(rest)
+        self._offset = waiting[0].offset
+        waiting.clear()
 
     @property
     def document(self) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class EventDecoder:
         self.rows = 0
         self.broken = 0
         self.errors: list[RowError] = []
+        #: Whether the schema was proven of all events of the last chunk without asking jsonschema of one.
+        self.was_proven = True
         self._kinds = {kind.struct: number for number, kind in enumerate(schema.kinds)} | {type(None): -1}
         self._one, self._all = schema.one_event, schema.events
         self._raw = msgspec.json.Decoder(list[Raw])
@@ -130,6 +132,7 @@ class EventDecoder:
         open_ones = np.flatnonzero(np.isin(events.kinds, self._open)).tolist() if self._open else []
         asked |= {int(place) for place in events.rows[sorted(self._unproven(events))] - self.rows}
         asked -= (written := {int(place) for place in events.rows[open_ones] - self.rows})
+        self.was_proven = not asked
         if not asked and not written:
             return events
         if asked and texts is None:

@@ -73,6 +73,7 @@ class EventSchema:
 
     row: Mapping[str, Any]
     root: Mapping[str, Any]
+    wanted: Mapping[str, Iterable[str]]
     kinds: tuple[Kind, ...]
     rows: RowSchema
 
@@ -114,7 +115,7 @@ class EventSchema:
 
 def compiled(row: Mapping[str, Any], root: Mapping[str, Any], wanted: Mapping[str, Iterable[str]]) -> EventSchema:
     """Compile a row schema. `wanted` names by kind the arguments that are read beside those the schema names (`*`: of all)."""
-    return EventSchema(row=row, root=root, kinds=_kinds(row, wanted), rows=RowSchema(row, root))
+    return EventSchema(row=row, root=root, wanted=wanted, kinds=_kinds(row, wanted), rows=RowSchema(row, root))
 
 
 _ROW_KEYWORDS = frozenset({"type", "additionalProperties", "required", "properties", "allOf", "description", "title"})

@@ -228,39 +228,41 @@ class Events:
             there = np.fromiter((text is not UNSET for text in texts), np.bool_, count=len(texts))
         return spread(times_of(known), there)
 
-    def _numbered(self, key: str, number: Callable[[Events], Numbers]) -> Numbers:
-        if key not in self._numbers:
+    def numbers(self, column: str) -> Numbers:
+        """Return the number of each event's word in a column of the vocabulary."""
+        if column.startswith(_ARGUMENT):
+            return self.texts(column.removeprefix(_ARGUMENT))
+        if column not in self._numbers:
             whole, places = self._chosen or (self, None)
-            if places is not None and (key in whole._numbers or 2 * len(self) > len(whole)):
-                self._numbers[key] = whole._numbered(key, number)[places]
+            if places is not None and (column in whole._numbers or 2 * len(self) > len(whole)):
+                self._numbers[column] = whole.numbers(column)[places]
             elif self._among is not None and whole._made is not None:
-                self._numbers[key] = self._among._numbered(key, number)[_places_within(self, self._among)]
+                self._numbers[column] = self._among.numbers(column)[_places_within(self, self._among)]
             else:
                 # Of few of the events their own numbers are found more quickly than those of all that they are among.
-                found = (self._among or self)._sent("number", key)
-                self._numbers[key] = number(self) if found is None else found
-        return self._numbers[key]
+                found = (self._among or self)._sent("number", column)
+                self._numbers[column] = self._numbered(column) if found is None else found
+        return self._numbers[column]
+
+    def _numbered(self, column: str) -> Numbers:
+        # The pairs are made and forgotten one by one, which is quicker than a list of them.
+        keys = zip(self.column("pid"), self.column("tid"), strict=True) if column == "thread" else self.column(column)
+        return self.vocabulary.words(column).numbers(keys, len(self))
 
     @property
     def names(self) -> Numbers:
         """The number of each event's name in the vocabulary."""
-        return self._numbered("name", lambda all_: self.vocabulary.names.numbers(all_.column("name"), len(all_)))
+        return self.numbers("name")
 
     @property
     def categories(self) -> Numbers:
         """The number of each event's category; `UNSET` is one of its own."""
-        return self._numbered("cat", lambda all_: self.vocabulary.categories.numbers(all_.column("cat"), len(all_)))
+        return self.numbers("cat")
 
     @property
     def threads(self) -> Numbers:
         """The number of each event's thread."""
-        return self._numbered(
-            "thread",
-            # The pairs are made and forgotten one by one, which is quicker than a list of them.
-            lambda all_: self.vocabulary.threads.numbers(
-                zip(all_.column("pid"), all_.column("tid"), strict=True), len(all_)
-            ),
-        )
+        return self.numbers("thread")
 
     def is_named(self, *names: str) -> Flags:
         """Return which events have one of these names."""

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,10 @@ from perfguard.contract.table import Cells, Table, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfguard.contract.readers.decoder import EventDecoder
     from perfguard.contract.readers.event_schema import EventSchema
     from perfguard.contract.readers.events import Events
+    from perfguard.contract.readers.partner import Partner
     from perfguard.contract.schema import RowError
 
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
@@ -72,26 +75,34 @@ def stream_trace(
     schema: EventSchema,
     see: Callable[[Events], None],
     tell: Callable[[int], None] | None = None,
+    *,
+    processes: int | None = 1,
 ) -> Streamed:
     """Read a trace in chunks and show the events of each chunk to `see`.
 
-    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read.
+    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read. Of
+    two `processes` (None: where there are as many CPUs) the other decodes some of the chunks, if the trace is so large that it
+    is worth it.
     """
     from perfguard.contract.readers.chunks import Chunks, Source
     from perfguard.contract.readers.decoder import EventDecoder
+    from perfguard.contract.readers.event_schema import TIMES
 
     decoder = EventDecoder(schema)
     document: dict[str, Any] = {}
     broken: Unreadable | None = None
     chunks: Chunks | None = None
-    digest = hashlib.blake2b(digest_size=32)
+    # However the trace is cut into chunks, these come out the same.
+    digests = {key: hashlib.blake2b(digest_size=32) for key in TIMES}
     try:
-        with Source.open(path, tell) as source:
+        with ExitStack() as stack:
+            source = stack.enter_context(Source.open(path, tell))
+            helper = stack.enter_context(_partner(path, decoder, processes))
             chunks = Chunks(source)
-            for events in chunks.decoded(decoder):
+            for events in chunks.decoded(decoder, helper):
                 decoder.path = chunks.path
                 see(events)
-                for key in ("ts", "dur"):
+                for key, digest in digests.items():
                     digest.update(events.times(key).ns)
                 events.forget()
                 # Else these would be held until the next ones are decoded.
@@ -106,9 +117,19 @@ def stream_trace(
         rows=decoder.rows,
         broken=decoder.broken,
         errors=tuple(decoder.errors),
-        digest=digest.digest(),
+        digest=b"".join(digest.digest() for digest in digests.values()),
         unreadable=broken,
     )
+
+
+def _partner(path: Path, decoder: EventDecoder, processes: int | None) -> AbstractContextManager[Partner | None]:
+    from perfguard.contract.readers.partner import is_worth_it, partner
+
+    if processes == 1 or not is_worth_it(path):
+        return nullcontext()
+    from perfguard.engines.local import usable_cpus
+
+    return partner(decoder) if (processes or usable_cpus()) > 1 else nullcontext()
 
 
 def _plain_bytes(path: Path) -> bytes:

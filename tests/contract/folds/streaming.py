@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,10 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection, spool
-from perfguard.contract.readers import chunks
+from perfguard.contract.readers import chunks, partner
+from perfguard.contract.readers.decoder import EventDecoder
+from perfguard.contract.readers.partner import Partner
+from perfguard.engines import local
 from perfguard.findings import Finding
 from perfguard.measure import measure
 
@@ -52,6 +59,45 @@ def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Jud
         patched.setattr(spool, "ROWS_IN_MEMORY", rows)
         patched.setattr(spool, "EVERY", 8)
         return Judged.of(inspect(replay(directory)))
+
+
+@contextmanager
+def in_a_thread(decoder: EventDecoder) -> Iterator[Partner]:
+    """Stand in for the other process: what it does is done by a thread of this one, which needs no time to start."""
+    with partner.shared_memory() as memory:
+        (jobs, told), (said, replies) = os.pipe(), os.pipe()
+        with open(jobs, "rb") as source, open(told, "wb", buffering=0) as target:
+            work = threading.Thread(
+                target=partner.decode_for_another, args=(partner.mapped(memory), source, replies), daemon=True
+            )
+            work.start()
+            found = Partner(decoder, partner.mapped(memory), target, said)
+            found.wait()
+            try:
+                yield found
+            finally:
+                target.close()
+                work.join()
+        os.close(said)
+        os.close(replies)
+
+
+def beside(directory: Path, *, start: Callable[..., Any] = in_a_thread, **how: int) -> tuple[Judged, int]:
+    """Inspect with every trace streamed, and every second chunk decoded elsewhere; tells how many of them were, too."""
+    started: list[Partner] = []
+
+    @contextmanager
+    def noted(decoder: EventDecoder) -> Iterator[Partner]:
+        with start(decoder) as found:
+            started.append(found)
+            yield found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(partner, "WORTH_BYTES", 0)
+        patched.setattr(partner, "partner", noted)
+        patched.setattr(local, "usable_cpus", lambda: 2)
+        found = streamed(directory, **how)
+    return found, sum(one.decoded for one in started)
 
 
 def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:

@@ -1,0 +1,261 @@
+"""A second process that decodes chunks of a large trace beside this one, so that two cores are used.
+
+What goes over: the text of a chunk, and which columns are asked of it, which is what was asked of the chunks before. What comes
+back: these columns, as arrays of numbers. Both lie in memory that the two processes share. The events are shown in the order
+of the trace, as if one process had decoded them; a chunk that is not quite in order is left to the process that asked.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import select
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, Waiting
+from perfguard.contract.readers.decoder import EventDecoder
+from perfguard.contract.readers.event_schema import compiled
+from perfguard.contract.readers.events import Asked, Events
+from perfguard.contract.table import Unreadable
+
+#: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
+WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
+#: How many chunks are set aside at once, and how many of them are with the other process: one at work, one that waits.
+_ROOM, _AT_ONCE = 4, 2
+#: Room for the text of a chunk, and for its columns: they take a fifth of the text.
+_TEXT_BYTES, _COLUMN_BYTES = 1024 * 1024 + 4096, 2 * 1024 * 1024
+_SLOT_BYTES = _TEXT_BYTES + _COLUMN_BYTES
+#: A trace of which so many chunks are not in order is left alone.
+_REFUSALS = 3
+#: What the other process says of a chunk: the slot it lies in, and how long its columns are.
+_REPLY = struct.Struct("<qq")
+_READY, _REFUSED = -1, -1
+#: What it runs: with the modules of this process, whatever lies in the working directory.
+_PROGRAM = f"""
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from {__name__} import work
+work()
+"""
+
+
+def is_worth_it(path: Path) -> bool:
+    """Whether a trace is so large that a second process is started for it, on a system that can hand memory over."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return False
+    return hasattr(os, "memfd_create") and size * (GZIP_RATIO if path.suffix == ".gz" else 1) >= WORTH_BYTES
+
+
+@contextmanager
+def partner(decoder: EventDecoder) -> Iterator[Partner]:
+    """Start a process that decodes for `decoder`, and end it."""
+    with shared_memory() as shared:
+        command = [sys.executable, "-I", "-c", _PROGRAM, str(shared)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[shared], bufsize=0
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                pickle.dump(sys.path, process.stdin)
+                yield Partner(decoder, mapped(shared), process.stdin, process.stdout.fileno())
+            finally:
+                # Nobody waits for what it is at.
+                process.kill()
+
+
+@contextmanager
+def shared_memory() -> Iterator[int]:
+    """Make memory that two processes can map, for as long as this lasts."""
+    memory = os.memfd_create("perfguard")
+    try:
+        os.ftruncate(memory, _ROOM * _SLOT_BYTES)
+        yield memory
+    finally:
+        os.close(memory)
+
+
+def mapped(memory: int) -> mmap.mmap:
+    """Map the memory that was made."""
+    return mmap.mmap(memory, _ROOM * _SLOT_BYTES)
+
+
+class Partner:
+    """The other process, as the one that started it sees it: `jobs` is what it reads, `replies` what it writes to."""
+
+    room = _ROOM
+
+    def __init__(self, decoder: EventDecoder, memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None:
+        #: How many chunks were decoded over there.
+        self.decoded = 0
+        self._decoder = decoder
+        self._memory = memory
+        self._jobs = jobs
+        self._replies = replies
+        self._is_there = True
+        self._free = list(range(_ROOM))
+        self._is_ready = False
+        self._refusals = 0
+        #: By slot: how long the columns are that have come back, `_REFUSED` where there are none.
+        self._back: dict[int, int] = {}
+        self._there: set[int] = set()
+        #: Columns that the other process knows are asked for.
+        self._told: frozenset[Asked] = frozenset()
+        #: By column of words: the number here of each of its numbers.
+        self._numbers: dict[str, Any] = {}
+        schema = decoder.schema
+        self._tell((schema.row, schema.root, {key: sorted(wanted) for key, wanted in schema.wanted.items()}))
+
+    def takes(self, length: int) -> bool:
+        """Whether a text of so many bytes can be set aside for it."""
+        self._listen()
+        return self._is_ready and self._refusals < _REFUSALS and length <= _TEXT_BYTES and bool(self._free)
+
+    def wait(self) -> None:
+        """Wait until the other process is ready to work, or is lost."""
+        while self._is_there and not self._is_ready:
+            self._listen(wait=True)
+
+    def set_aside(self, text: memoryview) -> tuple[int, memoryview]:
+        """Take the text of a chunk, and hand it over where the other process has time; returns its slot, and the copy."""
+        slot = self._free.pop()
+        copy = memoryview(self._memory)[slot * _SLOT_BYTES : slot * _SLOT_BYTES + len(text)]
+        copy[:] = text
+        if len(self._there) < _AT_ONCE:
+            asked = frozenset(self._decoder.vocabulary.asked)
+            self._tell((slot, len(text), asked - self._told))
+            self._told = asked
+            self._there.add(slot)
+        return slot, copy
+
+    def events(self, one: Waiting) -> Events | None:
+        """Return the events of a chunk that was handed over, once they have come back; None where they do not."""
+        slot = one.slot
+        while slot in self._there:
+            self._listen(wait=True)
+        length = self._back.pop(slot, _REFUSED)
+        if length == _REFUSED:
+            return None
+        start = slot * _SLOT_BYTES + _TEXT_BYTES
+        kinds, columns, words = pickle.loads(memoryview(self._memory)[start : start + length])
+        vocabulary = self._decoder.vocabulary
+        for column, new in words.items():
+            here = vocabulary.words(column).numbers(new, len(new))
+            self._numbers[column] = np.concatenate([self._numbers.get(column, here[:0]), here])
+        made = {
+            asked: self._numbers[str(asked.key)][values] if asked.kind == "number" else values
+            for asked, values in columns.items()
+        }
+        rows = np.arange(self._decoder.rows, self._decoder.rows + len(kinds))
+        self._decoder.rows += len(kinds)
+        self.decoded += 1
+        text, schema = one.text, self._decoder.schema
+        return Events(schema, vocabulary, rows, kinds, lambda: schema.events.decode(text), made)
+
+    def free(self, one: Waiting) -> None:
+        """Take back the memory of a chunk that has been seen."""
+        self._free.append(one.slot)
+
+    def _tell(self, message: Any) -> None:
+        try:
+            pickle.dump(message, self._jobs)
+            self._jobs.flush()
+        except BrokenPipeError:
+            self._lose()
+
+    def _listen(self, *, wait: bool = False) -> None:
+        """Take in what the other process has said; `wait` until it has said something."""
+        while self._is_there and select.select([self._replies], [], [], None if wait else 0)[0]:
+            wait = False
+            # So few bytes are never parted on a pipe.
+            said = os.read(self._replies, _REPLY.size)
+            if len(said) < _REPLY.size:
+                self._lose()
+                return
+            slot, length = _REPLY.unpack(said)
+            if slot == _READY:
+                self._is_ready = True
+                continue
+            self._there.remove(slot)
+            self._back[slot] = length
+            self._refusals += length == _REFUSED
+
+    def _lose(self) -> None:
+        # It was killed, or says on stderr what happened to it: all that it had is done here.
+        self._is_there = self._is_ready = False
+        self._there.clear()
+
+
+# -- the other process -----------------------------------------------------------------------------------------------
+
+
+def decode_for_another(memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None:
+    """Decode what the process at the other end asks for, until it asks no more."""
+    row, root, wanted = pickle.load(jobs)
+    decoder = EventDecoder(compiled(row, root, wanted))
+    sent: dict[str, int] = {}
+    asked: set[Asked] = set()
+    os.write(replies, _REPLY.pack(_READY, 0))
+    while True:
+        try:
+            slot, length, also = pickle.load(jobs)
+        except EOFError:
+            return
+        asked |= also
+        start = slot * _SLOT_BYTES
+        found = _columns(decoder, memoryview(memory)[start : start + length], asked, sent)
+        if found is not None:
+            memory[start + _TEXT_BYTES : start + _TEXT_BYTES + len(found)] = found
+        os.write(replies, _REPLY.pack(slot, len(found) if found is not None else _REFUSED))
+
+
+def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: dict[str, int]) -> bytes | None:
+    """Return the columns of a chunk and the words that are new in them; None for one that is not in order, or too much."""
+    try:
+        events = decoder(Chunk(view=text, offset=0))
+    except (CutShort, Ended, Broken, Unreadable):
+        return None
+    if not decoder.was_proven:
+        return None
+    # Those of all events first: others are taken from them.
+    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=lambda one: len(one.path))}
+    used = {str(one.key) for one in asked if one.kind == "number"}
+    words = {column: decoder.vocabulary.words(column).since(sent.get(column, 0)) for column in used}
+    found = pickle.dumps((events.kinds, columns, words), protocol=5)
+    events.forget()
+    if len(found) > _COLUMN_BYTES:
+        return None
+    # What is new next time is what is new since then.
+    sent.update({column: len(decoder.vocabulary.words(column)) for column in used})
+    return found
+
+
+def _made(events: Events, asked: Asked) -> Any:
+    if asked.kind == "derived":
+        assert isinstance(asked.key, tuple)
+        make, keys = asked.key
+        return events.derived(make, *keys)
+    assert isinstance(asked.key, str)
+    if asked.kind == "time":
+        times = events.times(asked.key)
+        return times.ns, times.is_known
+    return events.numbers(asked.key)
+
+
+def work() -> None:
+    """Be the other process."""
+    # Who interrupts the one that asks ends this one with it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, sys.stdout.fileno())

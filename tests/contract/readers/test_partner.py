@@ -1,0 +1,176 @@
+"""A second process decodes some of the chunks: what is said and measured of a trace is the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfguard.contract.readers import partner
+from perfguard.contract.readers.decoder import EventDecoder
+from perfguard.contract.readers.partner import Partner
+from perfguard.testing import conditions_of, generate
+from tests.contract.conftest import RECORDINGS
+from tests.contract.folds.streaming import beside, streamed
+from tests.contract.folds.test_torch import REAL, damage
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)"
+)
+
+LAYOUTS = ("pt-torch", "pt-npu", "ms-2.5+", "ms-2.3", "ms-2.5+cpu")
+CONDITIONS = ("memory", "shapes", "stack", "level2")
+
+
+def trace_of(directory: Path) -> Path:
+    return next(one for one in sorted(directory.rglob("*.json")) if "trace" in one.name)
+
+
+def the_same(directory: Path, *, at_least: int = 1, **how: Any) -> None:
+    """Hold one process against two, of which the second decodes `at_least` so many chunks."""
+    start = {"start": how.pop("start")} if "start" in how else {}
+    found, elsewhere = beside(directory, **start, **how)
+    assert found == streamed(directory, **how)
+    assert elsewhere >= at_least
+
+
+@pytest.mark.parametrize(
+    ("layout", "condition"),
+    [(layout, one) for layout in LAYOUTS for one in ("", *CONDITIONS) if not one or one in conditions_of(layout)],
+)
+def test_generated_traces_come_out_the_same(tmp_path, layout, condition):
+    generate(layout, seed=4, operators=12, steps=4, conditions={condition: True} if condition else {}).write(tmp_path)
+    the_same(tmp_path)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_recordings_come_out_the_same(name):
+    the_same(RECORDINGS / name)
+
+
+@pytest.mark.slow
+def test_the_corpus_comes_out_the_same(real_traces):
+    for place in sorted({path.parent for path, _ in real_traces}):
+        the_same(place, at_least=0, chunk_bytes=30_000)
+
+
+@pytest.mark.parametrize("name", REAL)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
+def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
+    directory = Path(shutil.copytree(RECORDINGS / name, tmp_path_factory.mktemp("damaged") / name))
+    path = data.draw(st.sampled_from(sorted(directory.rglob("*.pt.trace.json"))))
+    document = json.loads(path.read_text())
+    for _ in range(data.draw(st.integers(1, 3))):
+        damage(data, document["traceEvents"])
+    path.write_text(json.dumps(document, indent=data.draw(st.sampled_from([None, 1]))))
+    the_same(directory, at_least=0, chunk_bytes=chunk_bytes)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.999])
+def test_a_trace_that_is_cut_off_is_told_in_the_same_words(tmp_path, share):
+    generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
+    path = trace_of(tmp_path)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    the_same(tmp_path)
+
+
+def twice(text: bytes) -> bytes:
+    return text + text
+
+
+def broken_in_the_middle(text: bytes) -> bytes:
+    place = text.index(b'"ph"', len(text) // 2)
+    return text[:place] + b"ph" + text[place + 3 :]
+
+
+def with_cuts_that_are_none(text: bytes) -> bytes:
+    """Put lists of objects into arguments: between two of these it looks as if an event ended."""
+    document = json.loads(text)
+    for event in document["traceEvents"][40:200:3]:
+        event["args"] = {**event.get("args", {}), "list": [{"name": "a"}, {"name": "b"}] * 300}
+    return json.dumps(document).encode()
+
+
+def with_a_long_event(text: bytes) -> bytes:
+    document = json.loads(text)
+    event = document["traceEvents"][len(document["traceEvents"]) // 2]
+    event["args"] = {**event.get("args", {}), "long": "x" * 3_000_000}
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("damaged", [twice, broken_in_the_middle, with_cuts_that_are_none, with_a_long_event])
+def test_what_is_odd_is_told_in_the_same_words(tmp_path, damaged):
+    generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
+    path = trace_of(tmp_path)
+    path.write_bytes(damaged(path.read_bytes()))
+    the_same(tmp_path)
+
+
+def test_gzip_comes_out_the_same(tmp_path):
+    generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
+    path = trace_of(tmp_path)
+    (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    the_same(tmp_path)
+
+
+@contextmanager
+def a_process(decoder: EventDecoder) -> Iterator[Partner]:
+    with REAL_PARTNER(decoder) as found:
+        found.wait()
+        yield found
+
+
+REAL_PARTNER = partner.partner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
+    # Nothing of the working directory is imported.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pickle.py").write_text("raise SystemExit('a module of the working directory was run')")
+    generate(layout, seed=4, operators=12, steps=4).write(tmp_path / "out")
+    the_same(tmp_path / "out", at_least=2, start=a_process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monkeypatch, after):
+    generate("pt-torch", seed=4, operators=12, steps=6).write(tmp_path)
+    started = []
+    popen = partner.subprocess.Popen
+    monkeypatch.setattr(partner.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
+    events = Partner.events
+
+    def killed(self: Partner, one: Any) -> Any:
+        if self.decoded >= after:
+            started[-1].kill()
+            started[-1].wait()
+        return events(self, one)
+
+    monkeypatch.setattr(Partner, "events", killed)
+    the_same(tmp_path, at_least=after, start=a_process)
+    assert all(one.returncode == -9 for one in started)
+
+
+def test_what_is_asked_for_the_first_time_is_decoded_here(tmp_path):
+    # Memory events in the last step only: until then nobody asked for their arguments.
+    generate("pt-torch", seed=2, operators=12, steps=5, conditions={"memory": True}).write(tmp_path)
+    path = trace_of(tmp_path)
+    document = json.loads(path.read_text())
+    events = document["traceEvents"]
+    last = max(e["ts"] for e in events if str(e["name"]).startswith("ProfilerStep"))
+    document["traceEvents"] = [e for e in events if e["name"] != "[memory]" or e["ts"] > last]
+    path.write_text(json.dumps(document))
+    the_same(tmp_path)
