@@ -49,12 +49,14 @@ class Coverage:
         """
         import polars as pl
 
+        # Of all steps only these: as a rule a part of many spans lies in few of them.
+        met = [step for step in spans["step"].drop_nulls().unique().to_list() if step < len(self.edges_ns)]
         steps = pl.DataFrame(
             {
-                "step": range(len(self.edges_ns)),
-                "from": [in_int64(start) for start, _ in self.edges_ns],
-                "to": [in_int64(end) for _, end in self.edges_ns],
-                "reached": [in_int64(reached) for reached in self.reached_ns],
+                "step": met,
+                "from": [in_int64(self.edges_ns[step][0]) for step in met],
+                "to": [in_int64(self.edges_ns[step][1]) for step in met],
+                "reached": [in_int64(self.reached_ns[step]) for step in met],
             },
             schema=dict.fromkeys(("step", "from", "to", "reached"), pl.Int64),
         )

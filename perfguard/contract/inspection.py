@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -59,6 +59,8 @@ _LONGEST_MESSAGE = 300
 _NAMED = 8
 #: What no recording is at fault for: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
+#: From so many events on what is asked of a trace is asked by a thread of its own.
+_WORTH_EVENTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,14 +252,11 @@ def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
             asked=task.asked,
             parents=found.parents,
         )
-        not_made: list[str] = []
-        if (executions := _unless_passed(not_made, executions_of, cycle)) is not None:
-            cycle = replace(
-                cycle,
-                executions=executions,
-                shapes=_unless_passed(not_made, shapes_of, cycle, executions),
-                memory=_unless_passed(not_made, memory_of, cycle, executions) or (),
-            )
+        with _check_folds(cycle, wanted.processes) as told:
+            cycle, not_made = _with_executions(cycle)
+            folded, without = told()
+        not_made += without
+        findings += folded
         findings += check_cycle(cycle, not_made)
     except OSError as error:
         if error.errno in _OF_THE_MACHINE:
@@ -276,6 +275,32 @@ def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
         not_made=tuple(not_made),
         cycle=cycle if wanted.cycle else None,
     )
+
+
+def _with_executions(cycle: Cycle) -> tuple[Cycle, list[str]]:
+    """Return a cycle with what ran in it, and what could not be read because it needs rows that went by."""
+    not_made: list[str] = []
+    executions = _unless_passed(not_made, executions_of, cycle)
+    if executions is None:
+        return cycle, not_made
+    shapes = _unless_passed(not_made, shapes_of, cycle, executions)
+    memory = _unless_passed(not_made, memory_of, cycle, executions) or ()
+    return replace(cycle, executions=executions, shapes=shapes, memory=memory), not_made
+
+
+@contextmanager
+def _check_folds(cycle: Cycle, processes: int | None) -> Iterator[Callable[[], tuple[list[Finding], list[str]]]]:
+    """Have what went by checked, in a thread of its own where that is worth it; gives what returns the findings."""
+    from perfguard.contract.invariants import check_folds
+
+    if processes == 1 or sum(one.content.events or 0 for one in cycle.artifacts.values()) < _WORTH_EVENTS:
+        yield lambda: check_folds(cycle)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    # Most of it is sorting, during which the other thread runs.
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(check_folds, cycle).result
 
 
 def _unless_passed(not_made: list[str], read: Callable[..., _Read], *arguments: Any) -> _Read | None:

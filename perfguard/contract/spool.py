@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Spool:
         self._count = 0
         self._runs: list[_Run] = []
         self._file: IO[bytes] | None = None
+        #: Once all rows have been added, two threads may read them.
+        self._lock = threading.Lock()
 
     def add(self, **columns: Column) -> None:
         """Add rows; the arrays are kept, or written."""
@@ -103,8 +106,9 @@ class Spool:
             if self._count:
                 yield _sorted(self._together(), self.key)
             return
-        if self._count:
-            self._write()
+        with self._lock:
+            if self._count:
+                self._write()
         for low, high in self._ranges(rows_at_once):
             parts = []
             for run in self._runs:

@@ -60,23 +60,30 @@ def recording_invariant(check: RecordingCheck) -> RecordingCheck:
     return check
 
 
+def check_folds(cycle: Cycle) -> tuple[list[Finding], list[str]]:
+    """Ask what went by what is wrong with it; it needs no executions.
+
+    Returns what it says, and the names of the checks that need rows of another file which went by and were not kept.
+    """
+    found: list[Finding] = []
+    not_made: list[str] = []
+    for artifact in cycle.artifacts.values():
+        for fold in artifact.content.folds.values():
+            try:
+                found += [replace(finding, rank=cycle.rank) for finding in fold.findings(cycle, artifact)]
+            except NotKept:
+                not_made += fold.checks
+    return found, not_made
+
+
 def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Finding]:
-    """Run every invariant of the cycle's layout whose slots could be read.
+    """Run every invariant of the cycle's layout whose slots could be read, and for which no fold stands (`check_folds`).
 
     The names of those that need rows which went by and were not kept are put into `not_made`.
     """
     _load()
-    stood_for: set[str] = set()
-    for artifact in cycle.artifacts.values():
-        for fold in artifact.content.folds.values():
-            stood_for |= set(fold.checks)
-            try:
-                for finding in fold.findings(cycle, artifact):
-                    yield replace(finding, rank=cycle.rank)
-            except NotKept:
-                # The other file that it compares with went by as well.
-                if not_made is not None:
-                    not_made += fold.checks
+    artifacts = cycle.artifacts.values()
+    stood_for = {check for one in artifacts for fold in one.content.folds.values() for check in fold.checks}
     for one in sorted(INVARIANTS.values(), key=lambda one: _place(one.check)):
         if (one.layouts and cycle.layout.id not in one.layouts) or one.name in stood_for:
             continue

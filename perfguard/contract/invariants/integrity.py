@@ -16,6 +16,8 @@ from perfguard.contract.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract.executions import Executions
     from perfguard.contract.inspection import Cycle
 
@@ -107,13 +109,13 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     executions = cycle.executions
     if executions is None or not executions.by_step or (executions.steps or 0) < 2:
         return
-    census = step_census(executions)
-    present = [step for step in census if census[step]]
-    if len(present) < 2:
+    calls = step_census(executions)
+    alike = _alike(calls)
+    if not alike:
         return
-    usual = Counter(tuple(sorted(census[step].items())) for step in present).most_common(1)[0][0]
-    for step in present:
-        if differing := _difference(census[step], Counter(dict(usual))):
+    usual = max(alike, key=len)
+    for step in sorted(step for steps in alike if steps is not usual for step in steps):
+        if differing := _difference(_counts_of(calls, step), _counts_of(calls, usual[0])):
             yield Finding(
                 code=Code.C102,
                 # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that
@@ -171,13 +173,37 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-def step_census(executions: Executions) -> dict[int, Counter[str]]:
-    """Return how often each operator ran in each step; a device's kernels by type, their names are numbered through."""
-    census: dict[int, Counter[str]] = {step: Counter() for step in range(executions.steps or 0)}
-    calls = executions.groups.drop_nulls("step").select("step", "operator" if executions.on_device else "name", "calls")
-    for step, name, count in calls.iter_rows():
-        census[step][name] += count
-    return census
+def step_census(executions: Executions) -> pl.DataFrame:
+    """Return how often each operator ran in each step (`step`, `name`, `calls`), by step.
+
+    A device's kernels are counted by type, since their names are numbered through.
+    """
+    import polars as pl
+
+    name = "operator" if executions.on_device else "name"
+    calls = executions.groups.drop_nulls("step").group_by("step", name=name).agg(pl.col("calls").sum())
+    return calls.sort("step", "name")
+
+
+def _alike(calls: pl.DataFrame) -> list[list[int]]:
+    """Return the steps of a census that ran the same operators equally often, together; these as they come."""
+    import numpy as np
+    import polars as pl
+
+    if not calls.height:
+        return []
+    names = calls["name"].cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1)
+    pairs = np.column_stack((names.to_numpy(), calls["calls"].to_numpy()))
+    steps = calls["step"].to_numpy()
+    firsts = np.flatnonzero(np.diff(steps, prepend=-1))
+    found: dict[bytes, list[int]] = {}
+    for first, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(steps)], strict=True):
+        found.setdefault(pairs[first:end].tobytes(), []).append(int(steps[first]))
+    return list(found.values())
+
+
+def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:
+    return Counter(dict(calls.filter(calls["step"] == step).select("name", "calls").iter_rows()))
 
 
 def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:

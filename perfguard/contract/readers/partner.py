@@ -31,7 +31,7 @@ from perfguard.contract.table import Unreadable
 #: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
 WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
 #: How many chunks are set aside at once, and how many of them are with the other process: one at work, one that waits.
-_ROOM, _AT_ONCE = 4, 2
+_ROOM, _AT_ONCE = 8, 2
 #: Room for the text of a chunk, and for its columns: they take a fifth of the text.
 _TEXT_BYTES, _COLUMN_BYTES = 1024 * 1024 + 4096, 2 * 1024 * 1024
 _SLOT_BYTES = _TEXT_BYTES + _COLUMN_BYTES

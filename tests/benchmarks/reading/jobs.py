@@ -107,7 +107,7 @@ def jsonschema_events(path: Path, schema_name: str, sample: str) -> dict[str, An
 # -- perfguard -------------------------------------------------------------------------------------------------------
 
 
-def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
+def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[str, Any]:
     """Every event of a trace checked against its schema; per operator count, total and self time; steps."""
     import re
 
@@ -135,7 +135,7 @@ def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
         if len(events.vocabulary.names) > len(names):
             names[:] = events.vocabulary.names
 
-    found = stream_trace(path, compiled(row_schema(rules), rules, {}), see)
+    found = stream_trace(path, compiled(row_schema(rules), rules, {}), see, processes=int(processes))
     assert found.unreadable is None, found.unreadable
     calls, totals, own = (np.zeros(len(names), np.int64) for _ in range(3))
     nesting = SelfTimes()
@@ -222,6 +222,18 @@ def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
     return {"rows": rows, "bad": bad}
 
 
+def two_checks(path: Path) -> dict[str, Any]:
+    """Check a directory by two processes at once that have nothing to do with each other."""
+    import subprocess
+
+    work_begins()
+    command = [sys.executable, "-m", "perfguard", "check", "--quiet", "--jobs", "1", str(path.parent)]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    statuses = [one.wait() for one in both]
+    assert not any(statuses), statuses
+    return {}
+
+
 # -- the process -----------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +289,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
         perfguard_table,
         perfguard_table_metrics,
         perfguard_readers,
+        two_checks,
     )
 }
 

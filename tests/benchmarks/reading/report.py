@@ -34,7 +34,7 @@ _HEADERS = (
     "asked",
     "without start-up",
     "range of CPU s",
-    "wall s",
+    "wall s (of the reference)",
     "peak MB",
     "MB/CPU s",
 )
@@ -67,12 +67,16 @@ def _rows(case: Mapping[str, Any]) -> list[list[str]]:
                 "" if asked is None else _ratio(asked),
                 "" if sampled or alone is None or base_work is None else _ratio(alone / base_work),
                 f"{_figure(min(cpu))} - {_figure(max(cpu))}",
-                "" if sampled else _figure(middle["wall_s"]),
+                "" if sampled else _wall(middle, base),
                 _peak(middle),
                 "" if sampled else f"{case['mb'] / middle['cpu_s']:.1f}",
             ]
         )
     return rows
+
+
+def _wall(middle: Mapping[str, float], base: Mapping[str, float] | None) -> str:
+    return _figure(middle["wall_s"]) + (f" ({_ratio(middle['wall_s'] / base['wall_s'])})" if base else "")
 
 
 def _peak(middle: Mapping[str, float]) -> str:
