@@ -206,7 +206,7 @@ def test_the_table_has_medians_ratios_and_failures() -> None:
         {"machine": machine, "rounds": 3, "packages": {}, "peers": {}, "left_out": ["peers"], "cases": [case]}
     )
     rows = {line.split("  ")[0]: " ".join(line.split()) for line in shown.splitlines()}
-    assert rows["perfguard"] == "perfguard 2.000 0.50 x 0.25 x 0.50 x 1.000 - 9.000 1.000 30 (60) 5.0"
+    assert rows["perfguard"] == "perfguard 2.000 0.50 x 0.25 x 0.50 x 1.000 - 9.000 1.000 (1.00 x) 30 (60) 5.0"
     assert rows["sampled"] == "sampled ≈ 40.0 10.00 x 40.0 - 40.0 30 (60)"
     assert "more than 2.0 GB" in shown
     assert shown.endswith("left out: peers")

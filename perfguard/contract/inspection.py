@@ -25,12 +25,13 @@ from perfguard.contract.conditions import (
 )
 from perfguard.contract.executions import Executions, executions_of
 from perfguard.contract.extract import Extract, extract_of
-from perfguard.contract.folds import Fold, folds_of
+from perfguard.contract.folds import Fold, fold_modules, folds_of
 from perfguard.contract.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Parent, Slot, size_of
 from perfguard.contract.memory import MemoryStep, memory_of
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
+from perfguard.contract.readers.second_process import second_process
 from perfguard.contract.readers.trace import Streamed, stream_trace
 from perfguard.contract.schema import (
     WORDED_ROWS,
@@ -59,6 +60,8 @@ _LONGEST_MESSAGE = 300
 _NAMED = 8
 #: What no recording is at fault for: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
+#: The format of traces, which go by.
+TRACE = "chrome-trace"
 #: From so many events on what is asked of a trace is asked by a thread of its own.
 _WORTH_EVENTS = 200_000
 
@@ -223,13 +226,13 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
 
 
 def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
-    from perfguard.contract.invariants import check_cycle
-
     found, recording = task.found, task.recording
     meter = Meter(tell)
     notes: list[str] = []
+    traces = (file.path for file in found.files if file.slot.format == TRACE)
     try:
-        read, broken = _read_artifacts(found, recording.directory, meter, wanted.processes)
+        with second_process(traces, wanted.processes, fold_modules()) as second:
+            read, broken = _read_artifacts(found, recording.directory, partial(stream_trace, second=second), meter)
         meter.end()
         artifacts = {artifact.slot.name: artifact for artifact in read}
         rank = rank_of(found, artifacts, recording)
@@ -257,6 +260,8 @@ def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
             folded, without = told()
         not_made += without
         findings += folded
+        from perfguard.contract.invariants import check_cycle
+
         findings += check_cycle(cycle, not_made)
     except OSError as error:
         if error.errno in _OF_THE_MACHINE:
@@ -454,7 +459,7 @@ def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
 
 
 def _read_artifacts(
-    found: FoundCycle, root: Path, meter: Meter, processes: int | None
+    found: FoundCycle, root: Path, stream: Stream, meter: Meter
 ) -> tuple[list[Artifact], list[Finding]]:
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
@@ -482,7 +487,7 @@ def _read_artifacts(
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, partial(stream_trace, tell=meter.tell, processes=processes))
+        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell))
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
@@ -598,7 +603,7 @@ def _read_version(
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
-    if version and file.slot.format == "chrome-trace":
+    if version and file.slot.format == TRACE:
         # Read whole, which costs four times as much, is only what nothing folds, or a schema that cannot be compiled.
         folds = folds_of(file.slot.name, layout.id)
         if folds and (events := _event_schema(version, file.slot.name, layout.id)).kinds:

@@ -73,8 +73,13 @@ def folds_of(slot: str, layout: str) -> dict[str, Registered]:
 
 @cache
 def _load() -> None:
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
+    for module in fold_modules():
+        import_module(module)
+
+
+def fold_modules() -> tuple[str, ...]:
+    """Return the names of the modules of folds."""
+    return tuple(f"{__name__}.{module.name}" for module in iter_modules(__path__))
 
 
 def look_again(artifact: Artifact, see: Callable[[Events], None]) -> None:

@@ -204,13 +204,11 @@ class TimeLine:
         flows = events.of("s", "f")
         if len(flows):
             self._add(flows.at(np.flatnonzero(flows.is_of_category("fwdbwd") & flows.times("ts").is_known)), _FLOW)
-        instants = events.of("i")
-        if len(instants):
-            memory = instants.named(_MEMORY)
-            if len(memory):
-                sizes = memory.derived(whole_numbers, "Bytes")
-                on_host = memory.derived(whole_numbers, "Device Type") == 0
-                self._add(memory.at(np.flatnonzero((sizes > 0) & on_host)), _ALLOCATION)
+        memory = events.named(_MEMORY)
+        if len(memory):
+            is_allocated = memory.is_of("i") & (memory.derived(whole_numbers, "Bytes") > 0)
+            on_host = memory.derived(whole_numbers, "Device Type") == 0
+            self._add(memory.at(np.flatnonzero(is_allocated & on_host)), _ALLOCATION)
 
     def _add(self, events: Events, what: int) -> None:
         if not len(events):

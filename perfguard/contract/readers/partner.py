@@ -1,4 +1,4 @@
-"""A second process that decodes chunks of a large trace beside this one, so that two cores are used.
+"""Partners: two processes that decode chunks of one trace, and what they tell each other.
 
 What goes over: the text of a chunk, and which columns are asked of it, which is what was asked of the chunks before. What comes
 back: these columns, as arrays of numbers. Both lie in memory that the two processes share. The events are shown in the order
@@ -11,13 +11,7 @@ import mmap
 import os
 import pickle
 import select
-import signal
 import struct
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -26,76 +20,22 @@ from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, Wa
 from perfguard.contract.readers.decoder import EventDecoder
 from perfguard.contract.readers.event_schema import compiled
 from perfguard.contract.readers.events import Asked, Events
+from perfguard.contract.readers.second_process import COLUMN_BYTES, ROOM, SLOT_BYTES, TEXT_BYTES
 from perfguard.contract.table import Unreadable
 
-#: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
-WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
-#: How many chunks are set aside at once, and how many of them are with the other process: one at work, one that waits.
-_ROOM, _AT_ONCE = 8, 2
-#: Room for the text of a chunk, and for its columns: they take a fifth of the text.
-_TEXT_BYTES, _COLUMN_BYTES = 1024 * 1024 + 4096, 2 * 1024 * 1024
-_SLOT_BYTES = _TEXT_BYTES + _COLUMN_BYTES
+#: How many of the chunks that are set aside are with the other process: one at work, one that waits.
+_AT_ONCE = 2
 #: A trace of which so many chunks are not in order is left alone.
 _REFUSALS = 3
 #: What the other process says of a chunk: the slot it lies in, and how long its columns are.
 _REPLY = struct.Struct("<qq")
 _READY, _REFUSED = -1, -1
-#: What it runs: with the modules of this process, whatever lies in the working directory.
-_PROGRAM = f"""
-import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
-from {__name__} import work
-work()
-"""
-
-
-def is_worth_it(path: Path) -> bool:
-    """Whether a trace is so large that a second process is started for it, on a system that can hand memory over."""
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return False
-    return hasattr(os, "memfd_create") and size * (GZIP_RATIO if path.suffix == ".gz" else 1) >= WORTH_BYTES
-
-
-@contextmanager
-def partner(decoder: EventDecoder) -> Iterator[Partner]:
-    """Start a process that decodes for `decoder`, and end it."""
-    with shared_memory() as shared:
-        command = [sys.executable, "-I", "-c", _PROGRAM, str(shared)]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[shared], bufsize=0
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                pickle.dump(sys.path, process.stdin)
-                yield Partner(decoder, mapped(shared), process.stdin, process.stdout.fileno())
-            finally:
-                # Nobody waits for what it is at.
-                process.kill()
-
-
-@contextmanager
-def shared_memory() -> Iterator[int]:
-    """Make memory that two processes can map, for as long as this lasts."""
-    memory = os.memfd_create("perfguard")
-    try:
-        os.ftruncate(memory, _ROOM * _SLOT_BYTES)
-        yield memory
-    finally:
-        os.close(memory)
-
-
-def mapped(memory: int) -> mmap.mmap:
-    """Map the memory that was made."""
-    return mmap.mmap(memory, _ROOM * _SLOT_BYTES)
 
 
 class Partner:
     """The other process, as the one that started it sees it: `jobs` is what it reads, `replies` what it writes to."""
 
-    room = _ROOM
+    room = ROOM
 
     def __init__(self, decoder: EventDecoder, memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None:
         #: How many chunks were decoded over there.
@@ -105,7 +45,7 @@ class Partner:
         self._jobs = jobs
         self._replies = replies
         self._is_there = True
-        self._free = list(range(_ROOM))
+        self._free = list(range(ROOM))
         self._is_ready = False
         self._refusals = 0
         #: By slot: how long the columns are that have come back, `_REFUSED` where there are none.
@@ -121,7 +61,7 @@ class Partner:
     def takes(self, length: int) -> bool:
         """Whether a text of so many bytes can be set aside for it."""
         self._listen()
-        return self._is_ready and self._refusals < _REFUSALS and length <= _TEXT_BYTES and bool(self._free)
+        return self._is_ready and self._refusals < _REFUSALS and length <= TEXT_BYTES and bool(self._free)
 
     def wait(self) -> None:
         """Wait until the other process is ready to work, or is lost."""
@@ -131,7 +71,7 @@ class Partner:
     def set_aside(self, text: memoryview) -> tuple[int, memoryview]:
         """Take the text of a chunk, and hand it over where the other process has time; returns its slot, and the copy."""
         slot = self._free.pop()
-        copy = memoryview(self._memory)[slot * _SLOT_BYTES : slot * _SLOT_BYTES + len(text)]
+        copy = memoryview(self._memory)[slot * SLOT_BYTES : slot * SLOT_BYTES + len(text)]
         copy[:] = text
         if len(self._there) < _AT_ONCE:
             asked = frozenset(self._decoder.vocabulary.asked)
@@ -148,7 +88,7 @@ class Partner:
         length = self._back.pop(slot, _REFUSED)
         if length == _REFUSED:
             return None
-        start = slot * _SLOT_BYTES + _TEXT_BYTES
+        start = slot * SLOT_BYTES + TEXT_BYTES
         kinds, columns, words = pickle.loads(memoryview(self._memory)[start : start + length])
         vocabulary = self._decoder.vocabulary
         for column, new in words.items():
@@ -214,10 +154,10 @@ def decode_for_another(memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None
         except EOFError:
             return
         asked |= also
-        start = slot * _SLOT_BYTES
+        start = slot * SLOT_BYTES
         found = _columns(decoder, memoryview(memory)[start : start + length], asked, sent)
         if found is not None:
-            memory[start + _TEXT_BYTES : start + _TEXT_BYTES + len(found)] = found
+            memory[start + TEXT_BYTES : start + TEXT_BYTES + len(found)] = found
         os.write(replies, _REPLY.pack(slot, len(found) if found is not None else _REFUSED))
 
 
@@ -235,7 +175,7 @@ def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: d
     words = {column: decoder.vocabulary.words(column).since(sent.get(column, 0)) for column in used}
     found = pickle.dumps((events.kinds, columns, words), protocol=5)
     events.forget()
-    if len(found) > _COLUMN_BYTES:
+    if len(found) > COLUMN_BYTES:
         return None
     # What is new next time is what is new since then.
     sent.update({column: len(decoder.vocabulary.words(column)) for column in used})
@@ -252,10 +192,3 @@ def _made(events: Events, asked: Asked) -> Any:
         times = events.times(asked.key)
         return times.ns, times.is_known
     return events.numbers(asked.key)
-
-
-def work() -> None:
-    """Be the other process."""
-    # Who interrupts the one that asks ends this one with it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, sys.stdout.fileno())

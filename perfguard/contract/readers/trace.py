@@ -9,7 +9,6 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +21,9 @@ from perfguard.contract.table import Cells, Table, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfguard.contract.readers.decoder import EventDecoder
     from perfguard.contract.readers.event_schema import EventSchema
     from perfguard.contract.readers.events import Events
-    from perfguard.contract.readers.partner import Partner
+    from perfguard.contract.readers.second_process import Second
     from perfguard.contract.schema import RowError
 
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
@@ -76,13 +74,12 @@ def stream_trace(
     see: Callable[[Events], None],
     tell: Callable[[int], None] | None = None,
     *,
-    processes: int | None = 1,
+    second: Second | None = None,
 ) -> Streamed:
     """Read a trace in chunks and show the events of each chunk to `see`.
 
-    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read. Of
-    two `processes` (None: where there are as many CPUs) the other decodes some of the chunks, if the trace is so large that it
-    is worth it.
+    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read. A
+    `second` process decodes some of the chunks.
     """
     from perfguard.contract.readers.chunks import Chunks, Source
     from perfguard.contract.readers.decoder import EventDecoder
@@ -95,11 +92,9 @@ def stream_trace(
     # However the trace is cut into chunks, these come out the same.
     digests = {key: hashlib.blake2b(digest_size=32) for key in TIMES}
     try:
-        with ExitStack() as stack:
-            source = stack.enter_context(Source.open(path, tell))
-            helper = stack.enter_context(_partner(path, decoder, processes))
+        with Source.open(path, tell) as source:
             chunks = Chunks(source)
-            for events in chunks.decoded(decoder, helper):
+            for events in chunks.decoded(decoder, second.beside(path, decoder) if second is not None else None):
                 decoder.path = chunks.path
                 see(events)
                 for key, digest in digests.items():
@@ -120,16 +115,6 @@ def stream_trace(
         digest=b"".join(digest.digest() for digest in digests.values()),
         unreadable=broken,
     )
-
-
-def _partner(path: Path, decoder: EventDecoder, processes: int | None) -> AbstractContextManager[Partner | None]:
-    from perfguard.contract.readers.partner import is_worth_it, partner
-
-    if processes == 1 or not is_worth_it(path):
-        return nullcontext()
-    from perfguard.engines.local import usable_cpus
-
-    return partner(decoder) if (processes or usable_cpus()) > 1 else nullcontext()
 
 
 def _plain_bytes(path: Path) -> bytes:

@@ -116,6 +116,7 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
     from perfguard.contract.folds.torch_work import SelfTimes
     from perfguard.contract.readers.event_schema import compiled
     from perfguard.contract.readers.events import Events
+    from perfguard.contract.readers.second_process import second_process
     from perfguard.contract.readers.trace import stream_trace
     from perfguard.contract.schema import row_schema
     from perfguard.contract.spool import Spool
@@ -135,7 +136,8 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
         if len(events.vocabulary.names) > len(names):
             names[:] = events.vocabulary.names
 
-    found = stream_trace(path, compiled(row_schema(rules), rules, {}), see, processes=int(processes))
+    with second_process([path], int(processes)) as second:
+        found = stream_trace(path, compiled(row_schema(rules), rules, {}), see, second=second)
     assert found.unreadable is None, found.unreadable
     calls, totals, own = (np.zeros(len(names), np.int64) for _ in range(3))
     nesting = SelfTimes()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection, spool
-from perfguard.contract.readers import chunks, partner
+from perfguard.contract.readers import chunks, partner, second_process
 from perfguard.contract.readers.decoder import EventDecoder
 from perfguard.contract.readers.partner import Partner
-from perfguard.engines import local
 from perfguard.findings import Finding
 from perfguard.measure import measure
 
@@ -61,41 +60,64 @@ def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Jud
         return Judged.of(inspect(replay(directory)))
 
 
-@contextmanager
-def in_a_thread(decoder: EventDecoder) -> Iterator[Partner]:
-    """Stand in for the other process: what it does is done by a thread of this one, which needs no time to start."""
-    with partner.shared_memory() as memory:
+class InAThread:
+    """Stands in for the second process: what that does is done by threads of this one, which need no time to start."""
+
+    def __init__(self) -> None:
+        self.started: list[Partner] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> InAThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def beside(self, path: Path, decoder: EventDecoder) -> Partner:
+        memory = self._stack.enter_context(second_process.shared_memory())
         (jobs, told), (said, replies) = os.pipe(), os.pipe()
-        with open(jobs, "rb") as source, open(told, "wb", buffering=0) as target:
-            work = threading.Thread(
-                target=partner.decode_for_another, args=(partner.mapped(memory), source, replies), daemon=True
-            )
-            work.start()
-            found = Partner(decoder, partner.mapped(memory), target, said)
-            found.wait()
-            try:
-                yield found
-            finally:
-                target.close()
-                work.join()
-        os.close(said)
-        os.close(replies)
+        source = self._stack.enter_context(os.fdopen(jobs, "rb"))
+        given = (second_process.mapped(memory), source, replies)
+        work = threading.Thread(target=partner.decode_for_another, args=given, daemon=True)
+        for end in (said, replies):
+            self._stack.callback(os.close, end)
+        self._stack.callback(work.join)
+        target = self._stack.enter_context(os.fdopen(told, "wb", buffering=0))
+        work.start()
+        found = Partner(decoder, second_process.mapped(memory), target, said)
+        found.wait()
+        self.started.append(found)
+        return found
 
 
-def beside(directory: Path, *, start: Callable[..., Any] = in_a_thread, **how: int) -> tuple[Judged, int]:
-    """Inspect with every trace streamed, and every second chunk decoded elsewhere; tells how many of them were, too."""
+class Waited(second_process.Second):
+    """A second process that is waited for, so that it has its share of a short trace."""
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        super().__init__(modules)
+        self.started: list[Partner] = []
+
+    def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
+        found = super().beside(path, decoder)
+        assert found is not None
+        found.wait()
+        self.started.append(found)
+        return found
+
+
+def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThread, **how: int) -> tuple[Judged, int]:
+    """Inspect with every trace streamed, and some chunks decoded elsewhere; tells how many of them were, too."""
     started: list[Partner] = []
 
     @contextmanager
-    def noted(decoder: EventDecoder) -> Iterator[Partner]:
-        with start(decoder) as found:
-            started.append(found)
+    def noted(*_: object) -> Iterator[InAThread | Waited]:
+        with second() as found:
             yield found
+            started.extend(found.started)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(partner, "WORTH_BYTES", 0)
-        patched.setattr(partner, "partner", noted)
-        patched.setattr(local, "usable_cpus", lambda: 2)
+        patched.setattr(second_process, "WORTH_BYTES", 0)
+        patched.setattr(inspection, "second_process", noted)
         found = streamed(directory, **how)
     return found, sum(one.decoded for one in started)
 

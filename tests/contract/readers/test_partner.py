@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.contract.readers import partner
-from perfguard.contract.readers.decoder import EventDecoder
+from perfguard.contract.readers import second_process
 from perfguard.contract.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
 from tests.contract.conftest import RECORDINGS
-from tests.contract.folds.streaming import beside, streamed
+from tests.contract.folds.streaming import Waited, beside, streamed
 from tests.contract.folds.test_torch import REAL, damage
 
 pytestmark = pytest.mark.skipif(
@@ -37,8 +34,8 @@ def trace_of(directory: Path) -> Path:
 
 def the_same(directory: Path, *, at_least: int = 1, **how: Any) -> None:
     """Hold one process against two, of which the second decodes `at_least` so many chunks."""
-    start = {"start": how.pop("start")} if "start" in how else {}
-    found, elsewhere = beside(directory, **start, **how)
+    second = {"second": how.pop("second")} if "second" in how else {}
+    found, elsewhere = beside(directory, **second, **how)
     assert found == streamed(directory, **how)
     assert elsewhere >= at_least
 
@@ -124,16 +121,6 @@ def test_gzip_comes_out_the_same(tmp_path):
     the_same(tmp_path)
 
 
-@contextmanager
-def a_process(decoder: EventDecoder) -> Iterator[Partner]:
-    with REAL_PARTNER(decoder) as found:
-        found.wait()
-        yield found
-
-
-REAL_PARTNER = partner.partner
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
@@ -141,7 +128,7 @@ def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pickle.py").write_text("raise SystemExit('a module of the working directory was run')")
     generate(layout, seed=4, operators=12, steps=4).write(tmp_path / "out")
-    the_same(tmp_path / "out", at_least=2, start=a_process)
+    the_same(tmp_path / "out", at_least=2, second=Waited)
 
 
 @pytest.mark.slow
@@ -149,8 +136,10 @@ def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
 def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monkeypatch, after):
     generate("pt-torch", seed=4, operators=12, steps=6).write(tmp_path)
     started = []
-    popen = partner.subprocess.Popen
-    monkeypatch.setattr(partner.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
+    popen = second_process.subprocess.Popen
+    monkeypatch.setattr(
+        second_process.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
+    )
     events = Partner.events
 
     def killed(self: Partner, one: Any) -> Any:
@@ -160,7 +149,7 @@ def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monke
         return events(self, one)
 
     monkeypatch.setattr(Partner, "events", killed)
-    the_same(tmp_path, at_least=after, start=a_process)
+    the_same(tmp_path, at_least=after, second=Waited)
     assert all(one.returncode == -9 for one in started)
 
 

@@ -1,0 +1,127 @@
+"""A second process for a large trace, so that two cores are used: started before anything else is loaded here."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfguard.contract.readers.decoder import EventDecoder
+    from perfguard.contract.readers.partner import Partner
+
+#: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
+WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
+#: How many chunks are set aside at once.
+ROOM = 8
+#: Room for the text of a chunk, and for its columns: they take a fifth of the text.
+TEXT_BYTES, COLUMN_BYTES = 1024 * 1024 + 4096, 2 * 1024 * 1024
+SLOT_BYTES = TEXT_BYTES + COLUMN_BYTES
+#: What it runs: with the modules of this process, whatever lies in the working directory. Who interrupts this process ends
+#: that one with it.
+_PROGRAM = f"""
+import pickle, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path[:], modules = pickle.load(sys.stdin.buffer)
+from importlib import import_module
+for name in modules:
+    import_module(name)
+from perfguard.contract.readers.partner import decode_for_another
+from {__name__} import mapped
+decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, sys.stdout.fileno())
+"""
+
+
+@contextmanager
+def second_process(
+    traces: Iterable[Path], processes: int | None, modules: Sequence[str] = ()
+) -> Iterator[Second | None]:
+    """Start a process where one of the traces is so large that it is worth it, and end it; None where none is.
+
+    Of `processes` one is this one; None: two, where there are as many CPUs. `modules` are what the other will need.
+    """
+    if processes == 1 or not any(map(_is_worth_it, traces)) or (processes or _usable_cpus()) < 2:
+        yield None
+        return
+    with Second(modules) as second:
+        yield second
+
+
+def _is_worth_it(path: Path) -> bool:
+    """Whether a trace is large, on a system that can hand memory over."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return False
+    return hasattr(os, "memfd_create") and size * (GZIP_RATIO if path.suffix == ".gz" else 1) >= WORTH_BYTES
+
+
+def _usable_cpus() -> int:
+    from perfguard.engines.local import usable_cpus
+
+    return usable_cpus()
+
+
+class Second:
+    """A process that is being started, for the trace that is read next."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = tuple(modules)
+        self._stack = ExitStack()
+        self._memory = -1
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Second:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
+        """Return what has chunks decoded for `decoder`, for each trace by another process; None for a small trace."""
+        if not _is_worth_it(path):
+            return None
+        from perfguard.contract.readers.partner import Partner
+
+        if self._process is None:
+            self._stack.close()
+            self._start()
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return Partner(decoder, mapped(self._memory), process.stdin, process.stdout.fileno())
+
+    def _start(self) -> None:
+        self._memory = self._stack.enter_context(shared_memory())
+        command = [sys.executable, "-I", "-c", _PROGRAM, str(self._memory)]
+        self._process = self._stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[self._memory], bufsize=0)
+        )
+        # Nobody waits for what it is at.
+        self._stack.callback(self._process.kill)
+        assert self._process.stdin is not None
+        pickle.dump((sys.path, self._modules), self._process.stdin)
+
+
+@contextmanager
+def shared_memory() -> Iterator[int]:
+    """Make memory that two processes can map, for as long as this lasts."""
+    memory = os.memfd_create("perfguard")
+    try:
+        os.ftruncate(memory, ROOM * SLOT_BYTES)
+        yield memory
+    finally:
+        os.close(memory)
+
+
+def mapped(memory: int) -> mmap.mmap:
+    """Map the memory that was made."""
+    return mmap.mmap(memory, ROOM * SLOT_BYTES)
