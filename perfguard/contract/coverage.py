@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.collectives import COLLECTIVE
 from perfguard.contract.table import in_int64
@@ -24,6 +24,28 @@ class Covered:
     operators_ns: int = 0
     collectives_ns: int = 0
     either_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spans:
+    """Times in which something ran, one after the other: int64 arrays with a value a span."""
+
+    step: Any
+    start_ns: Any
+    duration_ns: Any
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> Spans:
+        """Return the spans of rows; one without a step or a time covers nothing."""
+        columns = ("step", "start_ns", "duration_ns")
+        whole = rows.select(columns).drop_nulls()
+        return cls(**{name: whole[name].to_numpy() for name in columns})
+
+    def at(self, places: Any) -> Spans:
+        """Return some of the spans."""
+        return Spans(
+            step=self.step[places], start_ns=self.start_ns[places], duration_ns=self.duration_ns[places]
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,42 +64,28 @@ class Coverage:
             edges_ns=tuple(edges_ns), covered_ns=(0,) * len(edges_ns), reached_ns=tuple(start for start, _ in edges_ns)
         )
 
-    def extended(self, spans: pl.DataFrame) -> Coverage:
-        """Return the coverage with more spans: `step`, `start_ns`, `duration_ns`, one row a span.
+    def extended(self, spans: Spans) -> Coverage:
+        """Return the coverage with more spans, which begin no earlier than the spans of the same step before them."""
+        import numpy as np
 
-        They begin no earlier than the spans of the same step before them. A span without a step or a time covers nothing.
-        """
-        import polars as pl
-
-        # Of all steps only these: as a rule a part of many spans lies in few of them.
-        met = [step for step in spans["step"].drop_nulls().unique().to_list() if step < len(self.edges_ns)]
-        steps = pl.DataFrame(
-            {
-                "step": met,
-                "from": [in_int64(self.edges_ns[step][0]) for step in met],
-                "to": [in_int64(self.edges_ns[step][1]) for step in met],
-                "reached": [in_int64(self.reached_ns[step]) for step in met],
-            },
-            schema=dict.fromkeys(("step", "from", "to", "reached"), pl.Int64),
-        )
-        cut = (
-            spans.select("step", "start_ns", "duration_ns")
-            .drop_nulls()
-            .join(steps, on="step", how="inner", maintain_order="left")
-            .select(
-                "step",
-                "reached",
-                begin=pl.col("start_ns").clip(pl.col("from"), pl.col("to")),
-                end=(pl.col("start_ns") + pl.col("duration_ns")).clip(pl.col("from"), pl.col("to")),
-            )
-        )
-        before = pl.col("end").cum_max().shift(1).over("step")
-        alone = pl.col("end") - pl.max_horizontal("begin", "reached", before)
-        added = cut.with_columns(alone=alone.clip(0)).group_by("step").agg(pl.col("alone").sum(), pl.col("end").max())
+        is_there = (spans.step >= 0) & (spans.step < len(self.edges_ns))
+        if not is_there.any():
+            return self
+        spans = spans.at(np.flatnonzero(is_there)) if not is_there.all() else spans
+        if (np.diff(spans.step) < 0).any():
+            spans = spans.at(np.argsort(spans.step, kind="stable"))
         covered, reached = list(self.covered_ns), list(self.reached_ns)
-        for step, alone_ns, end_ns in added.iter_rows():
-            covered[step] += alone_ns
-            reached[step] = max(reached[step], end_ns)
+        firsts = np.flatnonzero(np.diff(spans.step, prepend=-1))
+        ends = np.append(firsts[1:], len(spans.step))
+        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+            step = int(spans.step[first])
+            low, high = map(in_int64, self.edges_ns[step])
+            begin = spans.start_ns[first:end]
+            stop = np.clip(begin + spans.duration_ns[first:end], low, high)
+            latest = np.maximum.accumulate(np.append(in_int64(reached[step]), stop))
+            alone = stop - np.maximum(np.clip(begin, low, high), latest[:-1])
+            covered[step] += int(alone[alone > 0].sum())
+            reached[step] = int(latest[-1])
         return Coverage(edges_ns=self.edges_ns, covered_ns=tuple(covered), reached_ns=tuple(reached))
 
 
@@ -100,21 +108,23 @@ class CoveredSteps:
 
         An execution without an operator counts for nothing.
         """
-        named = rows.drop_nulls("operator")
+        named = rows.drop_nulls(("operator", "step", "start_ns", "duration_ns"))
         is_collective = named["operator"].str.contains(COLLECTIVE.pattern)
-        return self.told_apart(named, is_collective)
+        return self.told_apart(Spans.of(named), is_collective.to_numpy())
 
-    def told_apart(self, rows: pl.DataFrame, is_collective: pl.Series) -> CoveredSteps:
-        """Add executions (`step`, `start_ns`, `duration_ns`) of which it is known already which are collectives."""
+    def told_apart(self, spans: Spans, is_collective: Any) -> CoveredSteps:
+        """Add executions of which it is known already which are collectives (an array of bool)."""
+        import numpy as np
+
         if not is_collective.any():
-            operators = self.operators.extended(rows)
+            operators = self.operators.extended(spans)
             # As long as there was no collective at all, both are the same.
-            either = operators if self.either is self.operators else self.either.extended(rows)
+            either = operators if self.either is self.operators else self.either.extended(spans)
             return CoveredSteps(operators=operators, collectives=self.collectives, either=either)
         return CoveredSteps(
-            operators=self.operators.extended(rows.filter(~is_collective)),
-            collectives=self.collectives.extended(rows.filter(is_collective)),
-            either=self.either.extended(rows),
+            operators=self.operators.extended(spans.at(np.flatnonzero(~is_collective))),
+            collectives=self.collectives.extended(spans.at(np.flatnonzero(is_collective))),
+            either=self.either.extended(spans),
         )
 
     @property

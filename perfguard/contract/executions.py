@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.collectives import annotated_collectives, host_collectives, no_collectives
@@ -17,6 +18,7 @@ from perfguard.contract.groups import aggregated
 from perfguard.contract.table import as_float64, as_int64, nanoseconds
 
 if TYPE_CHECKING:
+    import msgspec
     import polars as pl
 
     from perfguard.contract.inspection import Cycle
@@ -88,6 +90,8 @@ def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
     """Return how often each operator (or name: what the column holds) ran, from groups or any rows with `calls`."""
     import polars as pl
 
+    if groups.is_empty():
+        return Counter()
     return Counter(dict(groups.group_by(column, maintain_order=True).agg(pl.col("calls").sum()).iter_rows()))
 
 
@@ -640,22 +644,30 @@ def _decode_string(text: str) -> str:
     return value
 
 
-def torch_shapes(arguments: list[str | None]) -> list[str | None]:
-    """Return `float[4, 8];long[]`, dtype and shape of every input of an operator, or None where not recorded."""
+@cache
+def _inputs_decoder() -> msgspec.json.Decoder[Any]:
     import msgspec
 
     class Inputs(msgspec.Struct, rename={"dims": "Input Dims", "types": "Input type"}):
         dims: list[Any] | None = None
         types: list[str] | None = None
 
-    decoder = msgspec.json.Decoder(Inputs)
+    return msgspec.json.Decoder(Inputs)
+
+
+def torch_shapes(arguments: list[str | None]) -> list[str | None]:
+    """Return `float[4, 8];long[]`, dtype and shape of every input of an operator, or None where not recorded."""
+    import msgspec
+
+    decoder = _inputs_decoder()
+    none = decoder.decode("{}")
     shapes: list[str | None] = []
     for text in arguments:
         try:
-            inputs = decoder.decode(text) if text else Inputs()
+            inputs = decoder.decode(text) if text else none
         except (msgspec.DecodeError, RecursionError):
             # The arguments are whole JSON, but not inputs as torch writes them: nothing was recorded that can be compared.
-            inputs = Inputs()
+            inputs = none
         if inputs.dims is None:
             shapes.append(None)
             continue

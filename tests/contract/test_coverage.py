@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract.coverage import Coverage, Covered, CoveredSteps, covered_steps, in_steps
+from perfguard.contract.coverage import Coverage, Covered, CoveredSteps, Spans, covered_steps, in_steps
 
 SCHEMA = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 EDGES = ((10, 30), (30, 40), (45, 60))
@@ -50,13 +50,13 @@ def by_hand(executions: list[tuple]) -> tuple[int, ...]:
     ],
 )
 def test_the_time_that_spans_cover(executions, covered):
-    assert Coverage.of(EDGES).extended(frame(executions)).covered_ns == (covered, 0, 0)
+    assert Coverage.of(EDGES).extended(Spans.of(frame(executions))).covered_ns == (covered, 0, 0)
 
 
 def test_a_damaged_time_of_a_step_is_no_reason_to_fail():
     edges = ((10, 10**400), (-(10**400), 20))
     rows = frame([("a", 0, 12, 5), ("a", 1, 12, 5)])
-    assert Coverage.of(edges).extended(rows).covered_ns == (5, 5)
+    assert Coverage.of(edges).extended(Spans.of(rows)).covered_ns == (5, 5)
     assert covered_steps(rows, edges, rows.drop("step"))[0].either_ns == 5
 
 
@@ -68,7 +68,7 @@ def test_no_steps_are_covered_by_nothing():
 @given(EXECUTIONS)
 def test_covered_is_every_nanosecond_in_which_something_runs(executions):
     spans = frame(executions).sort("start_ns")
-    assert Coverage.of(EDGES).extended(spans).covered_ns == by_hand(executions)
+    assert Coverage.of(EDGES).extended(Spans.of(spans)).covered_ns == by_hand(executions)
     operators = [one for one in executions if one[0] in ("a", "b")]
     collectives = [one for one in executions if one[0] == "AllReduce"]
     expected = zip(by_hand(operators), by_hand(collectives), by_hand(operators + collectives), strict=True)

@@ -77,6 +77,7 @@ def _load() -> None:
         import_module(module)
 
 
+@cache
 def fold_modules() -> tuple[str, ...]:
     """Return the names of the modules of folds."""
     return tuple(f"{__name__}.{module.name}" for module in iter_modules(__path__))

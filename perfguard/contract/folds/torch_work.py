@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import UNSET
 
 from perfguard.contract.collectives import COLLECTIVE, HOST_COLLECTIVE, no_collectives
-from perfguard.contract.coverage import CoveredSteps, in_steps
+from perfguard.contract.coverage import CoveredSteps, Spans, in_steps
 from perfguard.contract.executions import HANDLE, TORCH_WORK, Executions, marks_of_steps, torch_shapes
 from perfguard.contract.folds import fold
 from perfguard.contract.folds.nesting import NONE, Open, parents
@@ -252,35 +252,43 @@ class TorchWork:
 
     def _groups(self, rows: Rows, *, has_steps: bool) -> pl.DataFrame:
         """Return the sums with their texts, as `groups.aggregated` has them."""
-        names = pl.Series(list(self._names), dtype=pl.String)
-        step = pl.Series(rows["step"], dtype=pl.Int64)
-        called = names.gather(rows["word"])
-        frame = pl.DataFrame(
+        # No two first calls have one place.
+        order = np.lexsort((rows["first_place"], rows["first_ns"]))
+        if has_steps and (handles := [self._names[name] for name in HANDLE if name in self._names]):
+            # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.
+            between = (rows["step"] == _NO_STEP) & np.isin(rows["word"], handles)
+            order = order[~between[order]]
+        called = pl.Series(self._names.listed, dtype=pl.String).gather(rows["word"][order])
+        step = pl.Series(rows["step"][order])
+        return pl.DataFrame(
             {
                 "operator": called,
                 "name": called,
                 "step": step.set(step == _NO_STEP, None),
                 "shapes": pl.Series([None], dtype=pl.String).new_from_index(0, len(called)),
-                **{name: pl.Series(rows[name], dtype=pl.Int64) for name in _SUMS},
+                **{name: pl.Series(rows[name][order]) for name in _SUMS},
             }
         )
-        if has_steps:
-            # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.
-            frame = frame.filter(~(pl.col("step").is_null() & pl.col("operator").is_in(HANDLE)))
-        return frame.sort("first_ns", "first_place", "operator", "step")
 
     def _shapes_frame(self, rows: Rows) -> pl.DataFrame:
         """Return how often each operator ran with which shapes."""
-        names, texts = pl.Series(list(self._names), dtype=pl.String), pl.Series(self._shape_texts(), dtype=pl.String)
-        frame = pl.DataFrame(
+        worded = self._shape_texts()
+        texts = Words()
+        # Different arguments may be worded alike.
+        numbers = np.fromiter((-1 if one is None else texts[one] for one in worded), np.int64, count=len(worded))
+        alike = {name: column for name, column in rows.items() if name != "shapes"}
+        alike["shapes"] = numbers[rows["shapes"]]
+        known = np.flatnonzero(alike["shapes"] >= 0)
+        alike = {name: column[known] for name, column in alike.items()}
+        if len(texts) < np.count_nonzero(numbers >= 0):
+            alike = _together(alike)
+        return pl.DataFrame(
             {
-                "operator": names.gather(rows["word"]),
-                "shapes": texts.gather(rows["shapes"]),
-                "calls": pl.Series(rows["calls"], dtype=pl.Int64),
+                "operator": pl.Series(self._names.listed, dtype=pl.String).gather(alike["word"]),
+                "shapes": pl.Series(texts.listed, dtype=pl.String).gather(alike["shapes"]),
+                "calls": pl.Series(alike["calls"]),
             }
         )
-        # Different arguments may be worded alike.
-        return frame.drop_nulls("shapes").group_by("operator", "shapes", maintain_order=True).agg(pl.col("calls").sum())
 
     def _shape_texts(self) -> list[str | None]:
         """Return the text of each shape seen, in the order of their numbers."""
@@ -365,21 +373,30 @@ _SPAN = ("operator", "step", "start_ns", "duration_ns")
 
 def _covered(covered: CoveredSteps, rows: Rows, is_collective: Any, beside: pl.DataFrame) -> CoveredSteps:
     """Add executions, and the annotated collectives that begin among them."""
-    inside = rows["step"] != _NO_STEP
-    frame = pl.DataFrame(
-        {"step": rows["step"][inside], "start_ns": rows["start"][inside], "duration_ns": rows["duration"][inside]},
-        schema=dict.fromkeys(("step", "start_ns", "duration_ns"), pl.Int64),
-    ).with_columns(is_collective=pl.Series(is_collective[inside], dtype=pl.Boolean))
+    inside = np.flatnonzero(rows["step"] != _NO_STEP)
+    columns = {"step": "step", "start_ns": "start", "duration_ns": "duration"}
+    told, is_collective = {name: rows[column][inside] for name, column in columns.items()}, is_collective[inside]
     if beside.height:
-        told = beside.select("step", "start_ns", "duration_ns", is_collective=pl.lit(True))
-        frame = pl.concat([frame, told]).sort("start_ns", maintain_order=True)
-    return covered.told_apart(frame, frame["is_collective"])
+        told = {name: np.concatenate([column, beside[name].to_numpy()]) for name, column in told.items()}
+        is_collective = np.concatenate([is_collective, np.ones(beside.height, np.bool_)])
+        order = np.argsort(told["start_ns"], kind="stable")
+        told, is_collective = {name: column[order] for name, column in told.items()}, is_collective[order]
+    return covered.told_apart(Spans(**told), is_collective)
 
 
 #: What is added up of a group, as `groups.aggregated` has it.
 _SUMS = (
     "calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place",
 )  # fmt: skip
+
+
+def _together(rows: Rows) -> Rows:
+    """Add up the calls of rows with one word and one number of shapes, in the order in which they come first."""
+    pairs = np.column_stack((rows["word"], rows["shapes"]))
+    _, firsts, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    calls = np.bincount(group.reshape(-1), rows["calls"]).astype(np.int64)
+    order = np.argsort(firsts)
+    return {**{name: rows[name][firsts[order]] for name in ("word", "shapes")}, "calls": calls[order]}
 
 
 class _Groups:

@@ -84,16 +84,20 @@ def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Fin
     _load()
     artifacts = cycle.artifacts.values()
     stood_for = {check for one in artifacts for fold in one.content.folds.values() for check in fold.checks}
-    for one in sorted(INVARIANTS.values(), key=lambda one: _place(one.check)):
-        if (one.layouts and cycle.layout.id not in one.layouts) or one.name in stood_for:
-            continue
-        if all(slot in cycle.artifacts for slot in one.needs):
+    for one in _of_layout(cycle.layout.id):
+        if one.name not in stood_for and all(slot in cycle.artifacts for slot in one.needs):
             try:
                 for finding in one.check(cycle):
                     yield replace(finding, check=one.name, rank=cycle.rank)
             except NotKept:
                 if not_made is not None:
                     not_made.append(one.name)
+
+
+@cache
+def _of_layout(layout: str) -> tuple[Any, ...]:
+    found = (one for one in INVARIANTS.values() if not one.layouts or layout in one.layouts)
+    return tuple(sorted(found, key=lambda one: _place(one.check)))
 
 
 def check_recording(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:

@@ -182,10 +182,10 @@ class EventDecoder:
                 return type(inside) is Raw or UNSET in arguments(inside)
 
         else:
-            schema = json.loads(rule.arguments)
+            schema = rule.arguments
 
             def breaks(inside: Any) -> bool:
-                return type(inside) is not Raw or not self._keeps(schema, bytes(inside))
+                return type(inside) is not Raw or not self._keeps_once(schema, bytes(inside))
 
         keys = _getter(rule.required)
         broken = []
@@ -255,6 +255,15 @@ class EventDecoder:
             self.errors.append(RowError(row=self.rows + places[error.row], path=error.path, message=error.message))
         self.broken += len(invalid)
         return frozenset(places[row] for row in invalid)
+
+    def _keeps_once(self, schema: str, value: bytes) -> bool:
+        """Ask jsonschema, of the same value but once."""
+        known = self.schema.kept
+        if len(known) > _REMEMBERED:
+            known.clear()
+        if (schema, value) not in known:
+            known[schema, value] = self._keeps(json.loads(schema), value)
+        return known[schema, value]
 
     def _keeps(self, schema: Mapping[str, Any], value: str | bytes) -> bool:
         found = value if isinstance(value, str) else cell_value(value.decode(), Cells.JSON, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Union
 
@@ -76,6 +76,8 @@ class EventSchema:
     wanted: Mapping[str, Iterable[str]]
     kinds: tuple[Kind, ...]
     rows: RowSchema
+    #: By the schema of arguments and the arguments, both as JSON: whether they keep it. Ranks tell the same again and again.
+    kept: dict[tuple[str, bytes], bool] = field(default_factory=dict)
 
     @cached_property
     def one_event(self) -> msgspec.json.Decoder[Any]:
