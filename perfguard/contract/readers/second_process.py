@@ -8,9 +8,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfguard.contract.readers.decoder import EventDecoder
@@ -85,7 +85,10 @@ class Second:
         self._stack.close()
 
     def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
-        """Return what has chunks decoded for `decoder`, for each trace by another process; None for a small trace."""
+        """Return what has chunks decoded for `decoder`, for each trace by another process.
+
+        None for a small trace, and where no process can be started.
+        """
         if not _is_worth_it(path):
             return None
         from perfguard.contract.readers.partner import Partner
@@ -94,21 +97,34 @@ class Second:
             self._stack.close()
             self._start()
         process, self._process = self._process, None
-        assert process is not None
+        if process is None:
+            return None
         assert process.stdin is not None
         assert process.stdout is not None
         return Partner(decoder, mapped(self._memory), process.stdin, process.stdout.fileno())
 
     def _start(self) -> None:
-        self._memory = self._stack.enter_context(shared_memory())
-        command = [sys.executable, "-I", "-c", _PROGRAM, str(self._memory)]
-        self._process = self._stack.enter_context(
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[self._memory], bufsize=0)
-        )
-        # Nobody waits for what it is at.
-        self._stack.callback(self._process.kill)
-        assert self._process.stdin is not None
-        pickle.dump((sys.path, self._modules), self._process.stdin)
+        # Where there is no room for it, or no Python to run it, all is done by one process, and comes out the same.
+        with suppress(OSError):
+            self._memory = self._stack.enter_context(shared_memory())
+            command = [sys.executable or sys.orig_argv[0], "-I", "-c", _PROGRAM, str(self._memory)]
+            process = self._stack.enter_context(
+                subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[self._memory], bufsize=0
+                )
+            )
+            # Nobody waits for what it is at.
+            self._stack.callback(process.kill)
+            assert process.stdin is not None
+            send((sys.path, self._modules), process.stdin)
+            self._process = process
+
+
+def send(message: Any, to: IO[bytes]) -> None:
+    """Write a message to a pipe that is not buffered; raises `BrokenPipeError` where nobody reads it any more."""
+    left = memoryview(pickle.dumps(message))
+    while left:
+        left = left[to.write(left) :]
 
 
 @contextmanager

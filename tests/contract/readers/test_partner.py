@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +166,40 @@ def test_what_is_asked_for_the_first_time_is_decoded_here(tmp_path):
     document["traceEvents"] = [e for e in events if e["name"] != "[memory]" or e["ts"] > last]
     path.write_text(json.dumps(document))
     the_same(tmp_path)
+
+
+def kills_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "_PROGRAM", "import os; os.kill(os.getpid(), 9)")
+
+
+def says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "_PROGRAM", "pass")
+
+
+def is_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process.sys, "executable", "/no/such/python")
+
+
+def has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def memfd_create(name: str) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(second_process.os, "memfd_create", memfd_create)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [kills_itself, says_nothing, is_no_python, has_no_room])
+def test_without_a_second_process_the_first_does_it_all(tmp_path, monkeypatch, how):
+    generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
+    expected = streamed(tmp_path)
+    how(monkeypatch)
+    monkeypatch.setattr(second_process, "WORTH_BYTES", 0)
+    monkeypatch.setattr(second_process, "_usable_cpus", lambda: 2)
+    assert streamed(tmp_path) == expected
+
+
+@pytest.mark.slow
+def test_texts_have_one_hash_in_every_process():
+    code = "from perfguard.contract.folds import hashed as h; print(h(['a', 'é' * 40]).tolist(), h([b'', b'x' * 99]).tolist())"
+    said = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout for _ in range(2)}
+    assert len(said) == 1
