@@ -59,6 +59,11 @@ class EventDecoder:
         # All kinds have their keys from the same schema; what is left to check differs by what is kept of the arguments.
         closed = [kind for kind in schema.kinds if not kind.is_open]
         self._checks = tuple({(one.key, one.in_arguments): one for kind in closed for one in kind.checks}.values())
+        #: By check: by kind, whether it is asked of it.
+        keys = [{(one.key, one.in_arguments) for one in kind.checks} for kind in schema.kinds]
+        self._are_checked = [
+            np.array([(one.key, one.in_arguments) in there for there in keys], np.bool_) for one in self._checks
+        ]
         self._rules = tuple(dict.fromkeys(rule for kind in closed for rule in kind.name_rules))
         #: By check: its texts, how many of them were asked of jsonschema, and which of them break the schema.
         self._words = [Words() for _ in self._checks]
@@ -202,15 +207,20 @@ class EventDecoder:
                 return ()
             texts = events.column(check.key)
             return [place for place in np.flatnonzero(is_odd).tolist() if texts[place] is not UNSET]
-        if not check.in_arguments and (beginnings := _beginnings(check.schema)) is not None:
-            return _beginning_otherwise(events.column(check.key), beginnings)
-        numbers = events.texts(check.key) if check.in_arguments else self._numbers_of(events.column(check.key), number)
-        words = self.vocabulary.texts[check.key] if check.in_arguments else self._words[number]
-        broken = self._broken_words(number, check, words)
-        if not broken:
+        if check.in_arguments:
+            numbers = events.texts(check.key)
+            broken = self._broken_words(number, check, self.vocabulary.texts[check.key])
+            return np.flatnonzero(np.isin(numbers, broken)).tolist() if broken else ()
+        # Of events of other kinds the decoder has proven this key.
+        places = np.flatnonzero(self._are_checked[number][events.kinds])
+        if not places.size:
             return ()
-        found: list[int] = np.flatnonzero(np.isin(numbers, broken)).tolist()
-        return found
+        values = events.at(places).column(check.key)
+        if (beginnings := _beginnings(check.schema)) is not None:
+            return places[_beginning_otherwise(values, beginnings)].tolist()  # type: ignore[no-any-return]
+        numbers = self._numbers_of(values, number)
+        broken = self._broken_words(number, check, self._words[number])
+        return places[np.isin(numbers, broken)].tolist() if broken else ()
 
     def _numbers_of(self, values: list[Any], number: int) -> Numbers:
         # Arguments that were decoded are checked by their keys.
