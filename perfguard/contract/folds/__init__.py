@@ -2,7 +2,9 @@
 
 What goes in: the events of a trace, a chunk at a time (`see`). What comes out: findings, in the name of the invariants that ask
 the same of a trace that is read whole, or what executions and memory are made of. What a fold keeps does not grow with the
-trace, or is put into a `Spool`. To add one: a class with `@fold(...)` in a module of this package.
+trace, or is put into a `Spool`. To add one: a class with `@fold(...)` in a module of this package. What `see` takes of events
+are numbers: of names, categories, threads and texts, times, and what a function of a module makes of them (`events.derived`),
+since another process may have decoded them; whatever else it asks for is decoded here once more.
 """
 
 from __future__ import annotations

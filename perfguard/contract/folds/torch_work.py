@@ -416,7 +416,7 @@ class _Groups:
         return self._parts[0] if self._parts else self._added(self._of(_NO_ROWS))
 
     def add(self, rows: Rows) -> None:
-        """Add executions: what they are grouped by, and start, duration, self and place of each."""
+        """Add executions: what they are grouped by and the start of each; for sums duration, self and place as well."""
         self._parts.append(self._added(self._of(rows)))
         while len(self._parts) > 1 and _height(self._parts[-2]) < 2 * _height(self._parts[-1]):
             self._join()

@@ -70,7 +70,8 @@ def check_folds(cycle: Cycle) -> tuple[list[Finding], list[str]]:
     for artifact in cycle.artifacts.values():
         for fold in artifact.content.folds.values():
             try:
-                found += [replace(finding, rank=cycle.rank) for finding in fold.findings(cycle, artifact)]
+                for finding in fold.findings(cycle, artifact):
+                    found.append(replace(finding, rank=cycle.rank))  # noqa: PERF401 - kept where the next one is not made
             except NotKept:
                 not_made += fold.checks
     return found, not_made
@@ -84,7 +85,7 @@ def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Fin
     _load()
     artifacts = cycle.artifacts.values()
     stood_for = {check for one in artifacts for fold in one.content.folds.values() for check in fold.checks}
-    for one in _of_layout(cycle.layout.id):
+    for one in _of_layout(cycle.layout.id, len(INVARIANTS)):
         if one.name not in stood_for and all(slot in cycle.artifacts for slot in one.needs):
             try:
                 for finding in one.check(cycle):
@@ -95,7 +96,8 @@ def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Fin
 
 
 @cache
-def _of_layout(layout: str) -> tuple[Any, ...]:
+def _of_layout(layout: str, _: int) -> tuple[Any, ...]:
+    """Return the invariants of a layout in their order; found anew when there are more of them."""
     found = (one for one in INVARIANTS.values() if not one.layouts or layout in one.layouts)
     return tuple(sorted(found, key=lambda one: _place(one.check)))
 

@@ -204,6 +204,9 @@ class Chunks:
         #: Where the first of these bytes lies in the file.
         self._offset = 0
         self._at_end = False
+        #: What is read before the rest of the file, and why the rest cannot be read.
+        self._again = memoryview(b"")
+        self._broken: Unreadable | None = None
         self._header = b""
         self._footer = b""
         self._is_array = False
@@ -221,8 +224,15 @@ class Chunks:
         self._open_array()
         waiting: deque[Waiting] = deque()
         while True:
-            self._fill()
-            cut = None if self._at_end else self._cut()
+            is_broken = False
+            try:
+                self._fill()
+            except Unreadable as error:
+                if not waiting:
+                    raise
+                # It is said once what was set aside has been seen.
+                self._broken, is_broken = error, True
+            cut = None if self._at_end or is_broken else self._cut()
             is_taken = helper is not None and cut is not None and helper.takes(cut[0] + 1)
             if helper is not None and cut is not None and is_taken:
                 waiting.append(self._set_aside(*cut, helper))
@@ -239,7 +249,7 @@ class Chunks:
                 yield found
                 del found
                 helper.free(waiting.popleft())
-            if is_taken:
+            if is_taken or is_broken:
                 continue
             if self._at_end:
                 yield from self._last(decode)
@@ -273,13 +283,10 @@ class Chunks:
         return found
 
     def _take_back(self, waiting: deque[Waiting]) -> None:
-        """Put what was set aside back before what is in the buffer."""
-        text = b"".join(part for one in waiting for part in (one.text[1:-1], one.behind))
-        rest = self._buffer[1 : self._filled]
-        self._buffer = bytearray(max(CHUNK_BYTES, len(text) + len(rest)) + 2)
-        self._buffer[1 : 1 + len(text) + len(rest)] = text + rest
-        self._filled = 1 + len(text) + len(rest)
-        self._offset = waiting[0].offset
+        """Have what was set aside read once more, and what is in the buffer behind it."""
+        parts = [part for one in waiting for part in (one.text[1:-1], one.behind)]
+        self._again = memoryview(b"".join([*parts, memoryview(self._buffer)[1 : self._filled]]))
+        self._offset, self._filled, self._at_end = waiting[0].offset, 1, False
         waiting.clear()
 
     @property
@@ -347,11 +354,17 @@ class Chunks:
         raise Unreadable(f"it has no array traceEvents in its first {len(text)} bytes")
 
     def _fill(self) -> None:
-        if not self._at_end:
-            room = memoryview(self._buffer)[self._filled : -1]
-            count = self._source.read_into(room)
-            self._at_end = count < len(room)
-            self._filled += count
+        if self._at_end:
+            return
+        room = memoryview(self._buffer)[self._filled : -1]
+        count = min(len(room), len(self._again))
+        room[:count], self._again = self._again[:count], self._again[count:]
+        if count < len(room):
+            if self._broken is not None:
+                raise self._broken
+            count += self._source.read_into(room[count:])
+        self._at_end = count < len(room)
+        self._filled += count
 
     def _keep_from(self, position: int) -> None:
         """Forget what lies before `position` of the buffer."""

@@ -50,7 +50,7 @@ class EventDecoder:
         self.rows = 0
         self.broken = 0
         self.errors: list[RowError] = []
-        #: Whether the schema was proven of all events of the last chunk without asking jsonschema of one.
+        #: Whether all events of the last chunk keep the schema just as they were decoded.
         self.was_proven = True
         self._kinds = {kind.struct: number for number, kind in enumerate(schema.kinds)} | {type(None): -1}
         self._one, self._all = schema.one_event, schema.events
@@ -146,6 +146,7 @@ class EventDecoder:
         judged = {place: msgspec.json.encode(decoded[place]) for place in written}
         judged |= {place: bytes(texts[place]) for place in sorted(asked)} if texts is not None else {}
         refused = self._refused(judged)
+        self.was_proven = self.was_proven and not refused
         again = [place for place in asked if decoded[place] is None and place not in refused]
         for place in again:
             decoded[place] = self._decoded_with_whole_numbers(judged[place])

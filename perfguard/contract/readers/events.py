@@ -41,7 +41,9 @@ class Words(dict[Any, int]):
     @property
     def listed(self) -> list[Any]:
         """All keys in the order of their numbers."""
-        self._listed += self.since(len(self._listed))
+        # Two threads may ask, so the list is never changed.
+        if len(self._listed) < len(self):
+            self._listed = self._listed + self.since(len(self._listed))
         return self._listed
 
     def of(self, numbers: Iterable[int]) -> list[Any]:
@@ -85,6 +87,13 @@ class Asked:
     #: `number` (of words), `time`, or `derived`.
     kind: str
     key: str | tuple[Make, tuple[str, ...]]
+
+    def place(self) -> tuple[Any, ...]:
+        """Return where this comes among others: first what is asked of more events, and always in one order."""
+        if isinstance(self.key, str):
+            return len(self.path), self.path, self.kind, self.key
+        make, keys = self.key
+        return len(self.path), self.path, self.kind, f"{make.__module__}.{make.__qualname__}", keys
 
 
 class Events:

@@ -30,6 +30,8 @@ _REFUSALS = 3
 #: What the other process says of a chunk: the slot it lies in, and how long its columns are.
 _REPLY = struct.Struct("<qq")
 _READY, _REFUSED = -1, -1
+#: A chunk takes it twenty milliseconds, and to start a second.
+_PATIENCE_MS = 60_000
 
 
 class Partner:
@@ -44,6 +46,9 @@ class Partner:
         self._memory = memory
         self._jobs = jobs
         self._replies = replies
+        # Unlike select it takes any number of open files.
+        self._poll = select.poll()
+        self._poll.register(replies, select.POLLIN)
         self._is_there = True
         self._free = list(range(ROOM))
         self._is_ready = False
@@ -115,8 +120,12 @@ class Partner:
             self._lose()
 
     def _listen(self, *, wait: bool = False) -> None:
-        """Take in what the other process has said; `wait` until it has said something."""
-        while self._is_there and select.select([self._replies], [], [], None if wait else 0)[0]:
+        """Take in what the other process has said; `wait` until it has said something, or too long."""
+        while self._is_there:
+            if not self._poll.poll(_PATIENCE_MS if wait else 0):
+                if wait:
+                    self._lose()
+                return
             wait = False
             # So few bytes are never parted on a pipe.
             said = os.read(self._replies, _REPLY.size)
@@ -132,7 +141,7 @@ class Partner:
             self._refusals += length == _REFUSED
 
     def _lose(self) -> None:
-        # It was killed, or says on stderr what happened to it: all that it had is done here.
+        # It was killed, stands still, or says on stderr what happened to it: all that it had is done here.
         self._is_there = self._is_ready = False
         self._there.clear()
 
@@ -169,7 +178,7 @@ def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: d
     if not decoder.was_proven:
         return None
     # Those of all events first: others are taken from them.
-    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=lambda one: len(one.path))}
+    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=Asked.place)}
     used = {str(one.key) for one in asked if one.kind == "number"}
     words = {column: decoder.vocabulary.words(column).since(sent.get(column, 0)) for column in used}
     found = pickle.dumps((events.kinds, columns, words), protocol=5)

@@ -34,7 +34,7 @@ for name in modules:
     import_module(name)
 from perfguard.contract.readers.partner import decode_for_another
 from {__name__} import mapped
-decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, sys.stdout.fileno())
+decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
 """
 
 
@@ -74,7 +74,8 @@ class Second:
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = tuple(modules)
         self._stack = ExitStack()
-        self._memory = -1
+        self._memory: mmap.mmap | None = None
+        self._replies = -1
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Second:
@@ -97,22 +98,27 @@ class Second:
             self._stack.close()
             self._start()
         process, self._process = self._process, None
-        if process is None:
+        if process is None or self._memory is None:
             return None
         assert process.stdin is not None
-        assert process.stdout is not None
-        return Partner(decoder, mapped(self._memory), process.stdin, process.stdout.fileno())
+        return Partner(decoder, self._memory, process.stdin, self._replies)
 
     def _start(self) -> None:
         # Where there is no room for it, or no Python to run it, all is done by one process, and comes out the same.
         with suppress(OSError):
-            self._memory = self._stack.enter_context(shared_memory())
-            command = [sys.executable or sys.orig_argv[0], "-I", "-c", _PROGRAM, str(self._memory)]
-            process = self._stack.enter_context(
-                subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[self._memory], bufsize=0
-                )
-            )
+            shared = self._stack.enter_context(shared_memory())
+            self._memory = mapped(shared)
+            self._replies, replies = os.pipe()
+            self._stack.callback(os.close, self._replies)
+            with _beyond_the_standard_ones(replies) as said:
+                process = self._stack.enter_context(
+                    subprocess.Popen(
+                        [sys.executable or sys.orig_argv[0], "-P", "-c", _PROGRAM, str(shared), str(said)],
+                        # What else is loaded there may print what it likes.
+                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=None if sys.stderr else subprocess.DEVNULL,
+                        pass_fds=[shared, said], bufsize=0,
+                    )
+                )  # fmt: skip
             # Nobody waits for what it is at.
             self._stack.callback(process.kill)
             assert process.stdin is not None
@@ -130,12 +136,24 @@ def send(message: Any, to: IO[bytes]) -> None:
 @contextmanager
 def shared_memory() -> Iterator[int]:
     """Make memory that two processes can map, for as long as this lasts."""
-    memory = os.memfd_create("perfguard")
-    try:
+    with _beyond_the_standard_ones(os.memfd_create("perfguard")) as memory:
         os.ftruncate(memory, ROOM * SLOT_BYTES)
         yield memory
+
+
+@contextmanager
+def _beyond_the_standard_ones(file: int) -> Iterator[int]:
+    """Give a file another number than those of stdin, stdout and stderr, which may be closed here; close it in the end."""
+    import fcntl
+
+    try:
+        number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
-        os.close(memory)
+        os.close(file)
+    try:
+        yield number
+    finally:
+        os.close(number)
 
 
 def mapped(memory: int) -> mmap.mmap:

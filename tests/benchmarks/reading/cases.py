@@ -59,7 +59,7 @@ class Extent:
 QUICK = Extent(sizes=(10,), rows=(50_000,), ranks=(1, 16), gpu_sizes=(10,))
 FULL = Extent(sizes=(10, 100, 500, 1000), rows=(500_000, 5_000_000), ranks=(1, 64, 1024), gpu_sizes=(35, 200))
 
-#: From this size on a second process is started for a trace.
+#: A trace of this size has a second process in any case.
 _WORTH_MB = 70
 
 #: Groups that --only may name.

@@ -6,20 +6,22 @@ import errno
 import gzip
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.contract.readers import second_process
+from perfguard.contract.readers import partner, second_process
 from perfguard.contract.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
-from tests.contract.conftest import RECORDINGS
+from tests.contract.conftest import CHECKOUT, RECORDINGS
 from tests.contract.folds.streaming import Waited, beside, streamed
 from tests.contract.folds.test_torch import REAL, damage
 
@@ -116,6 +118,37 @@ def test_what_is_odd_is_told_in_the_same_words(tmp_path, damaged):
     the_same(tmp_path)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_gzip_that_is_cut_off_tells_what_came_before(tmp_path, share):
+    generate("pt-torch", seed=2, operators=12, steps=9).write(tmp_path)
+    path = trace_of(tmp_path)
+    document = json.loads(path.read_text())
+    # In two of the first chunks, so that the other process is not left alone at once.
+    for event in [one for one in document["traceEvents"] if one["ph"] == "X"][5:60:9]:
+        event["dur"] = -5
+    packed = gzip.compress(json.dumps(document).encode())
+    (path.parent / f"{path.name}.gz").write_bytes(packed[: int(len(packed) * share)])
+    path.unlink()
+    assert len(streamed(tmp_path).findings) > 1
+    the_same(tmp_path, at_least=0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lists_of_objects_in_a_trace_that_is_cut_off_are_told_in_the_same_words(tmp_path, seed):
+    random = Random(seed)
+    generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
+    path = trace_of(tmp_path)
+    document = json.loads(path.read_text())
+    for number, event in enumerate(document["traceEvents"]):
+        if random.random() < 0.3:
+            event["args"] = {**event.get("args", {}), "list": [{"name": "a"}] * random.randrange(40)}
+        if event["ph"] == "X" and number % 97 == 5:
+            event["dur"] = -5
+    text = json.dumps(document)
+    path.write_text(text[: random.randrange(len(text) // 2, len(text))])
+    the_same(tmp_path, at_least=0)
+
+
 def test_gzip_comes_out_the_same(tmp_path):
     generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
     path = trace_of(tmp_path)
@@ -176,6 +209,15 @@ def says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_process, "_PROGRAM", "pass")
 
 
+def stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = second_process._PROGRAM.replace(
+        "decode_for_another(", "import os; os.kill(os.getpid(), 19)\ndecode_for_another("
+    )
+    monkeypatch.setattr(second_process, "_PROGRAM", program)
+    monkeypatch.setattr(second_process, "Second", Waited)
+    monkeypatch.setattr(partner, "_PATIENCE_MS", 3000)
+
+
 def is_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_process.sys, "executable", "/no/such/python")
 
@@ -188,7 +230,7 @@ def has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [kills_itself, says_nothing, is_no_python, has_no_room])
+@pytest.mark.parametrize("how", [kills_itself, says_nothing, stands_still, is_no_python, has_no_room])
 def test_without_a_second_process_the_first_does_it_all(tmp_path, monkeypatch, how):
     generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
     expected = streamed(tmp_path)
@@ -196,6 +238,49 @@ def test_without_a_second_process_the_first_does_it_all(tmp_path, monkeypatch, h
     monkeypatch.setattr(second_process, "WORTH_BYTES", 0)
     monkeypatch.setattr(second_process, "_usable_cpus", lambda: 2)
     assert streamed(tmp_path) == expected
+
+
+@pytest.mark.slow
+def test_more_files_may_be_open_than_select_bears(tmp_path):
+    generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4000, limits[1]), limits[1]))
+    null = os.open(os.devnull, os.O_RDONLY)
+    files = [null, *(os.dup(null) for _ in range(1100))]
+    try:
+        the_same(tmp_path, at_least=2, second=Waited)
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.slow
+def test_what_is_printed_over_there_is_no_reply(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        second_process, "_PROGRAM", "print('a module that talks' * 9, flush=True)\n" + second_process._PROGRAM
+    )
+    generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
+    the_same(tmp_path, at_least=2, second=Waited)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [0, 1, 2, (0, 1, 2)], ids=str)
+def test_standard_streams_may_be_closed(tmp_path, closed):
+    generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path / "out")
+    code = f"""
+import os
+for file in {closed if isinstance(closed, tuple) else (closed,)}:
+    os.close(file)
+from pathlib import Path
+from tests.contract.folds.streaming import Waited, beside, streamed
+found, elsewhere = beside(Path("out"), second=Waited)
+assert found == streamed(Path("out"))
+Path("said").write_text(str(elsewhere))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=120)
+    assert int((tmp_path / "said").read_text()) >= 2
 
 
 @pytest.mark.slow
