@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -255,14 +255,8 @@ def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
             asked=task.asked,
             parents=found.parents,
         )
-        with _check_folds(cycle, wanted.processes) as told:
-            cycle, not_made = _with_executions(cycle)
-            folded, without = told()
-        not_made += without
-        findings += folded
-        from perfguard.contract.invariants import check_cycle
-
-        findings += check_cycle(cycle, not_made)
+        cycle, wrong, not_made = _examined(cycle, wanted.processes)
+        findings += wrong
     except OSError as error:
         if error.errno in _OF_THE_MACHINE:
             raise
@@ -293,19 +287,27 @@ def _with_executions(cycle: Cycle) -> tuple[Cycle, list[str]]:
     return replace(cycle, executions=executions, shapes=shapes, memory=memory), not_made
 
 
-@contextmanager
-def _check_folds(cycle: Cycle, processes: int | None) -> Iterator[Callable[[], tuple[list[Finding], list[str]]]]:
-    """Have what went by checked, in a thread of its own where that is worth it; gives what returns the findings."""
-    from perfguard.contract.invariants import check_folds
+def _examined(cycle: Cycle, processes: int | None) -> tuple[Cycle, list[Finding], list[str]]:
+    """Return a cycle with what ran in it, what its invariants say, and the names of what could not be asked.
 
-    if processes == 1 or sum(one.content.events or 0 for one in cycle.artifacts.values()) < _WORTH_EVENTS:
-        yield lambda: check_folds(cycle)
-        return
-    from concurrent.futures import ThreadPoolExecutor
+    What went by is asked by a thread of its own, where it is much and two processes may be used: most of it is sorting, during
+    which both run.
+    """
+    # They know cycles, and are loaded when there is one.
+    from perfguard.contract.invariants import check_cycle, check_folds
 
-    # Most of it is sorting, during which the other thread runs.
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(check_folds, cycle).result
+    if processes == 1 or sum(one.content.events for one in cycle.artifacts.values()) < _WORTH_EVENTS:
+        found, not_made = _with_executions(cycle)
+        folded, without = check_folds(cycle)
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(check_folds, cycle)
+            found, not_made = _with_executions(cycle)
+            folded, without = asked.result()
+    not_made += without
+    return found, [*folded, *check_cycle(found, not_made)], not_made
 
 
 def _unless_passed(not_made: list[str], read: Callable[..., _Read], *arguments: Any) -> _Read | None:
