@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from tests.environments import interpreter
 
 pytest_plugins = ["pytester"]
 
-# How long an example takes is the machine's, and decides no test.
-settings.register_profile("perfguard", deadline=None)
-settings.load_profile("perfguard")
+# The main job (tests/models) runs in an environment without it.
+with suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    # How long an example takes is the machine's, and decides no test.
+    settings.register_profile("perfguard", deadline=None)
+    settings.load_profile("perfguard")
 
 # Hundreds of processes of this suite import perfguard: those before them have compiled it, unless told not to keep that.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +36,26 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
     path = tmp_path_factory.mktemp("large") / scaling.named_after_its_end(source.name, scaled, repetitions)
     scaled.write(path, repetitions=repetitions)
     return path.name, path.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)")
+def test_a_second_process_does_its_share_and_changes_no_word(tmp_path: Path, trace: tuple[str, bytes]) -> None:
+    name, text = trace
+    # 40 MB in gzip are worth one; stored, so that nothing is packed here for long.
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text, 0))
+    printed, helped = {}, {}
+    for jobs in ("1", "2"):
+        command = [sys.executable, "-m", "perfguard", "check", str(tmp_path), "--jobs", jobs]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            helped[jobs] = False
+            while process.poll() is None:
+                helped[jobs] |= bool(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+                time.sleep(0.01)
+            assert process.stdout is not None
+            printed[jobs] = process.stdout.read()
+        assert process.returncode == 0
+    assert helped == {"1": False, "2": True}
+    assert printed["1"] == printed["2"]
 
 
 def with_an_event_of(size: int, text: bytes) -> bytes:

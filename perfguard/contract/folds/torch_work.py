@@ -280,8 +280,8 @@ class TorchWork:
         alike["shapes"] = numbers[rows["shapes"]]
         known = np.flatnonzero(alike["shapes"] >= 0)
         alike = {name: column[known] for name, column in alike.items()}
-        if len(texts) < np.count_nonzero(numbers >= 0):
-            alike = _together(alike)
+        if known.size and len(texts) < np.count_nonzero(numbers >= 0):
+            alike = _Groups("word", "shapes").summed(alike)
         return pl.DataFrame(
             {
                 "operator": pl.Series(self._names.listed, dtype=pl.String).gather(alike["word"]),
@@ -390,20 +390,14 @@ _SUMS = (
 )  # fmt: skip
 
 
-def _together(rows: Rows) -> Rows:
-    """Add up the calls of rows with one word and one number of shapes, in the order in which they come first."""
-    pairs = np.column_stack((rows["word"], rows["shapes"]))
-    _, firsts, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    calls = np.bincount(group.reshape(-1), rows["calls"]).astype(np.int64)
-    order = np.argsort(firsts)
-    return {**{name: rows[name][firsts[order]] for name in ("word", "shapes")}, "calls": calls[order]}
-
-
 class _Groups:
     """Sums of batches by group: a part a batch, and parts that are about as long are added up to one.
 
     So no group is sorted again for each batch that does not have it.
     """
+
+    #: What there is of each group.
+    sums: ClassVar[tuple[str, ...]] = ("calls",)
 
     def __init__(self, *group: str) -> None:
         self._group = group
@@ -413,28 +407,31 @@ class _Groups:
         """Return a row a group."""
         while len(self._parts) > 1:
             self._join()
-        return self._parts[0] if self._parts else self._added(self._of(_NO_ROWS))
+        none = {name: np.empty(0, np.int64) for name in (*self._group, *self.sums)}
+        return self._parts[0] if self._parts else none
 
     def add(self, rows: Rows) -> None:
         """Add executions: what they are grouped by and the start of each; for sums duration, self and place as well."""
-        self._parts.append(self._added(self._of(rows)))
+        if not len(rows["start"]):
+            return
+        self._parts.append(self.summed(self._of(rows)))
         while len(self._parts) > 1 and _height(self._parts[-2]) < 2 * _height(self._parts[-1]):
             self._join()
 
     def _join(self) -> None:
         last, before = self._parts.pop(), self._parts.pop()
-        self._parts.append(self._added({name: np.concatenate([before[name], last[name]]) for name in last}))
+        self._parts.append(self.summed({name: np.concatenate([before[name], last[name]]) for name in last}))
 
     def _of(self, rows: Rows) -> Rows:
         """Return each execution as a group of its own."""
-        found = {name: rows.get(name, _NO_ROWS["start"]).astype(np.int64) for name in self._group}
+        found = {name: rows[name].astype(np.int64) for name in self._group}
         return {**found, "calls": np.ones(len(rows["start"]), np.int64)}
 
-    def _added(self, rows: Rows) -> Rows:
-        """Add up the rows of each group."""
+    def summed(self, rows: Rows) -> Rows:
+        """Add up the rows of each group; there is at least one."""
         order, firsts = self._sorted(rows)
         found = {name: rows[name][order[firsts]] for name in self._group}
-        found["calls"] = _reduced(np.add, rows["calls"][order], firsts)
+        found["calls"] = np.add.reduceat(rows["calls"][order], firsts)
         return found
 
     def _sorted(self, rows: Rows) -> tuple[Ints, Ints]:
@@ -446,9 +443,9 @@ class _Groups:
 class _Sums(_Groups):
     """Sums of calls and times."""
 
+    sums = _SUMS
+
     def _of(self, rows: Rows) -> Rows:
-        if rows is _NO_ROWS:
-            return {name: np.empty(0, np.int64) for name in (*self._group, *_SUMS)}
         start, duration = rows["start"], rows["duration"]
         return {
             **super()._of(rows),
@@ -461,35 +458,29 @@ class _Sums(_Groups):
             "last_place": rows["place"],
         }
 
-    def _added(self, rows: Rows) -> Rows:
+    def summed(self, rows: Rows) -> Rows:
+        """Add up the rows of each group, with its first and its last call; there is at least one row."""
         order, firsts = self._sorted(rows)
         found = {name: rows[name][order[firsts]] for name in self._group}
         for name in ("calls", "total_ns", "self_ns", "unfilled"):
-            found[name] = _reduced(np.add, rows[name][order], firsts)
+            found[name] = np.add.reduceat(rows[name][order], firsts)
         counts = np.diff(firsts, append=len(order))
         for end, most, none in (("first", np.minimum, 2**63 - 1), ("last", np.maximum, -1)):
             times = rows[f"{end}_ns"][order]
-            found[f"{end}_ns"] = _reduced(most, times, firsts)
+            found[f"{end}_ns"] = most.reduceat(times, firsts)
             is_at_end = times == np.repeat(found[f"{end}_ns"], counts)
-            found[f"{end}_place"] = _reduced(most, np.where(is_at_end, rows[f"{end}_place"][order], none), firsts)
+            found[f"{end}_place"] = most.reduceat(np.where(is_at_end, rows[f"{end}_place"][order], none), firsts)
         return found
-
-
-_NO_ROWS: Rows = {"start": np.empty(0, np.int64)}
 
 
 def _height(rows: Rows) -> int:
     return len(rows["calls"])
 
 
-def _reduced(ufunc: np.ufunc, column: Any, firsts: Ints) -> Any:
-    return ufunc.reduceat(column, firsts) if len(firsts) else column[:0]
-
-
 def _firsts(rows: Rows, order: Ints, group: tuple[str, ...]) -> Ints:
     """Return where a new group begins, of rows in this order."""
     is_new = np.zeros(len(order), np.bool_)
-    is_new[:1] = True
+    is_new[0] = True
     for name in group:
         column = rows[name][order]
         is_new[1:] |= column[1:] != column[:-1]

@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -223,54 +223,69 @@ class Chunks:
         """
         self._open_array()
         waiting: deque[Waiting] = deque()
-        while True:
-            is_broken = False
-            try:
-                self._fill()
-            except Unreadable as error:
-                if not waiting:
-                    raise
-                # It is said once what was set aside has been seen.
-                self._broken, is_broken = error, True
-            cut = None if self._at_end or is_broken else self._cut()
-            is_taken = helper is not None and cut is not None and helper.takes(cut[0] + 1)
-            if helper is not None and cut is not None and is_taken:
-                waiting.append(self._set_aside(*cut, helper))
-            while helper is not None and waiting and (not is_taken or len(waiting) == helper.room):
-                try:
-                    found = helper.events(waiting[0])
-                    if found is None:
-                        found = decode(Chunk(view=waiting[0].text, offset=waiting[0].offset))
-                except (CutShort, Ended, Broken):
-                    # A cut was none, or the array is at its end: from here on one chunk is read after the other.
-                    self._take_back(waiting)
-                    helper, is_taken = None, True
-                    break
-                yield found
-                del found
-                helper.free(waiting.popleft())
-            if is_taken or is_broken:
+        is_over = False
+        while not is_over:
+            if helper is not None and self._hands_over(helper, waiting):
                 continue
-            if self._at_end:
-                yield from self._last(decode)
-                return
-            if cut is None:
-                self._enlarge()
+            if helper is None or not waiting:
+                is_over = yield from self._alone(decode)
                 continue
             try:
-                found = self._decode_until(cut[0], decode)
-            except CutShort:
-                self._enlarge()
+                found = helper.events(waiting[0])
+                if found is None:
+                    found = decode(Chunk(view=waiting[0].text, offset=waiting[0].offset))
+            except (CutShort, Ended, Broken):
+                # A cut was none, or the array is at its end: from here on one chunk is read after the other.
+                self._take_back(waiting)
+                helper = None
                 continue
-            except Ended as ended:
-                yield from self._end_of_array(ended.position, decode)
-                return
-            except Broken as broken:
-                yield from self._before(broken.position, decode)
-                raise self._malformed(broken.message, broken.position) from None
             yield found
             del found
-            self._keep_from(cut[1])
+            helper.free(waiting.popleft())
+
+    def _alone(self, decode: Decode) -> Generator[Any, None, bool]:
+        """Yield what `decode` makes of the next chunk; returns whether it was the last one."""
+        self._fill()
+        if self._at_end:
+            yield from self._last(decode)
+            return True
+        cut = self._cut()
+        if cut is None:
+            self._enlarge()
+            return False
+        try:
+            found = self._decode_until(cut[0], decode)
+        except CutShort:
+            self._enlarge()
+            return False
+        except Ended as ended:
+            yield from self._end_of_array(ended.position, decode)
+            return True
+        except Broken as broken:
+            yield from self._before(broken.position, decode)
+            raise self._malformed(broken.message, broken.position) from None
+        yield found
+        del found
+        self._keep_from(cut[1])
+        return False
+
+    def _hands_over(self, helper: Helper, waiting: deque[Waiting]) -> bool:
+        """Set the next chunk aside; returns False where the helper takes none now, or what is aside has to be seen first."""
+        if len(waiting) == helper.room:
+            return False
+        try:
+            self._fill()
+        except Unreadable as error:
+            if not waiting:
+                raise
+            # It is said once what was set aside has been seen.
+            self._broken = error
+            return False
+        cut = None if self._at_end else self._cut()
+        if cut is None or not helper.takes(cut[0] + 1):
+            return False
+        waiting.append(self._set_aside(*cut, helper))
+        return True
 
     def _set_aside(self, end: int, begin: int, helper: Helper) -> Waiting:
         """Take the events up to `end` out of the buffer; the next ones begin at `begin`."""

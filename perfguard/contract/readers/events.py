@@ -63,7 +63,7 @@ class Vocabulary:
         self.threads = Words()
         #: By key of the arguments: raw JSON of those values that come again, such as shapes.
         self.texts: dict[str, Words] = {}
-        self.asked: set[Asked] = set()
+        self.asked: set[ColumnName] = set()
 
     def words(self, column: str) -> Words:
         """Return the words that a column of numbers counts through."""
@@ -80,8 +80,8 @@ _ARGUMENT = "args."
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A column that was made of events: of which of them, by what, of which keys."""
+class ColumnName:
+    """Names a column that was made of events: of which of them, by what, of which keys."""
 
     path: Path
     #: `number` (of words), `time`, or `derived`.
@@ -110,7 +110,7 @@ class Events:
         rows: Ints,
         kinds: Kinds,
         events: list[Any] | Callable[[], list[Any]],
-        made: Mapping[Asked, Any] | None = None,
+        made: Mapping[ColumnName, Any] | None = None,
     ) -> None:
         self.schema = schema
         self.vocabulary = vocabulary
@@ -176,7 +176,7 @@ class Events:
 
     def _sent(self, kind: str, key: Any) -> Any:
         """Return a column that another process has made of these events; None where it has not. Notes that it was asked for."""
-        asked = Asked(self._path if kind == "derived" else self._short_path, kind, key)
+        asked = ColumnName(self._path if kind == "derived" else self._short_path, kind, key)
         self.vocabulary.asked.add(asked)
         whole = self._chosen[0] if self._chosen is not None else self
         return whole._made.get(asked) if whole._made is not None else None

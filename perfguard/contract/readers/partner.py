@@ -19,7 +19,7 @@ import numpy as np
 from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, Waiting
 from perfguard.contract.readers.decoder import EventDecoder
 from perfguard.contract.readers.event_schema import compiled
-from perfguard.contract.readers.events import Asked, Events
+from perfguard.contract.readers.events import ColumnName, Events
 from perfguard.contract.readers.second_process import COLUMN_BYTES, ROOM, SLOT_BYTES, TEXT_BYTES, send
 from perfguard.contract.table import Unreadable
 
@@ -57,7 +57,7 @@ class Partner:
         self._back: dict[int, int] = {}
         self._there: set[int] = set()
         #: Columns that the other process knows are asked for.
-        self._told: frozenset[Asked] = frozenset()
+        self._told: frozenset[ColumnName] = frozenset()
         #: By column of words: the number here of each of its numbers.
         self._numbers: dict[str, Any] = {}
         schema = decoder.schema
@@ -154,7 +154,7 @@ def decode_for_another(memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None
     row, root, wanted = pickle.load(jobs)
     decoder = EventDecoder(compiled(row, root, wanted))
     sent: dict[str, int] = {}
-    asked: set[Asked] = set()
+    asked: set[ColumnName] = set()
     os.write(replies, _REPLY.pack(_READY, 0))
     while True:
         try:
@@ -169,7 +169,7 @@ def decode_for_another(memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None
         os.write(replies, _REPLY.pack(slot, len(found) if found is not None else _REFUSED))
 
 
-def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: dict[str, int]) -> bytes | None:
+def _columns(decoder: EventDecoder, text: memoryview, asked: set[ColumnName], sent: dict[str, int]) -> bytes | None:
     """Return the columns of a chunk and the words that are new in them; None for one that is not in order, or too much."""
     try:
         events = decoder(Chunk(view=text, offset=0))
@@ -178,7 +178,7 @@ def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: d
     if not decoder.was_proven:
         return None
     # Those of all events first: others are taken from them.
-    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=Asked.place)}
+    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=ColumnName.place)}
     used = {str(one.key) for one in asked if one.kind == "number"}
     words = {column: decoder.vocabulary.words(column).since(sent.get(column, 0)) for column in used}
     found = pickle.dumps((events.kinds, columns, words), protocol=5)
@@ -190,7 +190,7 @@ def _columns(decoder: EventDecoder, text: memoryview, asked: set[Asked], sent: d
     return found
 
 
-def _made(events: Events, asked: Asked) -> Any:
+def _made(events: Events, asked: ColumnName) -> Any:
     if asked.kind == "derived":
         assert isinstance(asked.key, tuple)
         make, keys = asked.key

@@ -117,6 +117,8 @@ def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThr
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(second_process, "WORTH_BYTES", 0)
+        # What went by is asked by a thread of its own, too.
+        patched.setattr(inspection, "_WORTH_EVENTS", 0)
         patched.setattr(inspection, "second_process", noted)
         found = streamed(directory, **how)
     return found, sum(one.decoded for one in started)

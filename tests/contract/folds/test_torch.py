@@ -84,16 +84,22 @@ def damage(data: st.DataObject, events: list[dict[str, Any]]) -> None:
         event["ph"] = data.draw(st.sampled_from(["X", "M", "i", "s", "f", "C", "t", "b"]))
 
 
-@pytest.mark.parametrize("name", REAL)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), chunk_bytes=st.integers(2000, 60_000), rows=st.integers(20, 1000))
-def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes, rows):
-    directory = Path(shutil.copytree(RECORDINGS / name, tmp_path_factory.mktemp("damaged") / name))
+def damaged(data, name: str, place: Path) -> Path:
+    """Return a copy of a recording of which up to three events are damaged."""
+    directory = Path(shutil.copytree(RECORDINGS / name, place / name))
     path = data.draw(st.sampled_from(sorted(directory.rglob("*.pt.trace.json"))))
     document = json.loads(path.read_text())
     for _ in range(data.draw(st.integers(1, 3))):
         damage(data, document["traceEvents"])
     path.write_text(json.dumps(document, indent=data.draw(st.sampled_from([None, 1]))))
+    return directory
+
+
+@pytest.mark.parametrize("name", REAL)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), chunk_bytes=st.integers(2000, 60_000), rows=st.integers(20, 1000))
+def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes, rows):
+    directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
     the_same(directory, chunk_bytes=chunk_bytes, rows=rows)
 
 

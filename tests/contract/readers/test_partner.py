@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ from perfguard.contract.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
 from tests.contract.conftest import CHECKOUT, RECORDINGS
 from tests.contract.folds.streaming import Waited, beside, streamed
-from tests.contract.folds.test_torch import REAL, damage
+from tests.contract.folds.test_torch import REAL, damaged
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)"
@@ -77,12 +76,7 @@ def test_the_corpus_comes_out_the_same(real_traces):
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
-    directory = Path(shutil.copytree(RECORDINGS / name, tmp_path_factory.mktemp("damaged") / name))
-    path = data.draw(st.sampled_from(sorted(directory.rglob("*.pt.trace.json"))))
-    document = json.loads(path.read_text())
-    for _ in range(data.draw(st.integers(1, 3))):
-        damage(data, document["traceEvents"])
-    path.write_text(json.dumps(document, indent=data.draw(st.sampled_from([None, 1]))))
+    directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
     the_same(directory, at_least=0, chunk_bytes=chunk_bytes)
 
 
@@ -118,11 +112,11 @@ def with_a_long_event(text: bytes) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.mark.parametrize("damaged", [twice, broken_in_the_middle, with_cuts_that_are_none, with_a_long_event])
-def test_what_is_odd_is_told_in_the_same_words(tmp_path, damaged):
+@pytest.mark.parametrize("change", [twice, broken_in_the_middle, with_cuts_that_are_none, with_a_long_event])
+def test_what_is_odd_is_told_in_the_same_words(tmp_path, change):
     generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
     path = trace_of(tmp_path)
-    path.write_bytes(damaged(path.read_bytes()))
+    path.write_bytes(change(path.read_bytes()))
     the_same(tmp_path)
 
 
