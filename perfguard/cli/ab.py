@@ -220,7 +220,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
 def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
     from perfguard.capture.beside import record
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     here = side.name == "current"
     _say(f"recording {'what lies here' if here else 'the base'}")

@@ -44,7 +44,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
     """Run pytest and write baselines; everything after the options goes to pytest."""
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge import Outcome
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     if new_only and ratchet:
         raise UsageError("--new-only and --ratchet contradict each other; give one of them.")
@@ -115,7 +115,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool) -> None:
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
     from perfguard.reports import REPORTERS, RunReport
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
     from perfguard.reports.terminal import asked_ledger_lines, finding_lines, printable
 
     if not os.path.exists(report):

@@ -85,7 +85,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
 def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
     """Run the suite once into a place of its own; empty where it measured nothing."""
     from perfguard.capture.command import PYTEST, run_command
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     if sys.stderr.isatty():
         click.echo(f"\rperfguard: run {number} of {runs}", nl=False, err=True)

@@ -91,7 +91,7 @@ def verdicts_of(path: Path, policy: Policy) -> dict[str, Verdict]:
     """Return what a recording's directory or a report file holds, by workload. Raises `UsageError` where there is neither."""
     from perfguard.capture.replay import replay
     from perfguard.gate import examine
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     if os.path.isdir(path):
         recording = replay(path)

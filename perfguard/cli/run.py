@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -74,9 +75,10 @@ def command(
     """
     from dataclasses import replace
 
+    from perfguard.capture.checkout import current_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.documents import write_atomically
-    from perfguard.gate import Update, current_commit, judge_with_store, open_store, refresh
+    from perfguard.gate import Update, judge_with_store, open_store, refresh
     from perfguard.judge import Outcome, Refresh
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
@@ -107,7 +109,9 @@ def command(
         commit = current_commit(settings.root)
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
     if report is not None:
-        write_atomically(report, report_json(RunReport(verdicts=(verdict,))))
+        write_atomically(
+            report, report_json(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
+        )
     # Standard output is the script's.
     for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
         click.echo(f"perfguard: {line}" if line else "", err=True)

@@ -8,7 +8,7 @@ what becomes of a baseline. Baselines hold facts; tolerances come from the setti
 
 from __future__ import annotations
 
-from perfguard.judge.baseline import Baseline
+from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
@@ -30,6 +30,7 @@ from perfguard.judge.verdict import (
 __all__ = [
     "TIMES",
     "Baseline",
+    "BaselineFacts",
     "Cause",
     "Change",
     "Comparison",

@@ -53,6 +53,10 @@ class Comparison:
     judged: bool
     reference: Value | None
     current: Value | None
+    #: The farthest value that would not have failed; None where nothing fails by it, and where it is no number.
+    allowed: float | None = None
+    #: The samples of the reference, of metrics of the whole workload.
+    reference_samples: tuple[float, ...] = ()
     finding: Finding | None = None
 
     @property
@@ -87,7 +91,8 @@ def compare(
             judged = tolerance is not None and not metric.by_run
             found.append(_one_sided(metric, key, before, now, judged, metric.name in known_metrics))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
-            found.append(_numbers(metric, key, before, now, tolerance))
+            one = _numbers(metric, key, before, now, tolerance)
+            found.append(replace(one, allowed=_limit(tolerance, before.value, metric)))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
     return tuple(_weighed(one, current, reference) for one in _without_repetition(found))
@@ -120,6 +125,8 @@ def _comparison(
         judged=judged,
         reference=before.value if before else None,
         current=now.value if now else None,
+        # Those of operators would be most of every report.
+        reference_samples=before.samples if before and not key[0].startswith("operator_") else (),
         finding=finding if judged else None,
     )
 
@@ -195,6 +202,16 @@ def _numbers(
         )
         return _comparison(key, State.BETTER, judged, before, now, finding)
     return _comparison(key, State.SAME, judged, before, now)
+
+
+def _limit(tolerance: Tolerance | None, reference: float, metric: Metric) -> float | None:
+    """Return the farthest value that does not fail; None where none does."""
+    if tolerance is None or tolerance.relative == math.inf:
+        return None
+    allowance = tolerance.allowance(reference)
+    if not allowance:
+        return reference
+    return reference + (-allowance if metric.better is Better.HIGHER else allowance)
 
 
 def _as_shown(metric: Metric) -> Tolerance:

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -343,6 +344,8 @@ class GateGuard:
 
     def _tell(self, verdict: Verdict) -> Verdict:
         workload = verdict.workload
+        file, line, _ = self._item.location
+        verdict = replace(verdict, source=file if line is None else f"{file}:{line + 1}")
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict

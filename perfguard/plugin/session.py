@@ -8,16 +8,18 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import perfguard
+from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, current_commit, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
@@ -26,7 +28,7 @@ from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
-    from perfguard.recording import Recording
+    from perfguard.recording import Provenance, Recording
     from perfguard.timing import LostRun, Timing
 
 #: Seconds after which a timed process is taken for hung: so many, and so many times what the test's own process took.
@@ -384,7 +386,12 @@ class GateSession:
             unused=self.unused,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
             error_rate=self._error_rate(),
+            provenance=self._provenance,
         )
+
+    @cached_property
+    def _provenance(self) -> Provenance:
+        return provenance(self.config.rootpath, os.environ)
 
     def _error_rate(self) -> str:
         """Quote the calibration beside the baselines, where it is of this machine."""

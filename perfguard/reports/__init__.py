@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from perfguard.judge import Coverage, Verdict
+from perfguard.recording import Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,11 @@ class RunReport:
     not_run: tuple[str, ...] = ()
     #: What the gate says of its own error rate, where it was calibrated; else empty.
     error_rate: str = ""
+    #: Where the run comes from, as far as anybody knows.
+    provenance: Provenance = field(default_factory=Provenance)
+    #: The perfguard that wrote it, where it was read from a file; and what the reader has to say of the file.
+    written_by: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def coverage(self) -> Coverage:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, Severity, split_place
 from perfguard.judge import Cause, Coverage, Entry, Ledger, Outcome, Refresh, Verdict
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
 from perfguard.reports import RunReport
-from perfguard.reports.sarif import split_place
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
