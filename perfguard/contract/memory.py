@@ -38,6 +38,8 @@ class MemoryStep:
     curve_bytes: tuple[int, ...] = ()
 
 
+_LARGEST = 10**18
+
 #: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
 _PARTS_OF_A_STEP = 32
 _PARTS_OF_A_WINDOW = 2000
@@ -150,7 +152,9 @@ def _of_trace(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
 def _whole(values: Iterable[float | None]) -> pl.Series:
     import polars as pl
 
-    return pl.Series([None if value is None else int(value) for value in values], dtype=pl.Int64)
+    # More digits than that are no size and no address, as in `folds.whole_numbers`.
+    known = (None if value is None or not abs(value) < _LARGEST else int(value) for value in values)
+    return pl.Series(list(known), dtype=pl.Int64)
 
 
 def device_name(kind: int, number: int) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from msgspec import UNSET
 
-from perfguard.contract.folds import NO_NUMBER, fold, whole_numbers
+from perfguard.contract.folds import NO_NUMBER, fold, lacks, whole_numbers
+from perfguard.contract.invariants.torch_window import host_reserved
 from perfguard.contract.memory import MemoryStep, StepHeights, device_name, parts_of_a_step
 from perfguard.contract.readers.events import as_bytes
 from perfguard.contract.shared_memory import Account, own_addresses
@@ -66,9 +67,11 @@ class TorchMemory:
         )
         reserved = found["reserved"]
         is_shared = (found["total"] == 0) & (reserved == found["bytes"])
-        broken = (found["kind"] == 0) & (reserved != NO_NUMBER) & (reserved != 0) & ~is_shared
+        # One too large to be a number is there all the same.
+        is_none = memory.derived(lacks, "Total Reserved")
+        broken = (found["kind"] == 0) & ~is_none & (reserved != 0) & ~is_shared
         self._reserved.add(
-            (int(rows[place]), f"the host has reserved {reserved[place]} bytes")
+            (int(rows[place]), host_reserved(None if reserved[place] == NO_NUMBER else int(reserved[place])))
             for place in np.flatnonzero(broken).tolist()
         )
 
