@@ -26,6 +26,8 @@ class _Commands(CommandGroup):
         "ab": "perfguard.cli.ab",
         "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
+        "report": "perfguard.cli.report",
+        "view": "perfguard.cli.view",
         "baseline": "perfguard.cli.baseline",
         "schema": "perfguard.cli.schema",
         "codes": "perfguard.cli.codes",

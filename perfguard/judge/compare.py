@@ -23,7 +23,7 @@ _WEIGHT_EXACT = 100.0
 _LARGEST_RATIO_OF_A_PART = 99.0
 
 #: Metrics of a whole workload: its steps, its time, its memory.
-_OF_THE_WHOLE = frozenset(
+OF_THE_WHOLE = frozenset(
     {
         *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
         *("run_wall_p90", "run_blocked_time"),
@@ -270,7 +270,7 @@ def _structures(
 
 def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
     """Return what orders a finding: `ratio` says by how much of its reference a number moved."""
-    if metric.name in _OF_THE_WHOLE:
+    if metric.name in OF_THE_WHOLE:
         return _WEIGHT_WHOLE + ratio
     ratio = min(ratio, _LARGEST_RATIO_OF_A_PART)
     if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
@@ -285,7 +285,7 @@ def weight_of_the_whole(ratio: float) -> float:
 
 def _weight_one_sided(metric: Metric) -> float:
     """What vanished is a hundred per cent less."""
-    return _WEIGHT_WHOLE + 1.0 if metric.name in _OF_THE_WHOLE else _WEIGHT_OPERATORS
+    return _WEIGHT_WHOLE + 1.0 if metric.name in OF_THE_WHOLE else _WEIGHT_OPERATORS
 
 
 def differences(before: Value, now: Value) -> str:

@@ -19,8 +19,8 @@ class MemoryTrack:
     """The memory of one device over the profiled steps of one rank.
 
     `curve_bytes` is how far the allocated bytes stood above the lowest point of each step, at the most in each of `parts` equal
-    parts of its time. Where `parts` is 0 the window has too many steps, or nobody knows when they began: then it has one value a
-    step, its peak.
+    parts of its time. Where `parts` is 0 the window has too many steps, or nobody knows when they began: then it has one value
+    a step, its peak.
     """
 
     rank: int

@@ -23,7 +23,7 @@ from perfguard.gate import Run, Update, examine, judge_with_store, open_store, r
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
-from perfguard.reports import REPORTERS, RunReport
+from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
 
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 _LEAST_TIMEOUT_S = 120.0
 _TIMEOUT_FACTOR = 20.0
 
+#: The option that asks for the file of a reporter.
+_FLAGS = {
+    "json": "--perfguard-report FILE",
+    "html": "--perfguard-html FILE",
+    "markdown": "--perfguard-markdown FILE",
+    "metrics": "--perfguard-metrics FILE",
+}
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
 
@@ -62,21 +69,29 @@ class GateSession:
         _refuse_parallel_timing(config, self.settings)
         self.store = open_store(self.settings.baselines_directory)
         self.progress = ProgressLine(config)
-        self.report_path = self._place(option.perfguard_report)
+        #: The files to write, by reporter.
+        self.files = {
+            name: path
+            for name, given in (
+                ("json", option.perfguard_report),
+                ("html", option.perfguard_html),
+                ("markdown", option.perfguard_markdown),
+                ("metrics", option.perfguard_metrics),
+            )
+            if (path := self._place(given)) is not None
+        }
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
         if self.update is not Update.NOTHING:
             _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
-        if self.report_path is not None:
-            _require_writable(self.report_path.parent, "--perfguard-report FILE")
-            if self.report_path.is_dir():
-                raise UsageError(
-                    f"{self.report_path} cannot be written: it is a directory. Name a file with --perfguard-report FILE."
-                )
+        for name, path in self.files.items():
+            _require_writable_file(path, _FLAGS[name])
+        if "html" in self.files:
+            require_page()
         self.verdicts: dict[str, Verdict] = {}
         #: Workloads whose steps can be run again in another process: their test, its settings, and the seconds it took.
         self.timeable: dict[str, tuple[pytest.Item, Settings, float]] = {}
         self.problems: list[str] = []
-        self._report_written = False
+        self._written: list[Path] = []
         self.unused: tuple[str, ...] = ()
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
@@ -328,17 +343,29 @@ class GateSession:
             self.unused = self._find_unused() if session.testscollected else ()
         except StoreError as error:
             self.problems.append(str(error))
-        try:
-            if self.report_path is not None:
-                write_atomically(self.report_path, REPORTERS["json"](self._report()))
-                self._report_written = True
-        except StoreError as error:
-            self.problems.append(str(error))
+        for name, path in self.files.items():
+            try:
+                write_atomically(path, REPORTERS[name](self._report()))
+                self._written.append(path)
+            except StoreError as error:
+                self.problems.append(str(error))
+        self._tell_github()
         why = "; ".join(self._reasons_to_fail())
         if not why or session.exitstatus != pytest.ExitCode.OK:
             return ""
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return why
+
+    def _tell_github(self) -> None:
+        """Add the summary to the page of the job, which GitHub Actions asks for by a file."""
+        place = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not place or os.environ.get("GITHUB_ACTIONS") != "true":
+            return
+        try:
+            with open(place, "a", encoding="utf-8") as summary:
+                summary.write(REPORTERS["markdown"](self._report()) + "\n")
+        except OSError as error:
+            self.problems.append(f"the step's summary {place} cannot be written: {error.strerror}")
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
@@ -374,8 +401,14 @@ class GateSession:
         terminalreporter.write_line(REPORTERS["terminal"](report))
         for problem in self.problems:
             terminalreporter.write_line(f"perfguard: {problem}", red=True)
-        if self._report_written:
-            terminalreporter.write_line(f"report: {self.report_path}")
+        for path in self._written:
+            terminalreporter.write_line(f"report: {path}")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            from perfguard.reports.github import workflow_commands
+
+            workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
+            for line in workflow_commands(report, root=self.config.rootpath, workspace=workspace):
+                terminalreporter.write_line(line)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -482,6 +515,12 @@ def _refuse_parallel_timing(config: pytest.Config, settings: Settings) -> None:
             "tests that run side by side disturb each other's time, so --perfguard refuses pytest-xdist; "
             "run without -n, or judge exact metrics only: pytest -n ... --perfguard --perfguard-time=off"
         )
+
+
+def _require_writable_file(path: Path, option: str) -> None:
+    _require_writable(path.parent, option)
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a directory. Name a file with {option}.")
 
 
 def _require_writable(directory: Path, option: str) -> None:
