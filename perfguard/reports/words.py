@@ -10,6 +10,7 @@ from perfguard.findings import ADVICE, Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
+from perfguard.reports.ledger import entry_name
 from perfguard.reports.quantities import changed, quantity, time_us
 from perfguard.reports.terminal import printable
 
@@ -189,12 +190,11 @@ def _calls(one: Comparison) -> str:
 
 
 def _where_the_time_went(ledger: Ledger) -> str:
-    parts = [one for one in ledger.entries if one.subject and one.change_ns > 0]
-    if not parts:
-        return ""
-    worst = max(parts, key=lambda one: one.change_ns)
-    share = f", {100 * worst.change_ns / ledger.change_ns:.0f} % of the change" if ledger.change_ns > 0 else ""
-    return f"Most of the time is in {printable(worst.subject)}: {_signed_us(worst.change_ns)}{share} ({_CAUSES[worst.cause]})."
+    worst = max(ledger.entries, key=lambda one: one.change_ns)
+    share = f"{_signed_us(worst.change_ns)}, {100 * worst.change_ns / ledger.change_ns:.0f} % of the change"
+    if not worst.subject:
+        return f"The largest part of the change is in no operator ({entry_name(worst)}): {share}."
+    return f"The largest part of the change is {printable(worst.subject)}: {share} ({_CAUSES[worst.cause]})."
 
 
 def _signed_us(ns: int) -> str:

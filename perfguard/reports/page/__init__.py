@@ -19,7 +19,7 @@ import perfguard
 from perfguard.reports import require_page
 from perfguard.reports.page.figures import figures_of
 from perfguard.reports.page.tables import tables_of
-from perfguard.reports.terminal import coverage_line
+from perfguard.reports.terminal import coverage_line, printable
 from perfguard.reports.words import told
 
 if TYPE_CHECKING:
@@ -84,13 +84,16 @@ def _outcomes(report: RunReport) -> list[tuple[str, int]]:
 def _template() -> Any:
     import jinja2
 
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FunctionLoader(_own),
+        # Whatever is put in is escaped for HTML, and before that for the eye: control characters, marks that turn text around.
         autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    return found
 
 
 def _plotting() -> str:

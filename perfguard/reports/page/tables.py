@@ -183,7 +183,7 @@ def _files(findings: tuple[Finding, ...]) -> tuple[tuple[FoundInFile, ...], int]
             file=printable(file) or "the verdict",
             rank=rank,
             worst=group[0].severity.value,
-            findings=tuple(_finding(one) for one in group),
+            findings=tuple(_in_file(group)),
             count=sum(one.more or 1 for one in group),
         )
         for (rank, file), group in groups.items()
@@ -191,7 +191,15 @@ def _files(findings: tuple[Finding, ...]) -> tuple[tuple[FoundInFile, ...], int]
     return found, max(0, shown - MOST_FINDINGS)
 
 
-def _finding(one: Finding) -> dict[str, str]:
+def _in_file(group: Iterable[Finding]) -> Iterable[dict[str, str]]:
+    """Yield the findings of a file; what to do about a code stands beside its first."""
+    seen: set[str] = set()
+    for one in group:
+        yield _finding(one, is_first=one.code.name not in seen)
+        seen.add(one.code.name)
+
+
+def _finding(one: Finding, *, is_first: bool) -> dict[str, str]:
     from perfguard.findings import ADVICE
 
     _, line, inside = split_place(one.place) if one.code.family not in "RB" else ("", None, "")
@@ -206,7 +214,7 @@ def _finding(one: Finding) -> dict[str, str]:
         "message": message,
         "line": str(line or ""),
         "excerpt": printable(one.excerpt),
-        "fix": ADVICE[one.code].fix,
+        "fix": ADVICE[one.code].fix if is_first else "",
     }
 
 
