@@ -58,7 +58,7 @@ class Shown:
         self.page.on("dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         self.context.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(path.as_uri() + fragment)
-        self.page.locator("article:not([hidden]) .grid > *").first.wait_for()
+        self.page.locator("html[data-built]").wait_for(state="attached")
 
     @property
     def outside(self) -> list[str]:

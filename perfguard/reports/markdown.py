@@ -101,17 +101,19 @@ def _commits(report: RunReport) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as inline code that also stands in a table's cell."""
-    return f"<code>{html.escape(printable(text)).replace('|', '&#124;')}</code>"
+    """Return a text as inline code that also stands in a table's cell; Markdown is read inside of an element, too."""
+    return f"<code>{_inline(text)}</code>"
 
 
-#: What Markdown would read as something else than text, in a sentence of perfguard's own.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|@~!$])")
+#: What Markdown, HTML or a table would read as something else than text.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~!$&]")
+#: What GitHub makes a link or a mention of by itself: a comment inside of it, which nobody sees, prevents that.
+_LINKED = re.compile(r"(?=@)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)")
 
 
 def _inline(text: str) -> str:
-    """Return a sentence in which nothing is markup, a link or a mention."""
-    return _SPECIAL.sub(r"\\\1", printable(text)).replace("\\@", "&#64;").replace("://", ":&#47;&#47;")
+    """Return a text in which nothing is markup, a link or a mention."""
+    return _LINKED.sub("<!-- -->", _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text)))
 
 
 def _shortened(line: str) -> str:

@@ -37,8 +37,8 @@ def read_run(path: Path) -> RunReport:
     if number <= newest:
         older = () if number in (0, newest) else (_of_an_older(path, document, number, newest),)
         return _run_report(path, read_document(path, "report", remedy=_REMEDY), remarks=older)
-    left_out = _leave_out_what_is_not_known(document)
     try:
+        left_out = _leave_out_what_is_not_known(document)
         return _run_report(path, document, remarks=(_of_a_newer(path, document, number, newest, left_out),))
     except (StoreError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(

@@ -191,7 +191,9 @@ def _calls(one: Comparison) -> str:
 
 def _where_the_time_went(ledger: Ledger) -> str:
     worst = max(ledger.entries, key=lambda one: one.change_ns)
-    share = f"{_signed_us(worst.change_ns)}, {100 * worst.change_ns / ledger.change_ns:.0f} % of the change"
+    share = _signed_us(worst.change_ns)
+    if worst.change_ns <= ledger.change_ns:
+        share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of it"
     if not worst.subject:
         return f"The largest part of the change is in no operator ({entry_name(worst)}): {share}."
     return f"The largest part of the change is {printable(worst.subject)}: {share} ({_CAUSES[worst.cause]})."

@@ -221,8 +221,9 @@ def test_ten_thousand_operators_stay_quick(opened):
     shown.count(f"{place} tbody tr", 1)
     print(f"and filtered after {time.perf_counter() - began:.2f} s")
     shown.page.locator(f"{place} input").fill("")
+    shown.count(f"{place} tbody tr", 100)
     shown.page.locator(f"{place} select").select_option("worse")
-    assert "100 of 100" in shown.page.locator(f"{place} .tools").inner_text()
+    assert "100 of 10000" in shown.page.locator(f"{place} .tools").inner_text()
     shown.page.locator(f"{place} select").select_option("")
     shown.page.locator(f"{place} > button").click()
     assert shown.page.locator(f"{place} tbody tr").count() == 600

@@ -84,7 +84,7 @@ def _outcomes(report: RunReport) -> list[tuple[str, int]]:
 def _template() -> Any:
     import jinja2
 
-    found = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FunctionLoader(_own),
         # Whatever is put in is escaped for HTML, and before that for the eye: control characters, marks that turn text around.
         autoescape=True,
@@ -93,7 +93,6 @@ def _template() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    return found
 
 
 def _plotting() -> str:

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfguard.judge import Entry, Ledger, Verdict
+from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports.ledger import entry_name, entry_text, page_whole
@@ -29,12 +29,17 @@ _PARTS = 7
 _BINS = 48
 _STEPS = 2000
 _COLUMNS = 40
+#: Fewer steps than this are points, and no distribution.
+_FEW = 12
 #: A part below this share of the largest one is drawn with the others.
 _SMALL = 0.01
 
 
 def figures_of(verdict: Verdict) -> list[Figure]:
     """Return what can be drawn of a verdict."""
+    if verdict.outcome is Outcome.INVALID:
+        # Of what is not whole the steps are shown, and no number that would look like one.
+        return [one for one in [_steps(verdict)] if one is not None]
     found = [
         _waterfall(verdict.ledger, verdict) if verdict.ledger is not None else None,
         _distribution(verdict),
@@ -160,6 +165,8 @@ def _distribution(verdict: Verdict) -> Figure | None:
         title = "How long a profiled step takes"
     if len(now) + len(before) < 2:
         return None
+    if max(len(now), len(before)) < _FEW:
+        return _few(title, before, now)
     edges = _edges([*now, *before])
     beyond = sum(value > edges[1] for value in (*now, *before))
     sides = [
@@ -202,6 +209,43 @@ def _distribution(verdict: Verdict) -> Figure | None:
     )
 
 
+def _few(title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
+    """Each of a few steps as a point: of so few a histogram says nothing."""
+    sides = [(name, role, symbol, values) for name, role, symbol, values in _sides(before, now) if values]
+    rows = [
+        ["side", "us of each step"],
+        *([name, " ".join(f"{one:.1f}" for one in values)] for name, _, _, values in sides),
+    ]
+    told = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
+    return _figure(
+        "distribution",
+        title,
+        told,
+        rows,
+        [_points(*side, unit="us") for side in sides],
+        showlegend=False,
+        xaxis={"title": {"text": "us"}},
+        height=190,
+    )
+
+
+def _sides(before: Sequence[float], now: Sequence[float]) -> tuple[tuple[str, str, str, Sequence[float]], ...]:
+    """Return name, colour, symbol and values of both sides."""
+    return ("baseline", "base", "circle", before), ("now", "now", "diamond", now)
+
+
+def _points(name: str, role: str, symbol: str, values: Sequence[float], *, unit: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": list(values),
+        "y": [name] * len(values),
+        "marker": {"color": role, "size": 11, "symbol": symbol, "opacity": 0.85},
+        "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
+    }
+
+
 def _line(at: float, role: str) -> dict[str, Any]:
     return {
         "type": "line",
@@ -236,18 +280,7 @@ def _cost(verdict: Verdict) -> Figure | None:
         return None
     before = list(found.reference_samples)
     unit = METRICS["step_cost"].unit
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": name,
-            "x": values,
-            "y": [name] * len(values),
-            "marker": {"color": role, "size": 11, "symbol": symbol, "opacity": 0.85},
-            "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
-        }
-        for name, role, symbol, values in (("baseline", "base", "circle", before), ("now", "now", "diamond", now))
-    ]
+    traces = [_points(*side, unit=unit) for side in _sides(before, now)]
     rows = [["side", f"cost of a step in each process ({unit})"]]
     rows += [["baseline", " ".join(f"{one:.4g}" for one in before)], ["now", " ".join(f"{one:.4g}" for one in now)]]
     limit = "" if found.allowed is None else f"; red line: the limit, {found.allowed:.4g}"

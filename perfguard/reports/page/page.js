@@ -226,6 +226,7 @@
       const section = place.closest(".needs-figures");
       if (section) section.hidden = !figures.length;
     }
+    if (!article.querySelector(".operators")) return;
     const column = data.operators.some((row) => row[1] !== "") ? 1 : 0;
     grid(article.querySelector(".operators"), data.operators, OPERATORS, {
       name: "operators", sortBy: OPERATORS(data.operators).findIndex((one) => one.title === "us now" || one.title === "us a step"), nothing: "No operator was measured.",
@@ -309,4 +310,5 @@
   };
 
   if (DATA.length && !follow()) show(0);
+  root.dataset.built = "";
 })();

@@ -21,6 +21,8 @@ MOST_FINDINGS = 500
 _LONGEST = 160
 #: The worst first.
 _STATES = ("worse", "new", "gone", "better", "not-comparable", "same", "")
+#: What was looked at, in this order.
+_READ = ("ranks", "cycles", "files", "rows")
 _ONE_RANK = re.compile(r"rank\d+(?::|\Z)")
 
 
@@ -92,6 +94,8 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     Times and calls are those of a step; `allowed` is the limit of the time where it is judged. The slowest come first.
     """
     compared = bool(verdict.comparisons)
+    # A report that was read knows findings by their place alone.
+    told = {finding.place: finding for finding in verdict.findings if finding.code.family == "R"}
     by_name: dict[str, dict[str, Comparison]] = {}
     for one in _pairs(verdict):
         if one.metric in ("operator_calls", "operator_time", "operator_shapes"):
@@ -101,7 +105,7 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
         judged = [one for one in metrics.values() if one.judged]
         state = min((one.state.value for one in judged), key=_STATES.index, default="") if compared else ""
-        why = "; ".join(_why(one.finding, name) for one in metrics.values() if one.finding is not None)
+        why = "; ".join(_why(told[one.label], name) for one in metrics.values() if one.label in told)
         rows.append(
             [
                 printable(name),
@@ -256,7 +260,7 @@ def _measured(verdict: Verdict) -> Iterable[tuple[str, str]]:
         else:
             yield "window", "the whole run, or that of the script's own profiler"
     if verdict.layouts:
-        read = ", ".join(f"{count} {name}" for name, count in verdict.read.items())
+        read = ", ".join(f"{verdict.read[name]} {name}" for name in _READ if name in verdict.read)
         yield "recording", f"layout {', '.join(verdict.layouts)}: {read}"
     if verdict.timings:
         steps = sum(len(timing.wall_ns) for timing in verdict.timings)
