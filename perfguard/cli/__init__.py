@@ -12,7 +12,9 @@ import click
 import perfguard
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
+from perfguard.cli.screen import with_colours
 from perfguard.errors import PerfguardError
+from perfguard.screen import written_in_ascii
 
 
 class _Commands(CommandGroup):
@@ -42,7 +44,7 @@ class _Commands(CommandGroup):
         from importlib import import_module
 
         command: click.Command = import_module(self._homes[cmd_name]).command
-        return command
+        return with_colours(command)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,8 +53,17 @@ def cli() -> None:
     """Run scripts under the profiler, check what profilers wrote, compare runs, keep baselines."""
 
 
+with_colours(cli)
+
+
 def main() -> None:
-    """Run the command line; perfguard's own errors become one sentence and exit code 2, as click's do."""
+    """Run the command line, in the characters that the output has."""
+    with written_in_ascii((sys.stdout, sys.stderr)):
+        _main()
+
+
+def _main() -> None:
+    """Run it; perfguard's own errors become one sentence and exit code 2, as click's do."""
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:

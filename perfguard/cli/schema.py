@@ -7,6 +7,7 @@ import json
 import click
 
 from perfguard.cli.commands import CommandGroup
+from perfguard.cli.screen import tell_json
 from perfguard.errors import UsageError, nearest
 
 
@@ -66,7 +67,7 @@ def show(name: str, as_json: bool) -> None:
         raise UsageError(f"There is no schema named {name!r}; {hint}")
     if as_json:
         documents = [schema(one) for one in found]
-        click.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
+        tell_json(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
         return
     for one in found:
         click.echo(f"{one}: {schema(one)['title']}")
