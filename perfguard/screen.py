@@ -96,16 +96,18 @@ LOG = Screen()
 
 
 def _painted(line: str) -> str:
-    if (code := _CODE.search(line)) is not None and code[2] == " (note)":
+    code, word = _CODE.search(line), _WORD.search(line)
+    if code is not None and code[2] == " (note)":
         return _in(_DIM, line)
+    # From the right to the left, so that places stay where they are.
     if code is not None:
-        line = _within(line, code.span(1)[0], code.end(), _YELLOW if code[2] else _RED)
-    elif (word := _WORD.search(line)) is not None:
-        colour = _OUTCOMES[word[1]] + _BOLD if word[1] else _REFRESHES[word[2]]
-        line = _within(line, *word.span(1 if word[1] else 2), colour)
-    elif (part := _PART.search(line)) is not None:
+        line = _within(line, code.start(1), code.end(), _YELLOW if code[2] else _RED)
+    if word is not None:
+        at, colour = (1, _OUTCOMES[word[1]] + _BOLD) if word[1] else (2, _REFRESHES[word[2]])
+        return _within(line, *word.span(at), colour)
+    if (part := _PART.search(line)) is not None:
         return _within(line, *part.span(1), _RED if part[1].startswith("+") else _GREEN)
-    elif " compared: " in line:
+    if " compared: " in line:
         return _COUNT.sub(lambda found: _in(_RED if found[1] == "worse" else _GREEN, found[0]), line)
     return line
 

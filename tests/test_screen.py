@@ -88,6 +88,7 @@ def test_a_stream_that_is_told_otherwise_is_left_alone(stream):
         ),
         ("created: a.py", "\x1b[32mcreated\x1b[0m: a.py"),
         ("refused  a.py", "\x1b[31mrefused\x1b[0m  a.py"),
+        ("FAILED  a: R101 x", "\x1b[31;1mFAILED\x1b[0m  a: \x1b[31mR101\x1b[0m x"),
         ("PASSEDLY done", "PASSEDLY done"),
         ("workload: FAILED_test", "workload: FAILED_test"),
         ("outcome    workload", "outcome    workload"),

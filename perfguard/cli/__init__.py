@@ -12,7 +12,7 @@ import click
 import perfguard
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.screen import with_colours
+from perfguard.cli.screen import tell_plain, with_colours
 from perfguard.errors import PerfguardError
 from perfguard.screen import written_in_ascii
 
@@ -71,17 +71,17 @@ def _main() -> None:
         sys.exit(EXIT_USAGE)
     except click.Abort:
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
-        click.echo("perfguard: stopped before the end; nothing more was done.", err=True)
+        tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.
         where = f": {error.filename}" if error.filename else ""
-        click.echo(
+        tell_plain(
             f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
         )
         sys.exit(EXIT_USAGE)
     except PerfguardError as error:
         from perfguard.reports.terminal import printable
 
-        click.echo(f"perfguard: {printable(str(error))}", err=True)
+        tell_plain(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)

@@ -13,7 +13,7 @@ import click
 
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
+from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, tell_plain, verbose_option
 from perfguard.errors import UsageError, nearest
 
 #: By it every process a refresh started is found, and ended with it after Ctrl-C.
@@ -150,19 +150,19 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     for name in doomed:
         tell(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
     if not doomed:
-        click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
+        tell_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
     try:
         agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
     except click.Abort as error:
         raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
     if not agreed:
-        click.echo("nothing was deleted")
+        tell_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)
     with store.locked():
         for name in doomed:
             store.delete(name)
-    click.echo(f"{len(doomed)} deleted")
+    tell_plain(f"{len(doomed)} deleted")
 
 
 def _counted(count: int, noun: str) -> str:

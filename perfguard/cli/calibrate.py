@@ -14,7 +14,7 @@ import click
 
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import screen, tell
+from perfguard.cli.screen import screen, tell, tell_plain
 from perfguard.errors import UsageError
 
 #: By it every process a run started is found, and ended with it after Ctrl-C.
@@ -59,7 +59,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
             if len(found) == 1:
                 took_s = time.monotonic() - began
                 steps.clear()
-                click.echo(
+                tell_plain(
                     f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True
                 )
     whole = [run for run in found if run]
@@ -82,13 +82,13 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     )
     tell(_table(calibration, screen()), screen())
     if lost := len(found) - len(whole):
-        click.echo(f"{lost} of {runs} runs measured nothing, and are left out")
+        tell_plain(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:
-        click.echo("time was not compared: no workload was timed in processes of its own ten times")
+        tell_plain("time was not compared: no workload was timed in processes of its own ten times")
     else:
-        click.echo(calibration.error_rate.sentence)
+        tell_plain(calibration.error_rate.sentence)
     directory.mkdir(parents=True, exist_ok=True)
-    click.echo(f"written to {write_calibration(calibration, directory)}")
+    tell_plain(f"written to {write_calibration(calibration, directory)}")
     sys.exit(0 if workloads else EXIT_NOTHING)
 
 

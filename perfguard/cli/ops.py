@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import screen, tell, tell_json, verbose_option
+from perfguard.cli.screen import screen, tell, tell_json, tell_plain, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _show_differences(
         shown_on = screen(verbose=verbose)
         tell(_difference_rows(shown, shown_on, by_step=_are_by_step(before, now)), shown_on)
         click.echo("")
-    click.echo(
+    tell_plain(
         f"{len(differing)} of {len(found)} operators differ" if differing else f"none of {len(found)} operators differs"
     )
 
@@ -122,7 +122,7 @@ def _inspected(directory: Path) -> Contract:
     contract = inspect(replay(directory))
     if contract.cycles and not contract.is_whole:
         place = printable(str(directory))
-        click.echo(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
+        tell_plain(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
     return contract
 
 
@@ -135,7 +135,7 @@ def _censuses_of(directory: Path, found: list[Census]) -> list[Census]:
 def _give_up(directory: Path) -> None:
     from perfguard.reports.terminal import printable
 
-    click.echo(
+    tell_plain(
         f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
     )
     sys.exit(EXIT_NOTHING)

@@ -23,7 +23,6 @@ def colour_option() -> click.Option:
     return click.Option(
         ["--color"],
         type=click.Choice([*_COLOURS]),
-        metavar="WHEN",
         expose_value=False,
         is_eager=True,
         callback=_choose_colours,
@@ -41,6 +40,9 @@ def _choose_colours(context: click.Context, option: click.Parameter, value: str 
 
 def with_colours(command: Command) -> Command:
     """Give a command `--color`, unless what it does not know belongs to pytest, which has one of its own."""
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            with_colours(one)
     is_there = any("--color" in one.opts for one in command.params)
     if not is_there and not command.context_settings.get("ignore_unknown_options"):
         command.params.append(colour_option())
@@ -59,6 +61,11 @@ def screen(*, quiet: bool = False, verbose: bool = False, err: bool = False) -> 
 def tell(text: str, on: Screen, *, err: bool = False) -> None:
     """Print lines as the screen shows them."""
     click.echo(on.shown(text), err=err, color=on.colours)
+
+
+def tell_plain(text: str, *, err: bool = False) -> None:
+    """Print lines without colours."""
+    click.echo(screen(err=err).carried(text), err=err)
 
 
 def tell_json(text: str, *, nl: bool = True) -> None:
