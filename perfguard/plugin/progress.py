@@ -95,8 +95,6 @@ class ProgressLine:
             reporter.write_fspath_result(nodeid, "")
 
     def _write(self, line: str) -> None:
-        # A line that wraps cannot be taken away.
-        line = cut(line, (width_of(sys.stdout) or 80) - 1, Cut.MIDDLE) if line else line
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         if reporter is None or not reporter.isatty:
@@ -111,6 +109,7 @@ class ProgressLine:
         if not self._shown:
             reporter.ensure_newline()
             self._shown = True
-        reporter.rewrite(line, erase=True)
+        # A line that wraps cannot be taken away.
+        reporter.rewrite(cut(line, (width_of(sys.stdout) or 80) - 1, Cut.END), erase=True)
         if not line:
             reporter.rewrite("")
