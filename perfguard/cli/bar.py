@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, TypeVar
 
-from perfguard.screen import is_terminal, width_of
+from perfguard.screen import is_terminal, screen_of, width_of
 
 #: What is done sooner needs no bar.
 SHOWN_AFTER_S = 2.0
@@ -107,8 +107,9 @@ class Steps(_Drawn):
         if self._bar is None:
             self._show()
         # A line that wraps cannot be taken away.
-        room = (width_of(sys.stderr) or 80) - 1
-        self._bar.set_description_str(cut(printable(self._worded(what)), room, Cut.MIDDLE))
+        on = screen_of(sys.stderr)
+        line = on.carried(printable(self._worded(what)))
+        self._bar.set_description_str(cut(line, (on.width or 80) - 1, Cut.MIDDLE, on.ellipsis))
 
     def _worded(self, what: str) -> str:
         gone_s = time.monotonic() - self._begun

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfguard.reports.table import Cut, cut
-from perfguard.screen import width_of
+from perfguard.screen import screen_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,6 +110,7 @@ class ProgressLine:
             reporter.ensure_newline()
             self._shown = True
         # A line that wraps cannot be taken away.
-        reporter.rewrite(cut(line, (width_of(sys.stdout) or 80) - 1, Cut.END), erase=True)
+        on = screen_of(sys.stdout)
+        reporter.rewrite(cut(on.carried(line), (on.width or 80) - 1, Cut.END, on.ellipsis), erase=True)
         if not line:
             reporter.rewrite("")

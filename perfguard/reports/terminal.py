@@ -313,6 +313,8 @@ _OF_A_RUN = (
     Column(title="compared", leaves=5),
     Column(title="changed", leaves=1),
 )
+#: The columns of a run's summary, where there is room for all of them.
+RUN_TITLES = tuple(column.title for column in _OF_A_RUN)
 
 
 def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int | None) -> Iterable[str]:
