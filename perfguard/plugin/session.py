@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfguard
+from perfguard import thresholds
 from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
@@ -22,8 +24,10 @@ from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.reports import REPORTERS, RunReport, require_page
+from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
 
@@ -53,6 +57,8 @@ def start(config: pytest.Config) -> None:
     except PerfguardError as error:
         raise pytest.UsageError(f"perfguard: {error}") from error
     config.pluginmanager.register(session, "perfguard-session")
+    # Where a message has a character that the output's encoding lacks, pytest escapes the whole of it, line breaks as well.
+    config.add_cleanup(put_right(sys.stdout))
 
 
 class GateSession:
@@ -80,6 +86,7 @@ class GateSession:
             )
             if (path := self._place(given)) is not None
         }
+        self._at_work = AtWork()
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
         if self.update is not Update.NOTHING:
             _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
@@ -157,11 +164,18 @@ class GateSession:
         def run(number: int) -> Timing | LostRun:
             from perfguard.plugin.controlled import time_workload
 
-            self.progress.say(f"perfguard: timed process {number} of {item.name}")
+            self.progress.say(self._at_work.worded(item, number, self._runs_at_most(settings)))
             timeout_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
             return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
 
         return run
+
+    def _runs_at_most(self, settings: Settings) -> tuple[int, bool]:
+        """Return how many processes time a workload, and whether it is so many whatever they find."""
+        if self.update in (Update.ALL, Update.NEW_ONLY):
+            return settings.runs, self.update is Update.ALL
+        most = thresholds.MOST_RUNS
+        return (max(settings.runs, most), True) if self.update is Update.RATCHET else (most, False)
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge a recording that was cut short, by itself."""
@@ -191,6 +205,13 @@ class GateSession:
         target = f" {shlex.quote(nodeid)}" if nodeid else ""
         return f"pytest --perfguard --perfguard-update{target}"
 
+    def failure_message(self, verdict: Verdict, nodeid: str) -> str:
+        """Return the message of a test with a red verdict; with -v all that is known."""
+        from perfguard.reports.terminal import failure_message
+
+        command = self.refresh_command(nodeid)
+        return failure_message(verdict, refresh_command=command, whole=self.config.get_verbosity() > 0)
+
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def pytest_report_header(self) -> str:
@@ -212,9 +233,10 @@ class GateSession:
             f"machine: {cpu_model()}, {os.cpu_count()} cores"
         )
 
-    def pytest_collection_finish(self) -> None:
-        """Remember how long it took to come here."""
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember how long it took to come here, and what is going to be measured."""
         self.ready_s = time.monotonic() - self._began
+        self._at_work.begin([item.nodeid for item in session.items if item.nodeid in self._measuring])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Generator[None, object, object]:
@@ -277,9 +299,7 @@ class GateSession:
         if red:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
-            from perfguard.reports.terminal import failure_message
-
-            pytest.fail(failure_message(red[0], refresh_command=self.refresh_command(item.nodeid)), pytrace=False)
+            pytest.fail(self.failure_message(red[0], item.nodeid), pytrace=False)
         if not guard.verdicts:
             self._fail(
                 item,
@@ -394,11 +414,19 @@ class GateSession:
         """Show the summary."""
         if self.config.option.collectonly:
             return
+        from perfguard.reports.terminal import summary
+
         report = self._report()
         green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
         green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
-        terminalreporter.section("perfguard", green=green, red=not green)
-        terminalreporter.write_line(REPORTERS["terminal"](report))
+        screen = screen_of_run(terminalreporter)
+        text = summary(report, screen)
+        if screen.is_quiet:
+            terminalreporter.ensure_newline()
+            text = "\n".join(f"perfguard: {line}" for line in text.splitlines())
+        else:
+            terminalreporter.write_sep("=", "perfguard", green=green, red=not green)
+        terminalreporter.write_line(screen.shown(text))
         for problem in self.problems:
             terminalreporter.write_line(f"perfguard: {problem}", red=True)
         for path in self._written:
@@ -470,6 +498,16 @@ class GateSession:
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+
+def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
+    """Return what pytest writes to: its width, and whether pytest itself uses colours there (--color, PY_COLORS, NO_COLOR)."""
+    return Screen(
+        width=width_of(sys.stdout),
+        colours=reporter.hasmarkup,
+        encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
+        verbosity=reporter.config.get_verbosity(),
+    )
 
 
 def _update(config: pytest.Config) -> Update:
