@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 
 from perfguard.findings import ADVICE, Code, Finding, Severity
-from perfguard.judge import Cause, Comparison, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
@@ -16,16 +19,19 @@ from perfguard.reports.terminal import printable
 
 #: How many findings the first screen tells, and how many operators it names.
 _FIRST = 3
+_WORDS = re.compile(r"\w+")
+#: How much of a shape is written.
+_SHAPES = 60
 
 #: What a metric is called in a sentence; `{}` is its subject.
 _NOUNS = {
     "step_cost": "A step",
-    "step_ab": "A step, beside the base,",
+    "step_ab": "Beside the base a step",
     "step_time": "A step",
     "step_cpu_time": "The CPU time of a step",
     "run_wall_p90": "The slow steps (90th percentile)",
     "run_blocked_time": "The time a step stands still",
-    "peak_memory_bytes": "The peak memory of {}",
+    "peak_memory_bytes": "Peak memory on {}",
     "memory_allocated_bytes": "What a step allocates on {}",
     "memory_allocations": "The number of allocations a step on {}",
     "memory_growth_bytes": "What a step leaves behind on {}",
@@ -69,6 +75,9 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
     from perfguard.reports.terminal import coverage_line
 
     errors = [finding for finding in verdict.findings if finding.severity is not Severity.NOTE and not finding.more]
+    # What the headline is about stands first below it, too.
+    first = [one.label for one in _worst_numbers(verdict)]
+    errors.sort(key=lambda finding: first.index(finding.place) if finding.place in first else len(first))
     shown = (errors or [finding for finding in verdict.findings if not finding.more])[:_FIRST]
     return Told(
         workload=printable(verdict.workload),
@@ -122,13 +131,13 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     noun = _noun(one)
     if one.metric == "step_cost" and (ledger := verdict.ledger) is not None and ledger.change_ns > 0:
         before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
-        cost = changed(one.reference, one.current)
-        return f"A step became slower: {before} → {now}, its CPU cost {cost}."
+        return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)})."
     unit = METRICS[one.metric].unit if one.metric in METRICS else ""
     if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
-        direction = "rose" if one.current > one.reference else "fell"
-        return f"{noun} {direction} from {before} to {now} ({changed(one.reference, one.current)})."
+        if one.metric in ("step_cost", "step_ab", "step_time", "step_cpu_time"):
+            noun += " became slower" if one.current > one.reference else " became quicker"
+        return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
     if one.state is State.NEW:
         value = f": {quantity(one.current, unit)}" if isinstance(one.current, (int, float)) else ""
         return f"{noun} is new{value}."
@@ -159,7 +168,7 @@ def _where(verdict: Verdict) -> str:
         return ""
     timed = any(one.code in (Code.R101, Code.R105) for one in verdict.findings)
     if timed and verdict.ledger is not None and verdict.ledger.change_ns > 0:
-        return _where_the_time_went(verdict.ledger)
+        return _where_the_time_went(verdict, verdict.ledger)
     of_operators = [
         one
         for one in verdict.comparisons
@@ -189,14 +198,39 @@ def _calls(one: Comparison) -> str:
     )
 
 
-def _where_the_time_went(ledger: Ledger) -> str:
+def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
     worst = max(ledger.entries, key=lambda one: one.change_ns)
     share = _signed_us(worst.change_ns)
     if worst.change_ns <= ledger.change_ns:
         share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of it"
     if not worst.subject:
         return f"The largest part of the change is in no operator ({entry_name(worst)}): {share}."
-    return f"The largest part of the change is {printable(worst.subject)}: {share} ({_CAUSES[worst.cause]})."
+    why = _CAUSES[worst.cause] + _shapes(verdict, worst)
+    return f"The largest part of the change is {printable(worst.subject)}: {share} ({why})."
+
+
+def _shapes(verdict: Verdict, entry: Entry) -> str:
+    """Return the shapes that an operator lost and has instead, the pair that is most alike."""
+    found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == entry.subject), None)
+    if found is None or not isinstance(found.reference, dict) or not isinstance(found.current, dict):
+        return ""
+    gone, new = found.reference.keys() - found.current.keys(), found.current.keys() - found.reference.keys()
+    pairs = [(_alike(a, b), a, b) for a in sorted(gone)[:9] for b in sorted(new)[:9]]
+    if not pairs:
+        return ""
+    _, before, now = max(pairs)
+    return f": {_cut(before)} → {_cut(now)}"
+
+
+def _alike(before: str, now: str) -> tuple[int, int]:
+    """Return how alike two shapes are: how many of their words are equal, place by place, and how far they begin alike."""
+    sides = _WORDS.findall(before), _WORDS.findall(now)
+    return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
+
+
+def _cut(text: str) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= _SHAPES else f"{shown[: _SHAPES - 1]}…"
 
 
 def _signed_us(ns: int) -> str:
@@ -222,20 +256,20 @@ _CAUSES = {
 def _since(verdict: Verdict, provenance: Provenance) -> str:
     """Say which two commits are compared."""
     base = verdict.compared_with
-    now = f"now: {_commit(provenance.commit)}" if provenance.commit else ""
+    now = f"now: commit {_commit(provenance.commit)}" if provenance.commit else ""
     if provenance.branch and now:
-        now += f" on {printable(provenance.branch)}"
+        now += f", branch {printable(provenance.branch)}"
     if base is None:
         return now
-    before = "baseline: " + (_commit(base.commit) if base.commit else "of an unknown commit")
+    before = "baseline: " + (f"commit {_commit(base.commit)}" if base.commit else "of an unknown commit")
     if base.reason:
-        before += f" ({printable(base.reason)})"
+        before += f", stored because “{printable(base.reason)}”"
     return " → ".join(part for part in (before, now) if part)
 
 
 def _commit(commit: str) -> str:
     name, _, rest = printable(commit).partition("+")
-    return name[:12] + (" with changes" if rest else "")
+    return name[:12] + (" with uncommitted changes" if rest else "")
 
 
 def _point(finding: Finding) -> Point:
@@ -257,17 +291,15 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
     if verdict.outcome is not Outcome.PASSED and is_test:
-        yield "Run it again", f"pytest --perfguard {test}"
-    if verdict.outcome is Outcome.FAILED:
-        yield (
-            "Compare with the commit before, side by side",
-            "perfguard ab --base HEAD~1" + (f" -- {test}" if is_test else ""),
-        )
-        if is_test:
-            yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
+        yield "See it here", f"pytest --perfguard {test}"
+    if verdict.outcome is Outcome.FAILED and is_test:
+        base = verdict.compared_with.commit if verdict.compared_with else None
+        commit = shlex.quote(printable(base or "HEAD~1").partition("+")[0][:12])
+        yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
+        yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
     if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
     if any(finding.code is Code.R106 for finding in verdict.findings) and is_test:
         yield "Store what got better", f"pytest --perfguard-ratchet {test}"
     if verdict.recording is not None:
-        yield "Look at the timeline", f"perfguard view {recording}"
+        yield "Look at the timeline, where the recording is", f"perfguard view {recording}"

@@ -49,7 +49,7 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     found = Rendered(report_markdown(show.run_of(show.failing(), show.passing())))
     assert found.texts["h3"] == ["perfguard: ❌ 1 failed, ✅ 1 passed"]
     assert found.texts["h4"] == ["❌ tests/test_net.py::test_fails"]
-    assert found.texts["strong"][0].startswith("A step rose from 73.6 us to 294.5 us (+300.0 %).")
+    assert found.texts["strong"][0].startswith("A step became slower: 73.6 us → 294.5 us (+300.0 %).")
     findings, commands = found.texts["pre"]
     assert "R102 peak_memory_bytes[cpu] 776 → 1552 bytes, +100.0 %" in findings
     assert "step 73.6 → 294.5 us" in findings

@@ -128,7 +128,7 @@ def without_roles(value, key=""):
     if isinstance(value, dict):
         return {name: without_roles(one, name) for name, one in value.items()}
     if isinstance(value, list):
-        return [without_roles(one) for one in value]
+        return [without_roles(one, key if key == "color" else "") for one in value]
     if key in ("color", "colorscale") and isinstance(value, str) and ROLE.fullmatch(value):
         return "Viridis" if key == "colorscale" else "#123456"
     return value
@@ -162,20 +162,22 @@ def test_the_waterfall_adds_up_from_the_baseline_to_now():
     verdict = show.failing()
     figure = next(one for one in figures_of(verdict) if one["kind"] == "waterfall")
     (trace,) = figure["traces"]
-    assert trace["x"][0] == verdict.ledger.base_ns / 1e3
-    assert sum(trace["x"][:-1]) == pytest.approx(trace["x"][-1])
-    assert trace["x"][-1] == verdict.ledger.current_ns / 1e3
-    assert trace["measure"][0] == "absolute"
-    assert trace["measure"][-1] == "total"
+    assert (trace["base"][0], trace["x"][0]) == (0, verdict.ledger.base_ns / 1e3)
+    assert (trace["base"][-1], trace["x"][-1]) == (0, verdict.ledger.current_ns / 1e3)
+    # Every part begins where the one before it ended, and the last one ends where the step ends now.
+    ends = [begin + length for begin, length in zip(trace["base"], trace["x"], strict=True)]
+    assert trace["base"][1:-1] == pytest.approx(ends[:-2])
+    assert ends[-2] == pytest.approx(trace["x"][-1])
 
 
 def test_the_memory_of_the_figure_is_that_of_the_trace():
     verdict = show.failing()
     figure = next(one for one in figures_of(verdict) if one["kind"] == "memory")
     peak = next(one.value for one in verdict.measurements if one.metric == "peak_memory_bytes")
-    assert max(figure["traces"][0]["y"]) == peak
+    assert figure["layout"]["yaxis"]["title"]["text"] == "KiB"
+    assert max(figure["traces"][0]["y"]) == pytest.approx(peak / 1024, rel=1e-5)
     # The baseline had half of it.
-    assert figure["layout"]["shapes"][0]["y0"] == peak // 2
+    assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(peak / 2048, rel=1e-5)
 
 
 TIMES = st.floats(0, 1e9)

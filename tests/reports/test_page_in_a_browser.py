@@ -137,10 +137,11 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
     ):
         assert shown.is_on_screen(what), what
     assert shown.page.locator(".verdict h2").inner_text() == (
-        "A step rose from 73.6 us to 294.5 us (+300.0 %). The peak memory of cpu rose from 776 bytes to 1.52 KiB (+100.0 %)."
+        "A step became slower: 73.6 us → 294.5 us (+300.0 %). Peak memory on cpu: 776 bytes → 1.52 KiB (+100.0 %)."
     )
     said = shown.page.locator(".verdict").inner_text()
-    assert "fedcba987654 (a first one) → now: 0123456789ab on wider; the test is tests/test_net.py:20" in said
+    assert "commit fedcba987654, stored because “a first one” → now: commit 0123456789ab, branch wider" in said
+    assert "the test is tests/test_net.py:20" in said
     assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in said
 
 
@@ -158,7 +159,7 @@ def test_every_figure_is_drawn_and_has_its_numbers_as_a_table(opened):
         assert figure.query_selector(".plot svg.main-svg") is not None
         assert figure.query_selector(".plot").get_attribute("aria-label")
         assert len(figure.query_selector_all("tbody tr")) > 0
-    bars = shown.page.locator("figure[data-kind=waterfall] .plot .waterfalllayer .point")
+    bars = shown.page.locator("figure[data-kind=waterfall] .plot .barlayer .point")
     rows = shown.page.locator("figure[data-kind=waterfall] tbody tr")
     assert bars.count() == rows.count()
 

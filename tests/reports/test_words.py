@@ -45,23 +45,23 @@ LEDGER = Ledger(
     [
         (
             comparison("peak_memory_bytes", 7168, 13312, "cpu"),
-            "The peak memory of cpu rose from 7.00 KiB to 13.0 KiB (+85.7 %).",
+            "Peak memory on cpu: 7.00 KiB → 13.0 KiB (+85.7 %).",
         ),
         (
             comparison("operator_calls", 2, 4, "MatMul"),
-            "The calls of MatMul a step rose from 2 calls/step to 4 calls/step (+100.0 %).",
+            "The calls of MatMul a step: 2 calls/step → 4 calls/step (+100.0 %).",
         ),
-        (comparison("step_time", 100.0, 80.0), "A step fell from 100.0 us to 80.0 us (−20.0 %)."),
+        (comparison("step_time", 100.0, 80.0), "A step became quicker: 100.0 us → 80.0 us (−20.0 %)."),
         (
             comparison("memory_growth_bytes", 0, 4096, "cpu"),
-            "What a step leaves behind on cpu rose from 0 bytes/step to 4.00 KiB/step (+4096).",
+            "What a step leaves behind on cpu: 0 bytes/step → 4.00 KiB/step (+4096).",
         ),
         (comparison("operator_calls", None, 1, "Cast", State.NEW), "The calls of Cast a step is new: 1 calls/step."),
         (comparison("operator_calls", 1, None, "Cast", State.GONE), "The calls of Cast a step is gone."),
         (comparison("operator_shapes", {"1": 1}, {"2": 1}, "Cast"), "operator_shapes[Cast] changed."),
         (
             comparison("of_a_later_version", 1, 2, "a\u202eb"),
-            "of_a_later_version[a\\u202eb] rose from 1 to 2 (+100.0 %).",
+            "of_a_later_version[a\\u202eb]: 1 → 2 (+100.0 %).",
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
         comparisons=[comparison("step_cost", 1.5, 6.9)],
         ledger=LEDGER,
     )
-    assert headline(found) == "A step became slower: 566.3 us → 2912 us, its CPU cost +360.0 %."
+    assert headline(found) == "A step became slower: 566.3 us → 2912 us (+414.1 %)."
     assert told(found, NOBODY).where == (
         "The largest part of the change is aten::mm: +1360 us, 58 % of it (its shapes changed)."
     )
@@ -92,7 +92,7 @@ def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
         ),
         (
             verdict(Outcome.PASSED, comparisons=[comparison("step_time", 100.0, 50.0, state=State.BETTER)]),
-            "Nothing got worse. A step fell from 100.0 us to 50.0 us (−50.0 %).",
+            "Nothing got worse. A step became quicker: 100.0 us → 50.0 us (−50.0 %).",
         ),
         (
             verdict(Outcome.INVALID, error(Code.C101)),
@@ -116,32 +116,60 @@ def test_the_headline_says_what_the_outcome_is_about(found, expected):
 def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
     found = verdict(
         Outcome.FAILED,
-        error(Code.R102, "peak_memory_bytes[cpu]"),
-        error(Code.R101, "step_time"),
-        error(Code.R102, "operator_calls[a]"),
+        error(Code.R102, "peak_memory_bytes[cpu]", "memory"),
+        error(Code.R102, "operator_calls[a]", "calls"),
+        error(Code.R101, "step_time", "time"),
         comparisons=[
             comparison("operator_calls", 1, 2, "a"),
             comparison("peak_memory_bytes", 100, 200, "cpu"),
             comparison("step_time", 10.0, 20.0),
         ],
     )
-    assert headline(found).startswith("A step rose from 10.0 us to 20.0 us (+100.0 %). The peak memory of cpu rose")
+    assert headline(found) == (
+        "A step became slower: 10.0 us → 20.0 us (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
+    )
+    # What stands first in the headline stands first below it, too.
+    assert [point.message for point in told(found, NOBODY).points] == ["time", "memory", "calls"]
 
 
 @pytest.mark.parametrize(
     "commit, branch, expected",
     [
-        (None, None, "baseline: fedcba987654 (a first one)"),
-        ("abcdefabcdefabcdef", None, "baseline: fedcba987654 (a first one) → now: abcdefabcdef"),
+        (None, None, "baseline: commit fedcba987654, stored because “a first one”"),
+        (
+            "abcdefabcdefabcdef",
+            None,
+            "baseline: commit fedcba987654, stored because “a first one” → now: commit abcdefabcdef",
+        ),
         (
             "abcdefabcdefabcdef+dirty",
             "main",
-            "baseline: fedcba987654 (a first one) → now: abcdefabcdef with changes on main",
+            "baseline: commit fedcba987654, stored because “a first one” → "
+            "now: commit abcdefabcdef with uncommitted changes, branch main",
         ),
     ],
 )
 def test_it_says_since_when(commit, branch, expected):
     assert told(show.failing(), Provenance(commit=commit, branch=branch)).since == expected
+
+
+def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_alike():
+    shapes = comparison(
+        "operator_shapes",
+        {"float[10, 64];float[64, 256]": 1, "float[256, 64];float[64, 256]": 1, "kept": 1},
+        {"float[2048, 64];float[64, 256]": 1, "float[10, 64];float[64, 2048]": 1, "kept": 1},
+        "aten::mm",
+    )
+    found = verdict(
+        Outcome.FAILED,
+        error(Code.R101, "step_cost"),
+        comparisons=[comparison("step_cost", 1.5, 6.9), shapes],
+        ledger=LEDGER,
+    )
+    assert told(found, NOBODY).where == (
+        "The largest part of the change is aten::mm: +1360 us, 58 % of it "
+        "(its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048])."
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,7 +180,7 @@ def test_it_says_since_when(commit, branch, expected):
             show.failing,
             [
                 "pytest --perfguard tests/test_net.py::test_fails",
-                "perfguard ab --base HEAD~1 -- tests/test_net.py::test_fails",
+                "perfguard ab --base fedcba987654 -- tests/test_net.py::test_fails",
                 "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'",
                 "perfguard view",
             ],

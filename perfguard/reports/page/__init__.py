@@ -19,13 +19,13 @@ import perfguard
 from perfguard.reports import require_page
 from perfguard.reports.page.figures import figures_of
 from perfguard.reports.page.tables import tables_of
-from perfguard.reports.terminal import coverage_line, printable
+from perfguard.reports.terminal import printable
 from perfguard.reports.words import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfguard.judge import Verdict
+    from perfguard.judge import Coverage, Verdict
     from perfguard.reports import RunReport
 
 #: Worst first, as the page lists them.
@@ -55,7 +55,7 @@ def page_html(report: RunReport, *, timelines: Mapping[str, bytes] | None = None
         report=report,
         version=report.written_by or perfguard.__version__,
         outcomes=_outcomes(report),
-        coverage=coverage_line(report.coverage),
+        coverage=_coverage(report.coverage),
         workloads=workloads,
         traces=traces,
         traced=[trace["number"] for trace in traces],
@@ -75,6 +75,16 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
         "tables": tables,
         "data": {"figures": figures_of(verdict), "operators": tables.operators, "metrics": tables.metrics},
     }
+
+
+def _coverage(found: Coverage) -> str:
+    """Say how many numbers were judged, in a sentence."""
+    counts = {"worse": found.worse, "new": found.new, "gone": found.gone, "better": found.better}
+    same = found.compared - sum(counts.values())
+    told = ", ".join([*(f"{count} {name}" for name, count in counts.items() if count), f"{same} as before"])
+    others = {"not comparable": found.not_comparable, "shown only": found.shown_only}
+    more = "".join(f"; {count} more {name}" for name, count in others.items() if count)
+    return f"{found.compared} numbers judged: {told}{more}"
 
 
 def _outcomes(report: RunReport) -> list[tuple[str, int]]:

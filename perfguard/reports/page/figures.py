@@ -16,7 +16,7 @@ from typing import Any
 from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.recording import Step
-from perfguard.reports.ledger import entry_name, entry_text, page_whole
+from perfguard.reports.ledger import CORRECTIONS, entry_name, entry_text, page_whole
 from perfguard.reports.quantities import changed, quantity, size_bytes, time_us
 from perfguard.reports.terminal import printable
 from perfguard.window import Phase
@@ -75,7 +75,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
     values = [one.change_ns for one in own]
     texts = [entry_text(one) for one in own]
     if rest:
-        labels.append(f"{len(rest)} other parts" if len(rest) > 1 else "the rest")
+        labels.append(f"{len(rest)} other operators and parts" if len(rest) > 1 else "one more part")
         values.append(sum(one.change_ns for one in rest))
         texts.append("; ".join(entry_text(one) for one in rest[:4]) + (" …" if len(rest) > 4 else ""))
     name = page_whole(ledger)
@@ -84,28 +84,28 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
     rows = [["part", "change of a step", "why"], ["baseline", ends[0], ""]]
     rows += [[label, text, why] for label, text, why in zip(labels, shown[1:-1], texts, strict=True)]
     rows.append(["now", ends[1], changed(ledger.base_ns, ledger.current_ns)])
-    levels = [ledger.base_ns / 1e3, *(value / 1e3 for value in values), ledger.current_ns / 1e3]
+    changes = [value / 1e3 for value in values]
+    # Each part begins where the one before it ended; both ends begin at zero.
+    begins = [0.0, *list(itertools.accumulate(changes, initial=ledger.base_ns / 1e3))[:-1], 0.0]
     trace = {
-        "type": "waterfall",
+        "type": "bar",
         "orientation": "h",
-        "measure": ["absolute", *["relative"] * len(values), "total"],
+        "base": begins,
         "y": list(range(len(shown))),
-        "x": levels,
+        "x": [ledger.base_ns / 1e3, *changes, ledger.current_ns / 1e3],
         "text": shown,
         "textposition": "outside",
         "constraintext": "none",
         "cliponaxis": False,
         "hovertext": [_safe(text) for text in ("baseline", *texts, "now")],
         "hoverinfo": "text",
-        "increasing": {"marker": {"color": "worse"}},
-        "decreasing": {"marker": {"color": "better"}},
-        "totals": {"marker": {"color": "now"}},
-        "connector": {"line": {"color": "faint", "width": 1}},
+        "marker": {"color": ["base", *(_colour(one) for one in own), *(["faint"] if rest else []), "now"]},
+        "showlegend": False,
     }
     ticks = ["baseline", *labels, "now"]
     return _figure(
         "waterfall",
-        f"Where the time of a {name} went",
+        "Where the time of a step went",
         f"{name} {ends[0]} → {ends[1]} ({changed(ledger.base_ns, ledger.current_ns)})" + _other_machine(verdict),
         rows,
         [trace],
@@ -113,15 +113,24 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
             "tickvals": list(range(len(ticks))),
             "ticktext": [_safe(_ending(text, 34)) for text in ticks],
             "autorange": "reversed",
+            "showgrid": False,
         },
-        xaxis={"title": {"text": "us a step"}, "range": _around(levels)},
+        bargap=0.25,
+        xaxis={"title": {"text": "us a step"}, "range": _around([ledger.base_ns / 1e3, *changes])},
         height=44 + 23 * len(ticks),
     )
 
 
+def _colour(entry: Entry) -> str:
+    """Return the role of a part's colour: what corrects the sum is no news, good or bad."""
+    if entry.cause in CORRECTIONS:
+        return "faint"
+    return "worse" if entry.change_ns > 0 else "better"
+
+
 def _around(values: Sequence[float]) -> list[float]:
     """Return the range of an axis that shows where a waterfall goes, and not from zero on where all of it is far away."""
-    levels = list(itertools.accumulate(values[:-1]))
+    levels = list(itertools.accumulate(values))
     low, high = min(levels), max(levels)
     room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     return [0.0 if low < 2 * (high - low) else low - room, high + 2.5 * room]
@@ -159,7 +168,7 @@ def _distribution(verdict: Verdict) -> Figure | None:
     """How long the unprofiled steps took, of the baseline and now, over each other."""
     now = _samples(verdict, "step_time") or [step.wall_ns / 1e3 for step in verdict.steps if step.phase is Phase.TIMED]
     before = list(_reference(verdict, "step_time"))
-    title = "How long a step takes, without the profiler"
+    title = "Steps of the test's own process, unprofiled"
     if not now and not before:
         now, before = _samples(verdict, "profiled_step_time"), list(_reference(verdict, "profiled_step_time"))
         title = "How long a profiled step takes"
@@ -316,7 +325,8 @@ def _memory(verdict: Verdict) -> Figure | None:
     if not tracks:
         return None
     several = len({track.rank for track in tracks}) > 1
-    traces = [_curve(track, several, number) for number, track in enumerate(tracks)]
+    scale, unit = _scale(max(track.peak_bytes for track in tracks))
+    traces = [_curve(track, several, number, scale, unit) for number, track in enumerate(tracks)]
     peaks = {one.subject: one for one in verdict.comparisons if one.metric == "peak_memory_bytes"}
     rows = [["device", "peak now", "peak of the baseline"]]
     shapes = []
@@ -327,7 +337,15 @@ def _memory(verdict: Verdict) -> Figure | None:
         rows.append([name, size_bytes(track.peak_bytes), "" if before is None else size_bytes(before)])
         if before is not None and len(tracks) <= 4:
             shapes.append(
-                {**_line(0, "base"), "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": before, "y1": before}
+                {
+                    **_line(0, "base"),
+                    "xref": "paper",
+                    "yref": "y",
+                    "x0": 0,
+                    "x1": 1,
+                    "y0": before / scale,
+                    "y1": before / scale,
+                }
             )
     told = "; ".join(
         f"{row[0]}: peak {row[1]}" + (f", {row[2]} in the baseline" if row[2] else "") for row in rows[1:4]
@@ -341,22 +359,28 @@ def _memory(verdict: Verdict) -> Figure | None:
         shapes=shapes,
         showlegend=len(tracks) > 1,
         xaxis={"title": {"text": "step (dashed: the baseline's peak)" if shapes else "step"}},
-        yaxis={"rangemode": "tozero", "exponentformat": "SI"},
+        yaxis={"title": {"text": unit}, "rangemode": "tozero"},
         height=190,
     )
 
 
-def _curve(track: MemoryTrack, several: bool, number: int) -> dict[str, Any]:
+def _scale(most_bytes: int) -> tuple[int, str]:
+    """Return the unit of an axis: the largest in which the highest point is above 1."""
+    scales = ((1, "bytes"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
+    return next(((scale, unit) for scale, unit in reversed(scales) if most_bytes > scale), scales[0])
+
+
+def _curve(track: MemoryTrack, several: bool, number: int, scale: int, unit: str) -> dict[str, Any]:
     parts = track.parts or 1
     return {
         "type": "scatter",
         "mode": "lines",
         "name": _safe(_device(track, several)),
         "x": [round(1 + at / parts, 4) for at in range(len(track.curve_bytes))],
-        "y": list(track.curve_bytes),
+        "y": [float(f"{value / scale:.6g}") for value in track.curve_bytes],
         "line": {"color": "now" if not number else f"line{number}", "width": 2, "shape": "hv"},
         **({"fill": "tozeroy"} if not number and not several else {}),
-        "hovertemplate": "step %{x:.2f}: %{y} bytes<extra></extra>",
+        "hovertemplate": f"step %{{x:.2f}}: %{{y}} {unit}<extra></extra>",
     }
 
 

@@ -25,7 +25,7 @@
 
   // Replaces the names of roles by the colours of the theme, in a copy.
   const themed = (value, key) => {
-    if (Array.isArray(value)) return key === "color" ? value : value.map((one) => themed(one));
+    if (Array.isArray(value)) return value.map((one) => themed(one, key === "color" ? key : undefined));
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, themed(one, name)]));
     }

@@ -1,0 +1,149 @@
+"""`perfguard report` and `perfguard view`: what runs came to, as files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from perfguard.reports.document import report_json
+from perfguard.reports.reading import read_run
+from tests.cli import TORCH, run, stored
+from tests.facts import RECORDINGS
+from tests.reports import runs_to_show as show
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "report.json"
+    path.write_text(report_json(show.run_of(show.failing(), show.passing())), encoding="utf-8")
+    return path
+
+
+def test_without_an_option_the_page_is_written(report):
+    found = run("report", report)
+    assert (found.exit_code, found.stdout) == (0, "html: perfguard.html\n")
+    page = Path("perfguard.html").read_text(encoding="utf-8")
+    assert "A step became slower: 73.6 us → 294.5 us" in page
+
+
+def test_every_form_is_written_where_it_is_asked_for(report, tmp_path):
+    found = run(
+        "report", report, "--html", "a/p.html", "--markdown", "m.md", "--metrics", "x.txt", "--json", "again.json"
+    )
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines() == ["html: a/p.html", "markdown: m.md", "metrics: x.txt", "json: again.json"]
+    assert (tmp_path / "again.json").read_bytes() == report.read_bytes()
+    assert (tmp_path / "m.md").read_text().startswith("### perfguard: ❌ 1 failed, ✅ 1 passed")
+    assert (tmp_path / "x.txt").read_text().endswith("# EOF\n")
+
+
+def test_several_reports_become_one_and_a_name_in_two_of_them_is_told_apart(report, tmp_path):
+    other = tmp_path / "py312.json"
+    other.write_text(report_json(show.run_of(show.passing())), encoding="utf-8")
+    assert run("report", report, other, "--json", "all.json").exit_code == 0
+    found = read_run(tmp_path / "all.json")
+    assert [one.workload for one in found.verdicts] == [
+        "tests/test_net.py::test_fails",
+        f"tests/test_net.py::test_passes ({other})",
+        f"tests/test_net.py::test_passes ({report})",
+    ]
+    assert found.provenance == show.HERE
+
+
+def test_a_recording_is_judged_against_its_baseline_where_there_is_one(report, tmp_path):
+    workload = json.loads((TORCH / "recording.json").read_text())["fingerprint"]["workload"]
+    assert run("report", TORCH, "--json", "alone.json").exit_code == 0
+    (alone,) = read_run(tmp_path / "alone.json").verdicts
+    assert not alone.comparisons
+    stored(tmp_path / "baselines", workload)
+    assert run("report", TORCH, "--json", "compared.json").exit_code == 0
+    (compared,) = read_run(tmp_path / "compared.json").verdicts
+    assert compared.comparisons
+    assert compared.workload == workload
+
+
+def test_an_older_report_is_shown_and_the_remark_is_told(report, tmp_path):
+    document = json.loads(report.read_text())
+    del document["run"]
+    (tmp_path / "old.json").write_text(json.dumps({**document, "format": 1, "perfguard": "0.1.0"}))
+    found = run("report", "old.json")
+    assert found.exit_code == 0
+    assert "old.json was written by perfguard 0.1.0, an older one" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda place: place / "nowhere.json", "does not exist; name a file of --perfguard-report"),
+        (lambda place: shutil.copy(next(RECORDINGS.rglob("*.csv")), place / "a.csv"), "is damaged"),
+        (lambda place: (place / "cut.json").write_text('{"format": 2, "workl') and place / "cut.json", "is damaged"),
+    ],
+)
+def test_what_is_no_report_is_refused_and_nothing_is_written(report, tmp_path, make, said):
+    found = run("report", make(tmp_path))
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert not (tmp_path / "perfguard.html").exists()
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(report, tmp_path):
+    (tmp_path / "file").write_text("")
+    found = run("report", report, "--html", "file/p.html")
+    assert found.exit_code == 2
+    assert "cannot be written" in found.stderr
+
+
+def trace_in(page: Path) -> bytes:
+    import base64
+    import re
+
+    packed = re.search(r'class="trace"[^>]*>([^<]+)<', page.read_text(encoding="utf-8"))
+    assert packed is not None
+    return gzip.decompress(base64.b64decode(packed[1]))
+
+
+@pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
+def test_view_writes_a_page_with_the_timeline_inside(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    found = run("view", RECORDINGS / name, "--output", "v.html", "--no-open")
+    assert (found.exit_code, found.stdout) == (0, "v.html\n")
+    trace = trace_in(tmp_path / "v.html")
+    assert trace in {path.read_bytes() for path in (RECORDINGS / name).rglob("*.json")}
+    events = json.loads(trace)
+    assert events["traceEvents"] if isinstance(events, dict) else events
+
+
+def test_view_unpacks_a_timeline(tmp_path):
+    shutil.copytree(TORCH, tmp_path / "r")
+    path = next((tmp_path / "r" / "profiler").rglob("*.json"))
+    plain = path.read_bytes()
+    path.with_name(path.name + ".gz").write_bytes(gzip.compress(plain))
+    path.unlink()
+    assert run("view", tmp_path / "r", "--output", tmp_path / "v.html", "--no-open").exit_code == 0
+    assert trace_in(tmp_path / "v.html") == plain
+
+
+def test_view_opens_a_browser(tmp_path, monkeypatch):
+    import stat
+
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("BROWSER", f"{program} %s")
+    monkeypatch.setattr("webbrowser._tryorder", None)
+    found = run("view", TORCH)
+    assert found.exit_code == 0
+    page = Path(found.stdout.strip())
+    assert (tmp_path / "opened").read_text().strip() == page.resolve().as_uri()
+    page.unlink()
+
+
+def test_view_of_what_is_no_directory_is_refused(tmp_path):
+    found = run("view", tmp_path / "nowhere")
+    assert found.exit_code == 2
+    assert "is not a directory" in found.stderr
