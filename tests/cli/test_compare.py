@@ -428,7 +428,7 @@ def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
         ("[" * 100_000, "is damaged: "),
         ("null", "is damaged: $ None is not of type 'object'"),
         ("{}", "is damaged: $ 'format' is a required property (and 3 more)"),
-        ('{"format": 2}', "has format 2, and this perfguard reads up to 1: it was written by a newer one."),
+        ('{"format": 3}', "has format 3, and this perfguard reads up to 2: it was written by a newer one."),
         ('{"format": true}', "is damaged"),
         ('{"format": "1"}', "is damaged"),
         ("\x00\x01", "is damaged: "),

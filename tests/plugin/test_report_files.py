@@ -74,7 +74,8 @@ def test_without_its_packages_the_page_is_refused_before_anything_runs(project, 
         "found = PathFinder.find_spec\n"
         "def find_spec(name, path=None, target=None):\n"
         "    return None if name in ('plotly', 'jinja2') else found(name, path, target)\n"
-        "PathFinder.find_spec = find_spec\n"
+        "import functools\n"
+        "PathFinder.find_spec = functools.partial(find_spec)\n"
     )
     run = project.run("--perfguard", "--perfguard-html=p.html", env={"PYTHONPATH": str(blocked)})
     assert run.status == 4
