@@ -115,7 +115,8 @@ def test_the_help_lists_the_command(name):
         (("Check",), "There is no command 'Check'; did you mean 'check'?"),
         (
             ("zzz",),
-            "There is no command 'zzz'; known are run, check, analyse, compare, ab, calibrate, ops, baseline, schema, codes.",
+            "There is no command 'zzz'; known are run, check, analyse, compare, ab, calibrate, ops, report, view, "
+            "baseline, schema, codes.",
         ),
         (("baseline", "shwo"), "'show'?"),
         (("baseline", "refesh"), "'refresh'?"),

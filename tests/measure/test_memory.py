@@ -1,0 +1,102 @@
+"""Memory over the window: the curves of steps, and the tracks of ranks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.capture.replay import replay
+from perfguard.contract import inspect
+from perfguard.contract.memory import StepHeights, parts_of_a_step
+from perfguard.measure import MemoryTrack, measure, memory_tracks
+from perfguard.measure.memory import MOST_RANKS
+from perfguard.testing import generate
+from tests.facts import RECORDINGS
+
+
+def curve(edges, events, parts, lowest=0):
+    """Draw a step: events are (time, level after, level before)."""
+    heights = StepHeights(edges, parts)
+    for event in events:
+        times, levels, before = (np.array([value], np.int64) for value in event)
+        heights.add(times, levels, before)
+    return heights.above(lowest)
+
+
+@pytest.mark.parametrize(
+    "events, expected",
+    [
+        ([], (0, 0, 0, 0)),
+        ([(0, 8, 0)], (8, 8, 8, 8)),
+        ([(99, 8, 0)], (0, 0, 0, 8)),
+        # What goes up and down within a part is its highest point; the next one begins where it ended.
+        ([(10, 8, 0), (20, 2, 8), (60, 3, 2)], (8, 2, 3, 3)),
+        # A fall is seen in the part after it.
+        ([(30, 5, 9)], (9, 9, 5, 5)),
+        # An event at the very end of the step belongs to it.
+        ([(100, 4, 0)], (0, 0, 0, 4)),
+    ],
+)
+def test_a_step_is_drawn_in_equal_parts_of_its_time(events, expected):
+    assert curve((0, 100), events, 4) == expected
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.tuples(st.integers(0, 999), st.integers(-50, 50)), max_size=30).map(lambda e: sorted(e, key=lambda x: x[0])),
+    st.integers(0, 30),
+)  # fmt: skip
+def test_the_highest_point_is_kept_and_events_may_come_in_any_batches(parts, changes, cut):
+    level, events = 0, []
+    for time, change in changes:
+        events.append((time, level + change, level))
+        level += change
+    lowest = min([0, *(min(after, before) for _, after, before in events)])
+    one_by_one = curve((0, 1000), events, parts, lowest)
+    assert len(one_by_one) == parts
+    assert max(one_by_one) == max([0, *(max(after, before) for _, after, before in events)]) - lowest
+    heights = StepHeights((0, 1000), parts)
+    for batch in (events[:cut], events[cut:]):
+        if batch:
+            times, levels, before = (np.array(column, np.int64) for column in zip(*batch, strict=True))
+            heights.add(times, levels, before)
+    assert heights.above(lowest) == one_by_one
+
+
+@pytest.mark.parametrize("steps, parts", [(0, 32), (1, 32), (62, 32), (63, 31), (2000, 1), (2001, 0)])
+def test_a_window_of_many_steps_has_fewer_parts_each(steps, parts):
+    assert parts_of_a_step(steps) == parts
+
+
+@pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
+def test_the_tracks_of_a_real_recording_rise_as_far_as_its_peak(name):
+    contract = inspect(replay(RECORDINGS / name))
+    peaks = {one.subject: one.value for one in measure(contract) if one.metric == "peak_memory_bytes"}
+    tracks = memory_tracks(contract)
+    assert {track.device: track.peak_bytes for track in tracks} == peaks
+    steps = next(one.value for one in measure(contract) if one.metric == "steps")
+    for track in tracks:
+        assert len(track.curve_bytes) == steps * (track.parts or 1)
+
+
+def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
+    generate("pt-torch", seed=3, ranks=MOST_RANKS + 3, steps=1, operators=4).write(tmp_path)
+    contract = inspect(replay(tmp_path))
+    peaks = {
+        int(one.subject.partition(":")[0].removeprefix("rank")): one.value
+        for one in measure(contract)
+        if one.metric == "peak_memory_bytes" and one.subject.startswith("rank") and not one.subject.startswith("ranks")
+    }
+    kept = {track.rank: track.peak_bytes for track in memory_tracks(contract)}
+    assert len(kept) == MOST_RANKS
+    assert min(kept.values()) >= max(value for rank, value in peaks.items() if rank not in kept)
+
+
+@given(st.integers(0, 9), st.text(), st.integers(0, 40), st.lists(st.integers(0, 2**62)).map(tuple))
+def test_a_track_survives_the_way_through_json(rank, device, parts, values):
+    track = MemoryTrack(rank=rank, device=device, parts=parts, curve_bytes=values)
+    assert MemoryTrack.from_dict(json.loads(json.dumps(track.as_dict()))) == track
