@@ -27,6 +27,7 @@ class _Commands(CommandGroup):
         "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
         "baseline": "perfguard.cli.baseline",
+        "history": "perfguard.cli.history",
         "schema": "perfguard.cli.schema",
         "codes": "perfguard.cli.codes",
     }

@@ -261,6 +261,11 @@ def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
     return ratio + (_WEIGHT_EXACT if exact else 0.0)
 
 
+def is_of_the_whole(metric: str) -> bool:
+    """Whether a metric is of the whole workload: its steps, its time, its memory."""
+    return metric in _OF_THE_WHOLE
+
+
 def weight_of_the_whole(ratio: float) -> float:
     """Return what orders a finding about the whole workload that moved by `ratio`."""
     return _WEIGHT_WHOLE + ratio

@@ -1,0 +1,167 @@
+"""Trends for the terminal: a row a series, and a sentence for every change, creep and level that is worse."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+
+from perfguard.judge.compare import show
+from perfguard.judge.trend import Change, Creep, Moment, Trend
+from perfguard.reports.terminal import printable
+
+#: How many places a drawn series has at most, and how many changes of it are told: the newest.
+_DRAWN = 24
+_CHANGES = 3
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+#: The same for a stream that has no such characters, and what else is replaced there.
+_PLAIN_HEIGHTS = "_.-:=+*#"
+_PLAIN = str.maketrans({"→": "->", "−": "-", "…": "...", "│": "|", **dict(zip(_HEIGHTS, _PLAIN_HEIGHTS, strict=True))})
+
+
+def trend_text(trends: Iterable[Trend]) -> str:
+    """Return a table a workload, with what is to be said of its series below, and the sum of it all."""
+    found = list(trends)
+    parts = []
+    for workload, group in groupby(found, key=lambda one: one.series.workload):
+        parts.append(_of_workload(workload, list(group)))
+    return "\n\n".join([*parts, _sum(found)])
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    """Return text that a stream of this encoding takes: drawings in ASCII where it has no others, names escaped."""
+    try:
+        text.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
+    return text
+
+
+def drawn(values: Sequence[float], *, most: int = _DRAWN) -> str:
+    """Draw numbers as a line of blocks from the lowest to the highest; of many a block is the median of neighbours."""
+    if len(values) > most:
+        edges = [round(place * len(values) / most) for place in range(most + 1)]
+        values = [statistics.median(values[start:end]) for start, end in pairwise(edges)]
+    low, high = min(values), max(values)
+    if low == high:
+        return _HEIGHTS[0] * len(values)
+    return "".join(_HEIGHTS[min(7, int(8 * (value - low) / (high - low)))] for value in values)
+
+
+def moment_text(moment: Moment) -> str:
+    """Name a run: `1a2b3c4d5e6f (2026-11-03)`, `v1.2 (1a2b3c4d5e6f, 2026-11-03)`, or without a commit `run 7 (2026-11-03)`."""
+    names = [*([moment.release] if moment.release else []), *([commit_text(moment.commit)] if moment.commit else [])]
+    first, *others = [printable(name) for name in names] or [f"run {moment.run}"]
+    return f"{first} ({', '.join([*others, moment.at.date().isoformat()])})"
+
+
+def commit_text(commit: str) -> str:
+    """Shorten a commit, and keep that it was not clean."""
+    name, dirty, _ = commit.partition("+dirty")
+    return printable(name[:12] + dirty)
+
+
+def _of_workload(workload: str, trends: list[Trend]) -> str:
+    from tabulate import tabulate
+
+    machines = sorted({one.series.machine for one in trends if one.series.machine})
+    releases = {one.release.moment.run for one in trends if one.release is not None}
+    headers = (
+        *("", "metric", "runs", "trend", "latest", "unit", "since the last run"),
+        "since the release" if releases else "since the first run",
+    )
+    rows = [_row(one, machines) for one in trends]
+    table = str(tabulate(rows, headers=headers, stralign="left", disable_numparse=True))
+    where = [f"machine {number}: {printable(name)}" for number, name in enumerate(machines, 1)] if machines[1:] else []
+    lines = [f"  {line}" for one in trends for line in trend_lines(one)]
+    return "\n".join([printable(workload), table, *where, *lines])
+
+
+def _row(one: Trend, machines: list[str]) -> tuple[str, ...]:
+    series = one.series
+    of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
+    anchor = one.release or series.points[0]
+    return (
+        _state(one),
+        printable(series.label) + of_machine,
+        str(len(series.points)),
+        drawn(series.values),
+        show(one.latest.value),
+        printable(series.unit),
+        "-" if one.previous is None else change_text(one.previous.value, one.latest.value),
+        "-" if one.previous is None else change_text(anchor.value, one.latest.value),
+    )
+
+
+def _state(one: Trend) -> str:
+    if one.worse:
+        return "WORSE"
+    if not one.series.current:
+        return "gone"
+    return "shown" if one.tolerance is None or one.tolerance.relative == math.inf else "ok"
+
+
+def trend_lines(one: Trend) -> list[str]:
+    """Return what is to be said of one series: that it is worse, its creep, and its newest changes."""
+    name, unit = printable(one.series.label), printable(one.series.unit)
+    lines = []
+    if one.worse:
+        anchor = one.release.moment if one.release else one.series.points[0].moment
+        than = "the release" if one.release else "the first run,"
+        lines.append(
+            f"WORSE {name} {_levels(one.reference, one.level, unit)} than {than} {moment_text(anchor)}{_allowed(one)}"
+        )
+    if one.creep is not None:
+        lines.append(f"{name} {_creep(one.creep, unit)}")
+    told = one.changes[-_CHANGES:]
+    if earlier := len(one.changes) - len(told):
+        lines.append(f"{name} changed {earlier} time{'s' if earlier > 1 else ''} before that")
+    return lines + [f"{name} {_change(change, unit)}" for change in told]
+
+
+def _change(change: Change, unit: str) -> str:
+    how = "slowly, since about" if change.gradual else "since"
+    return f"{how} {moment_text(change.moment)}: {_levels(change.before, change.after, unit)}"
+
+
+def _creep(creep: Creep, unit: str) -> str:
+    step = f"{100 * creep.largest_step:.1f} %"
+    return (
+        f"creeps since {moment_text(creep.moment)}: {_levels(creep.before, creep.after, unit)} over {creep.runs} runs, "
+        f"no step larger than {step}"
+    )
+
+
+def _levels(before: float, after: float, unit: str) -> str:
+    return f"{show(before)} → {show(after)} {unit}, {change_text(before, after)}"
+
+
+def _allowed(one: Trend) -> str:
+    limits = one.tolerance
+    assert limits is not None
+    if limits.relative == limits.absolute == 0:
+        return " (exact: no change is allowed)"
+    allowed = f"{100 * limits.relative:.1f} %" if abs(one.reference) * limits.relative >= limits.absolute else ""
+    return f" (allowed {allowed or f'{show(limits.absolute)} {printable(one.series.unit)}'})"
+
+
+def change_text(before: float, after: float) -> str:
+    """Return `+10.2 %`, `0` for no change, and the difference itself where there is nothing to take a percentage of."""
+    if after == before:
+        return "0"
+    if before == 0:
+        return f"{'+' if after > 0 else '−'}{show(abs(after))}"
+    percent = 100 * (after - before) / abs(before)
+    return f"{'+' if percent > 0 else '−'}{abs(percent):.1f} %"
+
+
+def _sum(trends: list[Trend]) -> str:
+    worse = sum(one.worse for one in trends)
+    judged = sum(_state(one) in ("ok", "WORSE") for one in trends)
+    workloads = len({one.series.workload for one in trends})
+    shown = f"; {len(trends) - judged} shown, not judged" if judged < len(trends) else ""
+    return (
+        f"{judged} series of {workloads} workload{'s' if workloads > 1 else ''} judged: {worse} worse, "
+        f"{judged - worse} not{shown}"
+    )
