@@ -387,8 +387,7 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         write_atomically(file, text)
         return
     stream = click.get_binary_stream("stdout")
-    for piece in text:
-        stream.write(piece.encode("utf-8"))
+    stream.writelines(piece.encode("utf-8") for piece in text)
     stream.flush()
 
 

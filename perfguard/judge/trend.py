@@ -244,7 +244,8 @@ def _scaled(values: Sequence[float]) -> Numbers:
 
     numbers = np.asarray(values, dtype=float)
     if numbers.min() > 0:
-        return np.log(numbers)
+        logarithms: Numbers = np.log(numbers)
+        return logarithms
     sizes = np.abs(numbers[numbers != 0])
     return numbers / (float(np.median(sizes)) if sizes.size else 1.0)
 

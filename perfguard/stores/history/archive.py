@@ -175,27 +175,28 @@ class History:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every run with all it measured, in the order they were added; one at a time is held in memory."""
+        asked = (
+            select(MEASUREMENTS.c.run_id, *_NUMBER)
+            .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
+            .order_by(MEASUREMENTS.c.run_id, MEASUREMENTS.c.series_id)
+            .execution_options(yield_per=_FETCHED)
+        )
         with self.database.reading() as connection:
-            documents = _documents(connection)
-            numbers = connection.execution_options(yield_per=_FETCHED).execute(
-                select(MEASUREMENTS.c.run_id, *_NUMBER)
-                .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
-                .order_by(MEASUREMENTS.c.run_id, MEASUREMENTS.c.series_id)
-            )
-            grouped = groupby(numbers, key=lambda row: row.run_id)
-            of_run: tuple[int, list[Any]] = (-1, [])
-            for run in sorted(_runs(connection), key=lambda run: run.number):
-                while of_run[0] < run.number and (following := next(grouped, None)) is not None:
-                    of_run = (following[0], list(following[1]))
-                mine = of_run[1] if of_run[0] == run.number else []
-                workloads = _workloads(connection, run.number, mine, documents)
-                yield Entry(
-                    digest=run.digest,
-                    perfguard=run.perfguard,
-                    facts=run.facts,
-                    workloads=workloads,
-                    added_at=run.added_at,
-                )
+            documents, runs = _documents(connection), _runs(connection)
+            with connection.execute(asked) as numbers:
+                grouped = groupby(numbers, key=lambda row: row.run_id)
+                of_run: tuple[int, list[Any]] = (-1, [])
+                for run in sorted(runs, key=lambda run: run.number):
+                    while of_run[0] < run.number and (following := next(grouped, None)) is not None:
+                        of_run = (following[0], list(following[1]))
+                    mine = of_run[1] if of_run[0] == run.number else []
+                    yield Entry(
+                        digest=run.digest,
+                        perfguard=run.perfguard,
+                        facts=run.facts,
+                        workloads=_workloads(connection, run.number, mine, documents),
+                        added_at=run.added_at,
+                    )
 
 
 def run_named(runs: Sequence[Run], name: str) -> Run:

@@ -156,7 +156,7 @@ def _unknown_url(what: str) -> str:
 
 
 def _masked(url: URL) -> str:
-    hidden = {key: "***" for key in url.query if any(word in key.lower() for word in _SECRET)}
+    hidden = {key: "SECRET" for key in url.query if any(word in key.lower() for word in _SECRET)}
     return url.update_query_dict(hidden).set(drivername=url.drivername.partition("+")[0]).render_as_string()
 
 
