@@ -386,9 +386,8 @@ def export(place: str | None, form: str, file: Path | None) -> None:
     if file is not None:
         write_atomically(file, text)
         return
-    stream = click.get_binary_stream("stdout")
-    stream.writelines(piece.encode("utf-8") for piece in text)
-    stream.flush()
+    for piece in text:
+        click.echo(piece.encode("utf-8"), nl=False)
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class Change:
 class Creep:
     """A slow rise (or fall, where more is better) over `runs` runs since `moment`, of which no step is beyond the tolerance.
 
-    `largest_step` is a fraction of the level, between neighbours (of noisy numbers, between their running medians).
+    `largest_step` is a fraction of the level, between neighbours (of noisy numbers, between the medians of five on each side).
     """
 
     index: int
@@ -372,8 +372,10 @@ def _creep_from(series: Series, start: int, limits: Tolerance, better: Better, *
         before, after = values[0], values[-1]
     if not limits.is_worse(after, before, better):
         return None
-    smooth = scaled if exact else _running_medians(scaled)
-    largest = float(np.expm1(np.max(np.abs(np.diff(smooth)))))
+    width = 1 if exact else _NEIGHBOURS
+    sides = np.lib.stride_tricks.sliding_window_view(scaled, width)
+    medians = np.median(sides, axis=1)
+    largest = float(np.expm1(np.max(np.abs(medians[width:] - medians[:-width]))))
     return Creep(
         index=start,
         moment=series.points[start].moment,
