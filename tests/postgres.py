@@ -36,12 +36,13 @@ class Server:
 
     secret = _PASSWORD
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *, fsync: bool) -> None:
         found = programs()
         assert found is not None
         self._programs = found
         self._place = place
         self._data = place / "data"
+        self._fsync = "on" if fsync else "off"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -63,7 +64,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = f"-p {self.port} -k {self._place} -c listen_addresses=127.0.0.1 -c fsync=off"
+        options = f"-p {self.port} -k {self._place} -c listen_addresses=127.0.0.1 -c fsync={self._fsync}"
         self._call("pg_ctl", "-D", self._data, "-o", options, "-l", self._place / "log", "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -107,11 +108,11 @@ def _user() -> str | None:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
-    """Give a server that runs, and end it."""
+def running(*, fsync: bool = False) -> Iterator[Server]:
+    """Give a server that runs, and end it; without `fsync` it is quicker, and survives all but a power cut."""
     # Not below pytest's own directories, which only their owner may enter.
     with tempfile.TemporaryDirectory(prefix="perfguard-postgres-") as name:
-        server = Server(Path(name))
+        server = Server(Path(name), fsync=fsync)
         server.create()
         server.start()
         try:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Where the history is, when no option says so; in a shell of CI it keeps a password out of the command.
 VARIABLE = "PERFGUARD_HISTORY"
+#: How an exported history begins: a list of runs, and before it nothing that has parts.
+_EXPORT = re.compile(r"\s*\{[^{\[]*\"runs\"\s*:\s*\[")
 #: A measurement of one rank; those of all ranks begin with `ranks:`.
 _ONE_RANK = re.compile(r"rank\d+:")
 
@@ -112,10 +114,12 @@ def _read(path: Path) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
 
 
 def _is_export(path: Path) -> bool:
-    """Whether a file looks like an exported history: its reader then says what is wrong with it."""
+    """Whether a file begins as an exported history does: its reader then says what is wrong with it."""
+    if not os.path.isfile(path):
+        return False  # opening a pipe would wait for a writer who never comes
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return '"runs"' in "".join(file.readline(200) for _ in range(4))
+            return _EXPORT.match(file.read(1000)) is not None
     except OSError as error:
         raise StoreError(
             f"{path} cannot be read: {error.strerror}. Mend that, then run the same command again."

@@ -99,7 +99,9 @@ def _state(one: Trend) -> str:
         return "WORSE"
     if not one.series.current:
         return "gone"
-    return "shown" if one.tolerance is None or one.tolerance.relative == math.inf else "ok"
+    if one.tolerance is None or one.tolerance.relative == math.inf:
+        return "shown"
+    return "creeps" if one.creep is not None else "ok"
 
 
 def trend_lines(one: Trend) -> list[str]:
@@ -108,9 +110,9 @@ def trend_lines(one: Trend) -> list[str]:
     lines = []
     if one.worse:
         anchor = one.release.moment if one.release else one.series.points[0].moment
-        than = "the release" if one.release else "the first run,"
+        what = "the release" if one.release else "the first run,"
         lines.append(
-            f"WORSE {name} {_levels(one.reference, one.level, unit)} than {than} {moment_text(anchor)}{_allowed(one)}"
+            f"WORSE {name} {_levels(one.reference, one.level, unit)} since {what} {moment_text(anchor)}{_allowed(one)}"
         )
     if one.creep is not None:
         lines.append(f"{name} {_creep(one.creep, unit)}")
@@ -158,7 +160,7 @@ def change_text(before: float, after: float) -> str:
 
 def _sum(trends: list[Trend]) -> str:
     worse = sum(one.worse for one in trends)
-    judged = sum(_state(one) in ("ok", "WORSE") for one in trends)
+    judged = sum(_state(one) not in ("shown", "gone") for one in trends)
     workloads = len({one.series.workload for one in trends})
     shown = f"; {len(trends) - judged} shown, not judged" if judged < len(trends) else ""
     return (
