@@ -296,7 +296,7 @@ def _since(runs: Sequence[Run], since: str | None) -> Sequence[Run]:
 
     if since is None or not runs:
         return runs
-    if re.match(r"\d{4}-\d\d", since):
+    if re.match(r"\d{4}-\d\d", since) and all(run.facts.release != since for run in runs):
         at = instant(since, where="--since")
         return [run for run in runs if run.at >= at]
     first = run_named(runs, since)

@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.history [--runs 1000] [--numbers 1000] [--place file postgres]
 
-A run has five workloads with a fifth of the numbers each; eight numbers of a workload are of the whole, the others of operators.
-The same is measured of a hundredth of the runs first, so that the last column says what a hundred times as many cost. Seconds of
-the clock, each the median of five; commands are fresh processes, start-up included. PostgreSQL is measured where it is installed,
-on a server of the benchmark's own (with its usual fsync).
+A run has five workloads with a fifth of the numbers each; eight numbers of a workload are of the whole, the others of
+operators. The same is measured of a hundredth of the runs first, so that the last column says what a hundred times as many
+cost. Seconds of the clock, each the median of five; commands are fresh processes, start-up included. PostgreSQL is measured
+where it is installed, on a server of the benchmark's own (with its usual fsync).
 """
 
 from __future__ import annotations

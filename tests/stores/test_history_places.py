@@ -10,6 +10,8 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,17 @@ def file(tmp_path) -> Path:
     for number in range(3):
         history.add(entry(number, {"steps": number}))
     return tmp_path / "history.db"
+
+
+@contextmanager
+def as_the_owner(place: Path) -> Iterator[None]:
+    """Write where the tests may not, for a moment."""
+    user, mode = os.geteuid(), place.stat().st_mode
+    os.seteuid(os.getuid())
+    place.chmod(0o755)
+    yield
+    place.chmod(mode)
+    os.seteuid(user)
 
 
 def _use(history: History) -> None:
@@ -106,9 +119,11 @@ def test_a_database_of_something_else_is_not_taken(tmp_path):
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE invoices (id INTEGER)")
     other.close()
+    content = path.read_bytes()
     for writing in (True, False):
         assert names_the_next_command(refused(path, "of something else", writing=writing))
-    assert sqlite3.connect(path).execute("SELECT name FROM sqlite_master").fetchall() == [("invoices",)]
+    assert path.read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["other.db"]
 
 
 def test_a_directory_and_a_pipe_are_no_history(tmp_path):
@@ -118,11 +133,21 @@ def test_a_directory_and_a_pipe_are_no_history(tmp_path):
     refused(tmp_path / "no" / "such" / "history.db", "is no directory", "Name another file")
 
 
-@pytest.mark.parametrize("writing", [True, False])
-def test_a_file_that_may_not_be_written(writing):
+def test_a_place_that_may_not_be_written():
     with unwritable_directory() as place:
-        assert names_the_next_command(refused(place / "history.db", str(place), writing=True))
+        assert names_the_next_command(refused(place / "history.db", str(place)))
         assert list(place.iterdir()) == [place / "x.json"]
+
+
+def test_a_history_that_may_not_be_written_is_read(file, tmp_path):
+    content = file.read_bytes()
+    with unwritable_directory() as place:
+        with as_the_owner(place):
+            (place / "history of #1.db").write_bytes(content)
+        history = opened(place / "history of #1.db", writing=False)
+        assert len(list(history.entries())) == 3
+        assert names_the_next_command(refused(place / "history of #1.db", "cannot be"))
+        assert len(list(history.entries())) == 3
 
 
 def test_another_process_that_holds_the_file(file):

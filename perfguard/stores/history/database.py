@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, table, text
 from sqlalchemy import column as named
@@ -33,6 +34,7 @@ _WRITERS = int.from_bytes(b"perfguar", "big")
 _ANSWER_S = 10
 #: Names of a URL's options that are nobody's business.
 _SECRET = ("password", "passfile", "sslkey", "secret", "token")
+_IMMUTABLE = {"mode": "ro", "immutable": "1", "uri": "true"}
 _AGAIN = "then run the same command again."
 
 
@@ -69,6 +71,22 @@ class Database:
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITERS})"))
                 yield connection
 
+    def write_ahead(self) -> None:
+        """Have a file keep a write-ahead log from now on."""
+        if not self.is_file:
+            return
+        deadline = time.monotonic() + self.wait_s
+        with self._told(writing=True), closing(self.engine.raw_connection()) as connection:
+            while True:
+                try:
+                    connection.cursor().execute("PRAGMA journal_mode = WAL")
+                    return
+                except sqlite3.OperationalError as error:
+                    # Several processes that make a file at once: here SQLite does not wait by itself.
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.02)
+
     def compact(self) -> None:
         """Give back to the file system what deleted runs had. Raises `StoreError`."""
         if not self.is_file:
@@ -96,6 +114,9 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
     shown = str(url.database) if url.drivername == "sqlite" else _masked(url)
     if url.drivername == "sqlite":
         _check_file(Path(str(url.database)), writing=writing)
+        if not writing and _is_at_rest_where_nobody_writes(Path(str(url.database))):
+            # A log of readers could not be made beside it, and nobody can change it while it is read.
+            url = URL.create("sqlite", database=f"file:{quote(str(url.database))}", query=_IMMUTABLE)
     database = Database(engine=_engine(url, wait_s=wait_s), shown=shown, wait_s=wait_s)
     with database.reading() as connection:
         revision = _revision(connection)
@@ -106,9 +127,11 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
         )
     if revision is None and not writing:
         raise nothing_there(shown)
+    if revision is not None and revision > REVISION:
+        raise StoreError(newer(shown, revision))
+    if writing:
+        database.write_ahead()
     if revision != REVISION:
-        if revision is not None and revision > REVISION:
-            raise StoreError(newer(shown, revision))
         with database.writing() as connection:
             upgrade(connection, place=shown)
     return database
@@ -171,10 +194,16 @@ def _check_file(path: Path, *, writing: bool) -> None:
         raise StoreError(f"{path} cannot be made: {path.parent} is no directory. Name another file: --history FILE")
 
 
+def _is_at_rest_where_nobody_writes(path: Path) -> bool:
+    by_effect = os.access in os.supports_effective_ids
+    can_write = os.access(path.parent, os.W_OK, effective_ids=by_effect)
+    return not can_write and not os.path.exists(f"{path}-wal")
+
+
 def _engine(url: URL, *, wait_s: float) -> Engine:
     if url.drivername == "sqlite":
         engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s})
-        event.listen(engine, "connect", _prepare_file(wait_s))
+        event.listen(engine, "connect", _prepare_file)
         event.listen(engine, "begin", _begin)
         return engine
     try:
@@ -186,24 +215,11 @@ def _engine(url: URL, *, wait_s: float) -> Engine:
         ) from error
 
 
-def _prepare_file(wait_s: float) -> Any:
-    def prepare(connection: sqlite3.Connection, record: object) -> None:
-        # Without this the driver begins transactions by itself, too late and not before CREATE TABLE.
-        connection.isolation_level = None
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                # Several processes that make a file at once: here SQLite does not wait by itself.
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-
-    return prepare
+def _prepare_file(connection: sqlite3.Connection, record: object) -> None:
+    # Without this the driver begins transactions by itself, too late and not before CREATE TABLE.
+    connection.isolation_level = None
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _begin(connection: Connection) -> None:

@@ -116,15 +116,15 @@ def moment(at_us: int) -> datetime:
 
 def instant(text: str, *, where: str) -> datetime:
     """Read a time as ISO 8601 has it; without a zone it is UTC. Raises `UsageError`."""
+    text = text.strip()
     try:
-        found = datetime.fromisoformat(
-            text.strip().removesuffix("Z") + ("+00:00" if text.strip().endswith("Z") else "")
-        )
-    except ValueError as error:
+        # Python 3.10 does not read the Z.
+        found = datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
+        return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{where} {text!r} is no time; write it as 2026-11-21 or 2026-11-21T11:52:48+00:00."
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 def _workload(verdict: Verdict) -> WorkloadEntry:
