@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from perfguard.judge.trend import Trend
     from perfguard.settings import Settings
-    from perfguard.stores.history.archive import Added, History, Run, Told
+    from perfguard.stores.history.archive import Added, History, Run
     from perfguard.stores.history.entry import Entry, RunFacts
+    from perfguard.stores.history.series import Told
 
 #: Where the history is, when no option says so; in a shell of CI it keeps a password out of the command.
 VARIABLE = "PERFGUARD_HISTORY"

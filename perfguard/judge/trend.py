@@ -64,7 +64,8 @@ class Point:
 class Series:
     """What may be compared over time: one metric of one subject, in the order of the commits.
 
-    `machine` is empty for exact metrics. Of what is not `current` the newest runs have nothing any more.
+    `machine` is empty for exact metrics. Of what is not `current` the newest runs have nothing any more. `way` says how it was
+    recorded, where the same was recorded in several ways side by side.
     """
 
     workload: str
@@ -74,6 +75,7 @@ class Series:
     machine: str
     points: tuple[Point, ...]
     current: bool = True
+    way: str = ""
 
     @property
     def label(self) -> str:

@@ -81,10 +81,11 @@ def _of_workload(workload: str, trends: list[Trend]) -> str:
 def _row(one: Trend, machines: list[str]) -> tuple[str, ...]:
     series = one.series
     of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
+    name = printable(series.label + (f" ({series.way})" if series.way else "")) + of_machine
     anchor = one.release or series.points[0]
     return (
         _state(one),
-        printable(series.label) + of_machine,
+        name,
         str(len(series.points)),
         drawn(series.values),
         show(one.latest.value),
@@ -106,7 +107,9 @@ def _state(one: Trend) -> str:
 
 def trend_lines(one: Trend) -> list[str]:
     """Return what is to be said of one series: that it is worse, its creep, and its newest changes."""
-    name, unit = printable(one.series.label), printable(one.series.unit)
+    series = one.series
+    name = printable(series.label + (f" ({series.way})" if series.way else ""))
+    unit = printable(series.unit)
     lines = []
     if one.worse:
         anchor = one.release.moment if one.release else one.series.points[0].moment

@@ -23,6 +23,7 @@ from perfguard.stores.history.archive import History, run_named
 from perfguard.stores.history.entry import RunFacts, digest_of, entry_of, instant, rules_of
 from perfguard.stores.history.exchange import csv_text, document_text, entry_document, entry_from
 from perfguard.stores.history.tables import escaped, unescaped
+from perfguard.thresholds import TREND_STALE_RUNS
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, measured
 from tests.histories import FIRST, commit, entry, facts
 
@@ -137,7 +138,27 @@ def test_what_was_recorded_in_another_way_is_another_series(place):
     history.add(entry(1, {"steps": 5}))
     history.add(entry(2, {"steps": 7}, fingerprint=replace(FINGERPRINT, mode="compiled")))
     (told,) = everything(history)
-    assert (told.series.values, told.backend) == ((7,), "torch")
+    assert (told.series.values, told.backend, told.series.way) == ((7,), "torch", "")
+
+
+def test_what_is_recorded_in_two_ways_side_by_side_is_two_series(place):
+    history = opened(place)
+    npu = replace(FINGERPRINT, device="npu", mode="graph")
+    for number in range(4):
+        history.add(entry(number, {"steps": number}, fingerprint=npu if number % 2 else FINGERPRINT))
+    found = {one.series.way: (one.series.values, one.series.current) for one in everything(history)}
+    assert found == {"device cpu, mode eager": ((0, 2), True), "device npu, mode graph": ((1, 3), True)}
+
+
+def test_what_has_not_run_for_long_is_a_matter_of_the_past(place):
+    history = opened(place)
+    npu = replace(FINGERPRINT, device="npu")
+    history.add(entry(0, {"steps": 5}))
+    for number in range(1, 1 + TREND_STALE_RUNS):
+        history.add(entry(number, {"steps": 6}, fingerprint=npu))
+    history.add(entry(-1, {"steps": 6}, fingerprint=npu))  # before it: they went on side by side
+    found = {one.series.way: one.series.current for one in everything(history)}
+    assert found == {"device cpu": False, "device npu": True}
 
 
 def test_what_newer_runs_do_not_have_is_not_current(place):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, select, update
 
-from perfguard import thresholds
 from perfguard.errors import UsageError
-from perfguard.judge.trend import Moment, Point, Series
+from perfguard.judge.trend import Moment
 from perfguard.stores.history.database import Database
 from perfguard.stores.history.entry import (
     Entry,
@@ -27,13 +25,12 @@ from perfguard.stores.history.entry import (
     microseconds,
     moment,
 )
+from perfguard.stores.history.series import Told, documents_of, parts, told_series
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import ColumnElement, Connection
 
-#: Ids that are named in one statement; SQLite takes 32 766 (999 before 3.32).
-_AT_ONCE = 900
 #: Rows that are fetched at a time when all of them are read.
 _FETCHED = 10_000
 
@@ -69,15 +66,6 @@ class Added:
     run: int
     is_new: bool
     mended: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A series with what else decides about it: the rules of its test's own marker, and what it was recorded with."""
-
-    series: Series
-    tolerance: dict[str, Any]
-    backend: str
 
 
 class History:
@@ -116,7 +104,7 @@ class History:
         with self.database.writing() as connection:
             doomed = list(runs)
             count = 0
-            for some in _parts(doomed):
+            for some in parts(doomed):
                 connection.execute(delete(MEASUREMENTS).where(MEASUREMENTS.c.run_id.in_(some)))
                 connection.execute(delete(OUTCOMES).where(OUTCOMES.c.run_id.in_(some)))
                 count += connection.execute(delete(RUNS).where(RUNS.c.id.in_(some))).rowcount
@@ -138,7 +126,7 @@ class History:
                 .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
                 .where(MEASUREMENTS.c.run_id == run)
             )
-            return _workloads(connection, run, numbers.all(), _documents(connection))
+            return _workloads(connection, run, numbers.all(), documents_of(connection))
 
     def series(
         self,
@@ -147,31 +135,11 @@ class History:
         metric: Callable[[str, str], bool],
         runs: Sequence[Run],
     ) -> tuple[Told, ...]:
-        """Return the series of the workloads and metrics that are asked for, over `runs` in their order.
-
-        Of one subject recorded in several ways (another window, another mode) that of its newest run counts.
-        """
-        order = {run.number: place for place, run in enumerate(runs)}
+        """Return the series of the workloads and metrics that are asked for, over `runs` in their order."""
         with self.database.reading() as connection:
-            rows = [
-                row
-                for row in connection.execute(
-                    select(SERIES, WORKLOADS.c.name).join(WORKLOADS, WORKLOADS.c.id == SERIES.c.workload_id)
-                )
-                if workload(row.name) and metric(row.metric, row.subject)
-            ]
-            points = _points(connection, [row.id for row in rows], order)
-            latest = _latest_outcomes(connection, {row.workload_id for row in rows}, order)
-            documents = _documents(connection)
-        chosen: dict[tuple[str, str, str, str], tuple[Row[Any], list[tuple[int, float]]]] = {}
-        for row in rows:
-            key = (row.name, row.metric, row.subject, row.machine)
-            found = points.get(row.id)
-            if found and (key not in chosen or found[-1][0] > chosen[key][1][-1][0]):
-                chosen[key] = (row, found)
-        return tuple(
-            _told(row, found, runs, latest[row.workload_id], documents) for _, (row, found) in sorted(chosen.items())
-        )
+            return told_series(
+                connection, workload=workload, metric=metric, moments={run.number: run.moment for run in runs}
+            )
 
     def entries(self) -> Iterator[Entry]:
         """Yield every run with all it measured, in the order they were added; one at a time is held in memory."""
@@ -182,7 +150,7 @@ class History:
             .execution_options(yield_per=_FETCHED)
         )
         with self.database.reading() as connection:
-            documents, runs = _documents(connection), _runs(connection)
+            documents, runs = documents_of(connection), _runs(connection)
             with connection.execute(asked) as numbers:
                 grouped = groupby(numbers, key=lambda row: row.run_id)
                 of_run: tuple[int, list[Any]] = (-1, [])
@@ -327,11 +295,6 @@ def _forget_unused(connection: Connection) -> None:
     connection.execute(delete(FACTS).where(*unused))
 
 
-def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield ids[start : start + _AT_ONCE]
-
-
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -376,10 +339,6 @@ def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ..
     )
 
 
-def _documents(connection: Connection) -> dict[int, Any]:
-    return {row.id: json.loads(row.document) for row in connection.execute(select(FACTS.c.id, FACTS.c.document))}
-
-
 def _workloads(
     connection: Connection, run: int, numbers: Iterable[Any], documents: dict[int, Any]
 ) -> tuple[WorkloadEntry, ...]:
@@ -405,66 +364,3 @@ def _workloads(
         for row in rows
     ]
     return tuple(sorted(found, key=lambda one: one.workload))
-
-
-def _points(connection: Connection, series: list[int], order: dict[int, int]) -> dict[int, list[tuple[int, float]]]:
-    """Return (place in the order, value) of every series, sorted."""
-    found: dict[int, list[tuple[int, float]]] = {}
-    for some in _parts(series):
-        rows = connection.execute(
-            select(MEASUREMENTS.c.series_id, MEASUREMENTS.c.run_id, MEASUREMENTS.c.value).where(
-                MEASUREMENTS.c.series_id.in_(some)
-            )
-        )
-        for one, run, value in rows:
-            if run in order:
-                found.setdefault(one, []).append((order[run], value))
-    return {one: sorted(points) for one, points in found.items()}
-
-
-def _latest_outcomes(
-    connection: Connection, workloads: set[int], order: dict[int, int]
-) -> dict[int, list[tuple[int, Row[Any]]]]:
-    """Return the outcomes of every workload that were measured at all, as (place in the order, row), the newest last."""
-    found: dict[int, list[tuple[int, Row[Any]]]] = {}
-    for some in _parts(sorted(workloads)):
-        for row in connection.execute(select(OUTCOMES).where(OUTCOMES.c.workload_id.in_(some))):
-            if row.run_id in order and row.measurements:
-                found.setdefault(row.workload_id, []).append((order[row.run_id], row))
-    return {one: sorted(rows, key=lambda item: item[0]) for one, rows in found.items()}
-
-
-def _told(
-    row: Row[Any],
-    points: list[tuple[int, float]],
-    runs: Sequence[Run],
-    outcomes: list[tuple[int, Row[Any]]],
-    documents: dict[int, Any],
-) -> Told:
-    newest = outcomes[-1][1]
-    since = [place for place, _ in outcomes if place > points[-1][0]]
-    of_machine = [
-        place
-        for place, outcome in outcomes
-        if place in since and _machine_of(documents.get(outcome.environment_id)) == row.machine
-    ]
-    # What a later run on the same machine does not have is gone; a machine that has not run for long is a matter of the past.
-    current = not since if not row.machine else not of_machine and len(since) < thresholds.TREND_STALE_RUNS
-    fingerprint = documents.get(row.fingerprint_id) or {}
-    return Told(
-        series=Series(
-            workload=row.name,
-            metric=row.metric,
-            subject=row.subject,
-            unit=row.unit,
-            machine=row.machine,
-            points=tuple(Point(value=value, moment=runs[place].moment) for place, value in points),
-            current=current,
-        ),
-        tolerance=documents.get(newest.tolerance_id, {}),
-        backend=str(fingerprint.get("backend", "")),
-    )
-
-
-def _machine_of(environment: dict[str, Any] | None) -> str:
-    return WorkloadEntry(workload="", outcome="", environment=environment).machine
