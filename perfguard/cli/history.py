@@ -66,11 +66,11 @@ def add(
 
     Each run is added whole or not at all. Exit codes: 0 all of them are in, 2 one of them is not.
     """
-    history = _open(place, writing=True)
     from perfguard.stores.history.entry import RunFacts, instant
 
     committed_at = instant(at, where="--at") if at else None
     said = RunFacts(commit=commit, branch=branch, release=release, committed_at=committed_at)
+    history = _open(place, writing=True)
     counts = {"added": 0, "already there": 0, "not added": 0}
     for file in files:
         try:

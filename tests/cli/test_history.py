@@ -136,6 +136,12 @@ def test_a_bad_report_is_a_sentence_and_the_others_are_added(name):
     assert len(rows(history("show").output)) == 1
 
 
+def test_a_wrong_option_makes_no_history(tmp_path):
+    path = report(Path("r.json"), 1, {"steps": 5})
+    assert "--at 'yesterday' is no time" in history("add", path, "--at", "yesterday").stderr
+    assert not (tmp_path / "perfguard-history.db").exists()
+
+
 def test_what_is_no_file_is_a_sentence(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, words in (

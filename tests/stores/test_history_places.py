@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -88,7 +88,8 @@ def test_an_empty_file_is_a_history_that_nobody_wrote_to(tmp_path):
 
 def test_a_closed_history_is_one_file(file):
     assert [path.name for path in file.parent.iterdir()] == ["history.db"]
-    assert sqlite3.connect(file).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @pytest.mark.parametrize("writing", [True, False])
