@@ -79,14 +79,15 @@ def entry(number: int, numbers: int) -> Entry:
     return entry_of(verdicts(number, numbers), digest=f"{number:064x}", perfguard="0.1.0", facts=known)
 
 
-def seconds(work: Callable[[int], object]) -> float:
-    """Return the median of some rounds; each is given its number."""
-    took = []
+def seconds(*works: Callable[[int], object]) -> list[float]:
+    """Return the median of some rounds of each; they take turns, so that a busy moment is that of all. Rounds have a number."""
+    took: list[list[float]] = [[] for _ in works]
     for number in range(ROUNDS):
-        began = time.perf_counter()
-        work(number)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+        for work, of_work in zip(works, took, strict=True):
+            began = time.perf_counter()
+            work(number)
+            of_work.append(time.perf_counter() - began)
+    return [statistics.median(of_work) for of_work in took]
 
 
 def command(place: str, *arguments: str) -> Callable[[int], object]:
@@ -100,39 +101,43 @@ def command(place: str, *arguments: str) -> Callable[[int], object]:
     return work
 
 
-def costs(history: History, place: str, runs: int, numbers: int, scratch: Path) -> dict[str, float]:
-    """Return what everything takes in seconds, by what it is."""
-    more = [entry(runs + 1000 + number, numbers) for number in range(ROUNDS)]
+def filled(place: str, runs: int, numbers: int) -> tuple[History, float]:
+    """Add the runs one after the other; return the history, and how long that took."""
+    history = open_history(place, root=Path("/"), writing=True)
+    entries = (entry(number, numbers) for number in range(runs))
+    took = 0.0
+    for one in entries:
+        began = time.perf_counter()
+        history.add(one)
+        took += time.perf_counter() - began
+    return history, took
 
-    def add_report(number: int) -> None:
-        report = scratch / f"report{number}.json"
-        command(place, "add", str(report), "--commit", f"{number:040x}")(number)
 
+def costs(histories: dict[str, History], numbers: int, scratch: Path) -> Iterator[tuple[str, list[float]]]:
+    """Yield what everything takes in seconds in each of the places, by what it is."""
+    more = [entry(10_000 + number, numbers) for number in range(ROUNDS)]
     for number in range(ROUNDS):
-        report = RunReport(verdicts=tuple(verdicts(runs + 2000 + number, numbers)))
+        report = RunReport(verdicts=tuple(verdicts(20_000 + number, numbers)))
         (scratch / f"report{number}.json").write_text(report_json(report), encoding="utf-8")
-    looked_at = "test_0"
-    return {
-        "one more run, in a process that is there": seconds(lambda number: history.add(more[number])),
-        "perfguard history add REPORT": seconds(add_report),
-        "perfguard history show": seconds(command(place, "show")),
-        "perfguard history show RUN": seconds(command(place, "show", "1")),
-        f"perfguard history trend {looked_at}": seconds(command(place, "trend", looked_at)),
-        "perfguard history trend": seconds(command(place, "trend")),
-        f"perfguard history trend {looked_at} --metric '*'": seconds(
-            command(place, "trend", looked_at, "--metric", "*")
-        ),
-        "perfguard history export FILE": seconds(command(place, "export", str(scratch / "export.json"))),
+
+    def adds(history: History) -> Callable[[int], object]:
+        return lambda number: history.add(more[number])
+
+    def adds_report(place: str) -> Callable[[int], object]:
+        return lambda number: command(place, "add", str(scratch / f"report{number}.json"))(number)
+
+    yield "one more run, in a process that is there", seconds(*map(adds, histories.values()))
+    yield "perfguard history add REPORT", seconds(*map(adds_report, histories))
+    commands = {
+        "show": ("show",),
+        "show RUN": ("show", "1"),
+        "trend test_0": ("trend", "test_0"),
+        "trend": ("trend",),
+        "trend test_0 --metric '*'": ("trend", "test_0", "--metric", "*"),
+        "export FILE": ("export", str(scratch / "export.json")),
     }
-
-
-def measured(place: str, runs: int, numbers: int, scratch: Path) -> dict[str, float]:
-    history = open_history(place, root=scratch, writing=True)
-    began = time.perf_counter()
-    for number in range(runs):
-        history.add(entry(number, numbers))
-    found = {"all runs, one after the other": time.perf_counter() - began}
-    return found | costs(history, place, runs, numbers, scratch)
+    for words, arguments in commands.items():
+        yield f"perfguard history {words}", seconds(*(command(place, *arguments) for place in histories))
 
 
 @contextmanager
@@ -157,17 +162,19 @@ def size_bytes(place: str) -> int:
 
 
 def report_on(kind: str, runs: int, numbers: int, scratch: Path) -> Iterator[str]:
-    small_runs = max(1, runs // 100)
-    with places(kind, scratch) as made:
-        small_place, large_place = made("small"), made("large")
-        small = measured(small_place, small_runs, numbers, scratch)
-        large = measured(large_place, runs, numbers, scratch)
-        sizes = (size_bytes(small_place), size_bytes(large_place))
-    count = runs * numbers
+    small_runs, count = max(1, runs // 100), runs * numbers
     yield f"{TITLES[kind]}: {runs} runs of {numbers} measurements, {count} in all; beside it {small_runs} runs"
-    yield f"  {'size':52} {sizes[1] / 1e6:8.1f} MB {sizes[0] / 1e6:8.1f} MB   {sizes[1] / count:5.0f} bytes a measurement"
-    for what, took in large.items():
-        yield f"  {what:52} {took:8.3f} s  {small[what]:8.3f} s   {took / small[what]:5.1f} x"
+    with places(kind, scratch) as made:
+        large_place, small_place = made("large"), made("small")
+        (large, large_s), (small, small_s) = (
+            filled(large_place, runs, numbers),
+            filled(small_place, small_runs, numbers),
+        )
+        sizes = (size_bytes(large_place), size_bytes(small_place))
+        yield f"  {'size':52} {sizes[0] / 1e6:8.1f} MB {sizes[1] / 1e6:8.1f} MB   {sizes[0] / count:5.0f} bytes a measurement"
+        rows = [("all runs, one after the other, each", [large_s / runs, small_s / small_runs])]
+        for what, (one, other) in [*rows, *costs({large_place: large, small_place: small}, numbers, scratch)]:
+            yield f"  {what:52} {one:8.3f} s  {other:8.3f} s   {one / other:5.1f} x"
 
 
 def main() -> None:
