@@ -432,7 +432,9 @@ def test_a_server_that_stops_in_mid_write(monkeypatch):
             with pytest.raises(StoreError) as raised:
                 history.add(entry(2, {"steps": 6}))
         said = str(raised.value)
-        assert "Nothing of this was kept" in said
+        assert " went away: " in said
+        assert "All that was there before is kept" in said
+        assert "nothing is added twice" in said
         assert names_the_next_command(said)
         assert server.secret not in said
         with pytest.raises(PerfguardError, match="refused"):

@@ -271,7 +271,9 @@ def _of_server(database: Database, error: Exception, *, writing: bool) -> StoreE
             f"Wait for it to end, {_AGAIN}"
         )
     if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return StoreError(f"{database.shown} went away: {said}. {kept}Mend that, {_AGAIN}")
+        # Had it gone while it committed, nobody here could know whether it did.
+        again = f" Mend that, {_AGAIN[:-1]}: nothing is added twice." if writing else f" Mend that, {_AGAIN}"
+        return StoreError(f"{database.shown} went away: {said}. All that was there before is kept.{again}")
     return StoreError(f"{database.shown} cannot be used: {said}. {kept}Mend that, {_AGAIN}")
 
 
