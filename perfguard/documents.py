@@ -17,7 +17,8 @@ from perfguard.errors import DamagedError, StoreError
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 
-#: The number every document of perfguard's own carries; a newer one is refused, never guessed at.
+#: The number a document of perfguard's own begins with; `newest_format` says how far one has come. A newer one is refused, or
+#: read with a remark, and never guessed at.
 FORMAT = 1
 
 
@@ -38,6 +39,12 @@ def schema(name: str) -> dict[str, Any]:
             loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return loaded
     raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
+
+
+def newest_format(schema_name: str) -> int:
+    """Return the newest number of a document that this perfguard reads, which is the one it writes."""
+    stated = schema(schema_name).get("properties", {}).get("format", {})
+    return max([int(number) for number in stated.get("enum", [stated.get("const", FORMAT)])])
 
 
 def schema_names() -> list[str]:
@@ -64,20 +71,11 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
     `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
     is not JSON, is of a newer format, or breaks the schema.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
-        # Opening a pipe would wait for a writer who never comes.
-        raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
-    except FileNotFoundError as error:
-        raise DamagedError(f"{path} is missing. {remedy}") from error
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{path} is damaged: {error}. {remedy}") from error
-    if isinstance(document, dict) and isinstance(found := document.get("format"), int) and found > FORMAT:
+    document = parsed(path, remedy=remedy)
+    newest = newest_format(schema_name)
+    if (found := format_of(document)) > newest:
         raise StoreError(
-            f"{path} has format {found}, and this perfguard reads up to {FORMAT}: it was written by a newer one. "
+            f"{path} has format {found}, and this perfguard reads up to {newest}: it was written by a newer one. "
             "Run: pip install --upgrade perfguard"
         )
     if broken := violations(document, schema_name):
@@ -85,6 +83,27 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
         raise DamagedError(f"{path} is damaged: {broken[0]}{more}. {remedy}")
     assert isinstance(document, dict)
     return document
+
+
+def format_of(document: object) -> int:
+    """Return the number a document carries; 0 where it has none."""
+    found = document.get("format") if isinstance(document, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def parsed(path: Path, *, remedy: str) -> Any:
+    """Return what a file of JSON holds, whatever it is; raises as `read_document` does."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        # Opening a pipe would wait for a writer who never comes.
+        raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    except FileNotFoundError as error:
+        raise DamagedError(f"{path} is missing. {remedy}") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} is damaged: {error}. {remedy}") from error
 
 
 def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:

@@ -115,11 +115,24 @@ class Finding:
     check: str = ""
     #: How many more of its kind it stands for: then it is no finding by itself, but the count of those not worded.
     more: int = 0
+    #: The line of the file it is about, as it stands there, cut where it is long; empty where the place names none.
+    excerpt: str = ""
 
     @property
     def invalidates(self) -> bool:
         """Whether this finding makes the recording INVALID."""
         return self.severity is Severity.ERROR and self.code.family in INVALIDATING_FAMILIES
+
+
+_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> \$.*)?\Z", re.DOTALL)
+
+
+def split_place(place: str) -> tuple[str, int | None, str]:
+    """Split `a/b.csv:7 $.percent` into file, line and the path inside."""
+    found = _PLACE.match(place)
+    assert found is not None
+    line = found["line"]
+    return found["file"], int(line) if line and int(line) > 0 else None, (found["inside"] or "").strip()
 
 
 _SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}

@@ -6,7 +6,6 @@ what surrounds it: comparing two things that lie on disk, and refreshing a basel
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.capture.replay import replay
 from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
+from perfguard.contract.excerpt import with_excerpts
 from perfguard.contract.layout import Layout, layout_named
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
@@ -47,7 +47,7 @@ from perfguard.judge import (
     with_times_shown,
     without_runs,
 )
-from perfguard.measure import Operator, Taking, measure, operators_of, taken
+from perfguard.measure import Operator, Taking, measure, memory_tracks, operators_of, taken
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
@@ -100,9 +100,17 @@ def examine(
         progress=progress,
         tree=tree,
     )
+    if tree is None and contract.findings:
+        contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # What is not whole is not measured: its numbers would look like numbers.
     is_measured = measured and not any(finding.invalidates for finding in policy.considered(contract.findings))
-    return examined(contract, measure(contract) if is_measured else (), workload=workload, policy=policy)
+    return examined(
+        contract,
+        measure(contract) if is_measured else (),
+        workload=workload,
+        policy=policy,
+        memory=memory_tracks(contract) if is_measured else (),
+    )
 
 
 def _taken(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> Taking | None:
@@ -172,7 +180,8 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
     """
     policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
-    invalid = any(finding.invalidates for finding in alone)
+    # What a newer perfguard found wrong may have no finding here.
+    invalid = verdict.outcome is Outcome.INVALID or any(finding.invalidates for finding in alone)
     fresh = replace(
         verdict,
         outcome=Outcome.INVALID if invalid else Outcome.PASSED,
@@ -181,6 +190,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
         refresh=None,
         changes=(),
         ledger=None,
+        compared_with=None,
     )
     return compared(fresh, baseline, policy=policy)
 
@@ -349,6 +359,7 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
             refresh=None,
             changes=(),
             ledger=None,
+            compared_with=None,
         )
     return judge_again(current, _measured(base), policy=policy)
 
@@ -377,29 +388,3 @@ def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, p
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
     """Judge what is exact of `current` against `base`; times are shown, and decide nothing."""
     return with_times_shown(compare(base, current, policy=policy), TIMES)
-
-
-def current_commit(root: Path) -> str | None:
-    """Return the commit checked out at `root`, with `+dirty` when tracked files differ, or None outside git."""
-    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    if not head:
-        return None
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return None if changed is None else f"{head}+dirty" if changed else head
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return what git says, or None where it cannot. Without the locks by which it would refresh the user's index."""
-    try:
-        found = subprocess.run(
-            ["git", "--no-optional-locks", *arguments],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return found.stdout.strip() if found.returncode == 0 else None

@@ -112,6 +112,24 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a run comes from: the commit and branch that were checked out, when, and the page of the CI that ran it.
+
+    Times are ISO 8601, `finished_at` in UTC; whatever nobody knows is None. A commit of changed files ends with `+dirty`.
+    """
+
+    commit: str | None = None
+    branch: str | None = None
+    committed_at: str | None = None
+    finished_at: str | None = None
+    ci_url: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step of a capture, of one rank where the recording holds several.
 

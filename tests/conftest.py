@@ -21,6 +21,9 @@ with suppress(ModuleNotFoundError):
 
 # Hundreds of processes of this suite import perfguard: those before them have compiled it, unless told not to keep that.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# How wide the screen of whoever runs the suite is, and which colours it has, decides no test.
+for _name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
+    os.environ.pop(_name, None)
 
 
 @pytest.fixture

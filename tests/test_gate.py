@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from perfguard.gate import (
     Update,
     check,
     compare,
-    current_commit,
     examine,
     judge,
     judge_again,
@@ -475,53 +472,6 @@ def test_the_tolerances_of_now_decide():
 
 
 # -- the commit ------------------------------------------------------------------------------------------------------
-
-
-def git(place: Path, *arguments: str) -> str:
-    identity = {
-        "GIT_AUTHOR_NAME": "a",
-        "GIT_AUTHOR_EMAIL": "a@b",
-        "GIT_COMMITTER_NAME": "a",
-        "GIT_COMMITTER_EMAIL": "a@b",
-    }
-    settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    command = ["git", *arguments]
-    return subprocess.run(
-        command, cwd=place, check=True, capture_output=True, text=True, env={**os.environ, **identity, **settings}
-    ).stdout.strip()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_commit_is_named_and_marked_when_files_differ(tmp_path):
-    git(tmp_path, "init", "-q")
-    (tmp_path / "net.py").write_text("one")
-    assert current_commit(tmp_path) is None
-    git(tmp_path, "add", "net.py")
-    git(tmp_path, "commit", "-q", "-m", "one")
-    git(tmp_path, "tag", "-a", "v1", "-m", "v1")
-    commit = git(tmp_path, "rev-parse", "HEAD")
-    assert current_commit(tmp_path) == commit
-    (tmp_path / "net.py").write_text("two")
-    assert current_commit(tmp_path) == f"{commit}+dirty"
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_asking_for_the_commit_writes_nothing(tmp_path):
-    git(tmp_path, "init", "-q")
-    (tmp_path / "net.py").write_text("one")
-    git(tmp_path, "add", "net.py")
-    git(tmp_path, "commit", "-q", "-m", "one")
-    # git would write down that the file is the same at another time.
-    os.utime(tmp_path / "net.py", (1_000_000_000, 1_000_000_000))
-    before = (tmp_path / ".git" / "index").read_bytes()
-    assert current_commit(tmp_path) == git(tmp_path, "rev-parse", "HEAD")
-    assert (tmp_path / ".git" / "index").read_bytes() == before
-
-
-def test_outside_git_there_is_no_commit(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert current_commit(tmp_path) is None
-    assert current_commit(tmp_path / "nowhere") is None
 
 
 def test_a_report_is_judged_again_by_the_rules_of_its_tests_own_marker():

@@ -43,6 +43,22 @@ def test_the_two_commands_are_there_and_are_one_line_each(name):
     assert ".venv/bin/pytest" in block
 
 
+def test_the_summaries_shown_fit_their_terminal_and_have_todays_columns():
+    from perfguard.reports.table import display_width
+    from perfguard.reports.terminal import RUN_TITLES
+
+    section = re.search(r"## What it looks like\n(.*?)### Where the time went", README, re.DOTALL).group(1)
+    tables = re.findall(r"^(outcome  .*)\n([- ]+)\n((?:\S.*\n)+)", section, re.MULTILINE)
+    assert [row.split()[0] for _, _, rows in tables for row in rows.splitlines()] == [
+        *["PASSED"] * 3,
+        *("FAILED", "INVALID", "INCONCLUSIVE", "PASSED"),
+    ]
+    for head, rule, rows in tables:
+        titles = re.split(r"  +", head.strip())
+        assert titles == [title for title in RUN_TITLES if title in titles]
+        assert max(map(display_width, [head, rule, *rows.splitlines()])) <= 80
+
+
 def test_every_command_of_the_command_line_is_shown():
     from perfguard.cli import cli
 

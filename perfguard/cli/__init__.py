@@ -12,7 +12,9 @@ import click
 import perfguard
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
+from perfguard.cli.screen import tell_plain, with_colours
 from perfguard.errors import PerfguardError
+from perfguard.screen import written_in_ascii
 
 
 class _Commands(CommandGroup):
@@ -26,6 +28,8 @@ class _Commands(CommandGroup):
         "ab": "perfguard.cli.ab",
         "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
+        "report": "perfguard.cli.report",
+        "view": "perfguard.cli.view",
         "baseline": "perfguard.cli.baseline",
         "history": "perfguard.cli.history",
         "schema": "perfguard.cli.schema",
@@ -43,7 +47,7 @@ class _Commands(CommandGroup):
         from importlib import import_module
 
         command: click.Command = import_module(self._homes[cmd_name]).command
-        return command
+        return with_colours(command)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,8 +56,17 @@ def cli() -> None:
     """Run scripts under the profiler, check what profilers wrote, compare runs, keep baselines."""
 
 
+with_colours(cli)
+
+
 def main() -> None:
-    """Run the command line; perfguard's own errors become one sentence and exit code 2, as click's do."""
+    """Run the command line, in the characters that the output has."""
+    with written_in_ascii((sys.stdout, sys.stderr)):
+        _main()
+
+
+def _main() -> None:
+    """Run it; perfguard's own errors become one sentence and exit code 2, as click's do."""
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:
@@ -61,17 +74,17 @@ def main() -> None:
         sys.exit(EXIT_USAGE)
     except click.Abort:
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
-        click.echo("perfguard: stopped before the end; nothing more was done.", err=True)
+        tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.
         where = f": {error.filename}" if error.filename else ""
-        click.echo(
+        tell_plain(
             f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
         )
         sys.exit(EXIT_USAGE)
     except PerfguardError as error:
         from perfguard.reports.terminal import printable
 
-        click.echo(f"perfguard: {printable(str(error))}", err=True)
+        tell_plain(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
+from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfguard.capture.beside import Recorded, Side, Timeable
+    from perfguard.capture.beside import Recorded, Say, Side, Timeable
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
+    from perfguard.screen import Screen
 
 #: pytest: tests passed, tests failed, no test was collected.
 _RAN = (0, 1)
@@ -34,6 +37,8 @@ class _Asked:
     processes: int | None
     timeout_s: float
     output: Path | None
+    #: Told what is being done, for a terminal.
+    steps: Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,8 @@ class _Invalid(Exception):
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
+@quiet_option(QUIET)
+@verbose_option(VERBOSE)
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(
     ref: str | None,
@@ -96,6 +103,8 @@ def command(
     timeout_s: float,
     report: Path | None,
     output: Path | None,
+    quiet: bool,
+    verbose: bool,
     pytest_args: tuple[str, ...],
 ) -> None:
     """Compare what lies here with a base, in one session: perfguard ab --base main -- tests/models -k mlp
@@ -108,6 +117,7 @@ def command(
     from perfguard.capture.worktree import guarded_place
     from perfguard.settings import find_root, read_settings
 
+    shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse(ref, python, recording, sensitive, processes, pytest_args)
     settings = read_settings(find_root(Path.cwd()))
     if time is not None:
@@ -119,9 +129,10 @@ def command(
         processes=processes,
         timeout_s=timeout_s,
         output=output.absolute() if output is not None else None,
+        steps=Steps(is_wanted=not quiet),
     )
     try:
-        with guarded_place() as place:
+        with guarded_place() as place, asked.steps:
             side = ref if ref is not None else python
             found = (
                 _with_recording(recording, asked, place) if recording is not None else _with_side(side, asked, place)
@@ -129,11 +140,9 @@ def command(
     except _Invalid as error:
         from perfguard.reports.terminal import printable
 
-        click.echo(f"INVALID: {printable(str(error))}")
+        tell(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
-    finally:
-        _say("")
-    sys.exit(_tell(found, report))
+    sys.exit(_tell(found, report, shown_on))
 
 
 def _refuse(
@@ -190,6 +199,8 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
 
 def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
+    from functools import partial
+
     import perfguard
     from perfguard.capture.beside import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
@@ -199,7 +210,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     if isinstance(ref, str):
         repository = find_repository(directory)
         here = current_side(directory, repository.top)
-        _say(f"checking out {ref}")
+        asked.steps.say(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
         base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → what lies here"
@@ -210,20 +221,23 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     recorded, now = _record(here, asked, place)
     recorded_base, before = _record(base, asked, place)
     found = _found(sides, before, now, recorded_base, recorded)
-    for name in now:
-        if name in before:
-            timed = (recorded_base.timed.get(name), recorded.timed.get(name))
-            found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), asked, place))
+    both = [name for name in now if name in before]
+    asked.steps.begin_anew(len(both))
+    for number, name in enumerate(both, 1):
+        timed = (recorded_base.timed.get(name), recorded.timed.get(name))
+        say = partial(_say, asked.steps, f"{name} ({number} of {len(both)})")
+        found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), asked, place, say))
+        asked.steps.tell(1)
     return found
 
 
 def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
     from perfguard.capture.beside import record
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     here = side.name == "current"
-    _say(f"recording {'what lies here' if here else 'the base'}")
+    asked.steps.say(f"recording {'what lies here' if here else 'the base'}")
     recorded = record(
         side,
         place,
@@ -291,6 +305,7 @@ def _compared(
     current: tuple[Side, Verdict, Timeable | None],
     asked: _Asked,
     place: Place,
+    say: Say,
 ) -> tuple[Verdict, Paired | None]:
     """Compare one workload, and time it where both sides have steps that can be run again."""
     from dataclasses import replace
@@ -315,7 +330,7 @@ def _compared(
         place,
         processes=asked.processes or thresholds.PAIRED_PROCESSES,
         together=can_share and not unlike,
-        say=lambda what: _say(f"{now.workload}: {what}"),
+        say=say,
         is_suspect=partial(is_to_be_confirmed, current=now, policy=asked.policy),
     )
     verdict, judged = compare_beside(
@@ -334,35 +349,36 @@ def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
     return [f"{name}: {base.get(name, 'not set')} → {current.get(name, 'not set')}" for name in names]
 
 
+def _say(steps: Steps, workload: str, what: str) -> None:
+    steps.say(f"{workload}: {what}")
+
+
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def _say(what: str) -> None:
-    """Show on a terminal what is being done; nothing in logs."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{f'perfguard: {what}' if what else ''}", nl=False, err=True)
-
-
-def _tell(found: _Found, report: Path | None) -> int:
+def _tell(found: _Found, report: Path | None, shown_on: Screen) -> int:
     """Print the comparison, write the report, and return the exit code."""
     from perfguard.documents import write_atomically
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.beside import beside_lines, beside_table
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import coverage_line, printable
+    from perfguard.reports.terminal import coverage_line, printable, summary
 
-    click.echo(f"perfguard ab: {printable(found.sides)}")
-    for verdict, _ in found.rows:
-        for line in beside_lines(verdict):
-            click.echo(line)
-    for line in found.told:
-        click.echo(printable(line))
     run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows))
-    if found.rows:
-        click.echo(f"\n{beside_table(found.rows)}\n\n{coverage_line(run.coverage)}")
+    if not shown_on.is_quiet:
+        tell(f"perfguard ab: {printable(found.sides)}", shown_on)
+        for verdict, _ in found.rows:
+            for line in beside_lines(verdict, whole=shown_on.is_verbose):
+                tell(line, shown_on)
+    for line in found.told:
+        tell(printable(line), shown_on)
+    if found.rows and shown_on.is_quiet:
+        tell(summary(run, shown_on), shown_on)
+    elif found.rows:
+        tell(f"\n{beside_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage)}", shown_on)
     else:
-        click.echo("nothing was compared: the two have no workload in common")
+        tell("nothing was compared: the two have no workload in common", shown_on)
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in run.verdicts]

@@ -13,6 +13,7 @@ import click
 
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
+from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, tell_plain, verbose_option
 from perfguard.errors import UsageError, nearest
 
 #: By it every process a refresh started is found, and ended with it after Ctrl-C.
@@ -44,7 +45,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
     """Run pytest and write baselines; everything after the options goes to pytest."""
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge import Outcome
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     if new_only and ratchet:
         raise UsageError("--new-only and --ratchet contradict each other; give one of them.")
@@ -74,60 +75,56 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 @command.command()
 @click.argument("workload", required=False)
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
-def show(workload: str | None, baselines: Path | None) -> None:
+@verbose_option("Show every column, however narrow the screen.")
+def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     """List the baselines, or print one: what is stored, from which commit and machine."""
-    from tabulate import tabulate
+    from perfguard.reports.terminal import baseline_rows, measurement_rows, printable
 
-    from perfguard.reports.terminal import measurement_rows, printable
-
+    shown_on = screen(verbose=verbose)
     store, _ = _open(baselines)
     if workload is None:
-        rows = []
-        for name in store.workloads():
-            found = store.load(name)
-            assert found is not None
-            commit, reason = printable(found.commit or "-")[:12], printable(found.reason or "-")
-            rows.append((printable(name), len(found.measurements), found.runs, commit, reason))
-        headers = ("workload", "measurements", "runs", "commit", "reason")
-        click.echo(tabulate(rows, headers=headers, disable_numparse=True))
-        sys.exit(EXIT_PASSED if rows else EXIT_NOTHING)
+        stored = [found for name in store.workloads() if (found := store.load(name)) is not None]
+        tell(baseline_rows(stored, shown_on), shown_on)
+        sys.exit(EXIT_PASSED if stored else EXIT_NOTHING)
     name = _named(store, workload)
     found = store.load(name)
     assert found is not None
     assert found.fingerprint is not None
     assert found.environment is not None
-    click.echo(
-        printable(f"{name}: {_counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}")
-    )
+    head = f"{name}: {_counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
+    tell(printable(head), shown_on)
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
-            click.echo(f"  {key}: {printable(str(value))}")
-    click.echo(measurement_rows(found.measurements))
+            tell(f"  {key}: {printable(str(value))}", shown_on)
+    tell(measurement_rows(found.measurements, shown_on), shown_on)
 
 
 @command.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
-def diff(report: Path, baselines: Path | None, ledger: bool) -> None:
+@quiet_option(QUIET)
+@verbose_option(VERBOSE)
+def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbose: bool) -> None:
     """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
     from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
-    from perfguard.reports import REPORTERS, RunReport
-    from perfguard.reports.document import read_report
-    from perfguard.reports.terminal import asked_ledger_lines, finding_lines, printable
+    from perfguard.reports import RunReport
+    from perfguard.reports.reading import read_report
+    from perfguard.reports.terminal import compared_lines, summary
 
+    shown_on = screen(quiet=quiet, verbose=verbose)
     if not os.path.exists(report):
         raise UsageError(f"{report} does not exist; write it with: pytest --perfguard --perfguard-report {report}")
     store, settings = _open(baselines)
     verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
-    for verdict in verdicts:
-        click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
-        for line in [*finding_lines(verdict.findings), *(asked_ledger_lines(verdict) if ledger else ())]:
-            click.echo(f"  {line}")
-    click.echo("")
-    click.echo(REPORTERS["terminal"](RunReport(verdicts=tuple(verdicts))))
+    if not quiet:
+        sides = "baseline → now" if verbose else ""
+        for verdict in verdicts:
+            tell("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides=sides)), shown_on)
+        click.echo("")
+    tell(summary(RunReport(verdicts=tuple(verdicts)), shown_on, told=True), shown_on)
     sys.exit(exit_code([verdict.outcome for verdict in verdicts] or [Outcome.INCONCLUSIVE]))
 
 
@@ -151,21 +148,21 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
                 "run this where pytest runs, or name the workloads to delete."
             )
     for name in doomed:
-        click.echo(f"{'delete' if workloads else 'unused'}: {printable(name)}")
+        tell(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
     if not doomed:
-        click.echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
+        tell_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
     try:
         agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
     except click.Abort as error:
         raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
     if not agreed:
-        click.echo("nothing was deleted")
+        tell_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)
     with store.locked():
         for name in doomed:
             store.delete(name)
-    click.echo(f"{len(doomed)} deleted")
+    tell_plain(f"{len(doomed)} deleted")
 
 
 def _counted(count: int, noun: str) -> str:

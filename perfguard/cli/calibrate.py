@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
+from perfguard.cli.screen import screen, tell, tell_plain
 from perfguard.errors import UsageError
 
 #: By it every process a run started is found, and ended with it after Ctrl-C.
@@ -21,6 +23,7 @@ _MARK = "PERFGUARD_CALIBRATE"
 if TYPE_CHECKING:
     from perfguard.judge import Verdict
     from perfguard.judge.calibration import Calibrated
+    from perfguard.screen import Screen
     from perfguard.stores.calibration import Calibration
 
 
@@ -43,15 +46,22 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     directory = baselines if baselines is not None else settings.baselines_directory
     found: list[dict[str, Verdict]] = []
     began = time.monotonic()
-    while len(found) < runs:
-        found.append(_one_run(len(found) + 1, runs, pytest_args))
-        if not found[0]:
-            raise UsageError(
-                "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
-            )
-        if len(found) == 1:
-            took_s = time.monotonic() - began
-            click.echo(f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True)
+    with Steps() as steps:
+        steps.begin(runs)
+        while len(found) < runs:
+            steps.say(f"run {len(found) + 1} of {runs}")
+            found.append(_one_run(pytest_args))
+            steps.tell(1)
+            if not found[0]:
+                raise UsageError(
+                    "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
+                )
+            if len(found) == 1:
+                took_s = time.monotonic() - began
+                steps.clear()
+                tell_plain(
+                    f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True
+                )
     whole = [run for run in found if run]
     environments = [verdict.environment for run in whole for verdict in run.values()]
     machines = {environment.machine for environment in environments if environment is not None}
@@ -70,25 +80,23 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         workloads=workloads,
         error_rate=error_rate(workloads.values()),
     )
-    click.echo(_table(calibration))
+    tell(_table(calibration, screen()), screen())
     if lost := len(found) - len(whole):
-        click.echo(f"{lost} of {runs} runs measured nothing, and are left out")
+        tell_plain(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:
-        click.echo("time was not compared: no workload was timed in processes of its own ten times")
+        tell_plain("time was not compared: no workload was timed in processes of its own ten times")
     else:
-        click.echo(calibration.error_rate.sentence)
+        tell_plain(calibration.error_rate.sentence)
     directory.mkdir(parents=True, exist_ok=True)
-    click.echo(f"written to {write_calibration(calibration, directory)}")
+    tell_plain(f"written to {write_calibration(calibration, directory)}")
     sys.exit(0 if workloads else EXIT_NOTHING)
 
 
-def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
+def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
     """Run the suite once into a place of its own; empty where it measured nothing."""
     from perfguard.capture.command import PYTEST, run_command
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
-    if sys.stderr.isatty():
-        click.echo(f"\rperfguard: run {number} of {runs}", nl=False, err=True)
     with tempfile.TemporaryDirectory(prefix="perfguard-calibrate-") as directory:
         report = Path(directory) / "report.json"
         output = Path(directory) / "output"
@@ -103,8 +111,6 @@ def _one_run(number: int, runs: int, pytest_args: tuple[str, ...]) -> dict[str, 
                 timeout_s=None,
                 output=stream,
             )
-        if sys.stderr.isatty():
-            click.echo("\r" + " " * 40 + "\r", nl=False, err=True)
         if done.status in (2, 3, 4):
             # Interrupted, or a call that pytest itself refused: one more run says the same.
             said = output.read_text(encoding="utf-8", errors="replace")
@@ -123,9 +129,8 @@ def _last_line(text: str) -> str:
     return (errors or lines or ["it said nothing"])[-1]
 
 
-def _table(calibration: Calibration) -> str:
-    from tabulate import tabulate
-
+def _table(calibration: Calibration, shown_on: Screen) -> str:
+    from perfguard.reports.table import Column, table
     from perfguard.reports.terminal import printable
 
     rows = []
@@ -148,8 +153,16 @@ def _table(calibration: Calibration) -> str:
             if one.values != 1
         ]
         rows += [(name, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
-    headers = ("workload", "metric", "spread", "false alarms", "at most in 100", "sees", "proposed")
-    return str(tabulate(rows, headers=headers, disable_numparse=True))
+    columns = (
+        Column(title="workload", least=24),
+        Column(title="metric"),
+        Column(title="spread", leaves=3),
+        Column(title="false alarms", leaves=2),
+        Column(title="at most in 100", leaves=5),
+        Column(title="sees", leaves=1),
+        Column(title="proposed", leaves=4),
+    )
+    return table(columns, rows, shown_on)
 
 
 def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli.exits import exit_code
+from perfguard.cli.screen import quiet_option, screen, tell, tell_json, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,9 +57,8 @@ if TYPE_CHECKING:
     help="Who looks at them: processes of this machine (local), or the workers of a Dask cluster (dask).",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="The scheduler of the Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option(
-    "--quiet", "-q", is_flag=True, help="Print verdicts, errors and warnings alone: no notes, no progress bar."
-)
+@quiet_option("Print verdicts, errors and warnings alone: no notes, no progress bar.")
+@verbose_option("Print every finding, instead of ten of each code and file.")
 def command(
     directory: str,
     as_json: bool,
@@ -73,6 +73,7 @@ def command(
     engine: str,
     scheduler: str | None,
     quiet: bool,
+    verbose: bool,
 ) -> None:
     """Check a profiler's output directory, a perfguard recording, or a directory of recordings, one by one.
 
@@ -94,6 +95,7 @@ def command(
     from perfguard.reports.terminal import checked
     from perfguard.settings import codes
 
+    shown_on = screen(quiet=quiet, verbose=verbose)
     if quiet and (explain or metrics):
         raise UsageError("--quiet leaves out what --explain and --metrics print; take the one or the other.")
     selected = _selected(_split(select))
@@ -121,12 +123,13 @@ def command(
             if not as_json:
                 bar.clear()
                 shown = _without_notes(verdict) if quiet else verdict
-                click.echo("\n".join(checked(shown, explain=explain, metrics=metrics, select=selected)))
+                lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
+                tell("\n".join(lines), shown_on)
     if sarif is not None:
         write_atomically(sarif, sarif_json(verdicts))
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
-        click.echo(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
+        tell_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
     sys.exit(exit_code(outcomes))
 
 

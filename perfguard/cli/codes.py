@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perfguard.cli.screen import tell_plain
 from perfguard.errors import UsageError, nearest
 
 
@@ -19,6 +20,6 @@ def command(names: tuple[str, ...]) -> None:
             raise UsageError(f"There is no finding code {name!r}; {nearest(name, [code.name for code in Code])}")
     for code in Code:
         if not wanted or code.name.startswith(wanted):
-            click.echo(f"{code.name} {code.value}")
-            click.echo(f"     cause: {ADVICE[code].cause}")
-            click.echo(f"     fix:   {ADVICE[code].fix}")
+            tell_plain(f"{code.name} {code.value}")
+            tell_plain(f"     cause: {ADVICE[code].cause}")
+            tell_plain(f"     fix:   {ADVICE[code].fix}")

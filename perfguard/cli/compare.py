@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli.bar import Bar
 from perfguard.cli.exits import exit_code
+from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from perfguard.contract.progress import Progress
     from perfguard.judge import Policy, Verdict
+    from perfguard.screen import Screen
 
 
 @click.command(name="compare")
@@ -23,7 +27,11 @@ if TYPE_CHECKING:
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
-def command(base: Path, current: Path, report: Path | None, time: str | None, ledger: bool) -> None:
+@quiet_option(QUIET)
+@verbose_option(VERBOSE)
+def command(
+    base: Path, current: Path, report: Path | None, time: str | None, ledger: bool, quiet: bool, verbose: bool
+) -> None:
     """Compare two recordings (directories) or two report files.
 
     Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
@@ -32,14 +40,16 @@ def command(base: Path, current: Path, report: Path | None, time: str | None, le
     from perfguard.documents import write_atomically
     from perfguard.gate import compare
     from perfguard.judge import Outcome
-    from perfguard.reports import REPORTERS, RunReport
+    from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import asked_ledger_lines, coverage_line, finding_lines, printable
+    from perfguard.reports.terminal import compared_lines, coverage_line, printable, summary
     from perfguard.settings import find_root, read_settings
 
+    shown_on = screen(quiet=quiet, verbose=verbose)
     settings = read_settings(find_root(Path.cwd()))
     policy = settings.policy if time is None else replace(settings, time=time == "on").policy
-    before, after = verdicts_of(base, policy), verdicts_of(current, policy)
+    with Bar(is_wanted=not quiet) as bar:
+        before, after = (verdicts_of(one, policy, progress=bar) for one in (base, current))
     if len(before) == len(after) == 1 and (os.path.isdir(base) or os.path.isdir(current)):
         # Two single recordings are compared whatever they are called.
         pairs = [(next(iter(before.values())), next(iter(after.values())))]
@@ -50,22 +60,19 @@ def command(base: Path, current: Path, report: Path | None, time: str | None, le
     verdicts = [compare(old, new, policy=policy) for old, new in pairs]
     for verdict, pair in zip(verdicts, pairs, strict=True):
         if verdict.outcome is Outcome.INVALID:
-            _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])))
-            continue
-        click.echo(f"{verdict.outcome.value} {printable(verdict.workload)}")
-        for line in [*finding_lines(verdict.findings), *(asked_ledger_lines(verdict) if ledger else ())]:
-            click.echo(f"  {line}")
-        if verdict.environment_changes:
-            click.echo(f"  environment, base → current: {printable('; '.join(verdict.environment_changes))}")
+            _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])), shown_on)
+        elif not quiet:
+            tell("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides="base → current")), shown_on)
     for name in gone:
-        click.echo(printable(f"gone: {name} is in {base} and not in {current}"))
+        tell(printable(f"gone: {name} is in {base} and not in {current}"), shown_on)
     for name in new:
-        click.echo(printable(f"new: {name} is in {current} and not in {base}"))
+        tell(printable(f"new: {name} is in {current} and not in {base}"), shown_on)
     run = RunReport(verdicts=tuple(verdicts))
-    click.echo("")
+    if not quiet:
+        click.echo("")
     # A row of an invalid comparison would name one of the two, and nothing of it was compared.
     told = not verdicts or any(verdict.outcome is not Outcome.INVALID for verdict in verdicts)
-    click.echo(REPORTERS["terminal"](run) if told else coverage_line(run.coverage))
+    tell(summary(run, shown_on, told=not quiet) if told else coverage_line(run.coverage), shown_on)
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in verdicts]
@@ -73,30 +80,31 @@ def command(base: Path, current: Path, report: Path | None, time: str | None, le
     sys.exit(exit_code(outcomes + ([Outcome.FAILED] if gone and outcomes else [])))
 
 
-def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...]) -> None:
+def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on: Screen) -> None:
     """Print which of the two is not whole, each with its own findings."""
     from perfguard.judge import Outcome
-    from perfguard.reports.terminal import finding_lines, printable
+    from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, printable
 
     for side, path, verdict in sides:
         if verdict.outcome is not Outcome.INVALID:
             continue
         place = str(path) if os.path.isdir(path) else f"{verdict.workload} of {path}"
-        click.echo(f"INVALID: {side}, {printable(place)}, is not whole")
-        for line in finding_lines(f for f in verdict.findings if not f.code.is_of_comparison):
-            click.echo(f"  {line}")
+        tell(f"INVALID: {side}, {printable(place)}, is not whole", shown_on)
+        most = None if shown_on.is_verbose else SHOWN_PER_CODE
+        for line in finding_lines((f for f in verdict.findings if not f.code.is_of_comparison), most=most):
+            tell(f"  {line}", shown_on)
 
 
-def verdicts_of(path: Path, policy: Policy) -> dict[str, Verdict]:
+def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None) -> dict[str, Verdict]:
     """Return what a recording's directory or a report file holds, by workload. Raises `UsageError` where there is neither."""
     from perfguard.capture.replay import replay
     from perfguard.gate import examine
-    from perfguard.reports.document import read_report
+    from perfguard.reports.reading import read_report
 
     if os.path.isdir(path):
         recording = replay(path)
         name = recording.fingerprint.workload if recording.fingerprint else str(path)
-        return {name: examine(recording, workload=name, policy=policy)}
+        return {name: examine(recording, workload=name, policy=policy, progress=progress)}
     if not os.path.exists(path):  # unlike Path.exists, False for a name no file system takes
         raise UsageError(f"{path} does not exist; name a recording's directory, or a file of --perfguard-report.")
     return {verdict.workload: verdict for verdict in read_report(path)}

@@ -7,18 +7,22 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
+from perfguard.cli.screen import screen, tell, tell_plain, verbose_option
 from perfguard.errors import PerfguardError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from perfguard.judge.trend import Trend
+    from perfguard.recording import Provenance
+    from perfguard.reports.table import Column
+    from perfguard.screen import Screen
     from perfguard.settings import Settings
     from perfguard.stores.history.archive import Added, History, Run
     from perfguard.stores.history.entry import Entry, RunFacts
@@ -94,9 +98,12 @@ def add(
 
 
 def _read(path: Path) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
-    """Return the runs a file holds, one of a report and all of an exported history, and how each is named."""
-    from perfguard.documents import read_document
-    from perfguard.reports.document import read_report
+    """Return the runs a file holds, one of a report and all of an exported history, and how each is named.
+
+    What cannot be read of a report of another perfguard is told.
+    """
+    from perfguard.documents import parsed
+    from perfguard.reports.reading import read_run
     from perfguard.stores.history.entry import digest_of, entry_of
     from perfguard.stores.history.exchange import read_entries
 
@@ -104,13 +111,15 @@ def _read(path: Path) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
         raise UsageError(f"{path} does not exist; write it with: pytest --perfguard --perfguard-report {path}")
     if _is_export(path):
         return read_entries(path), lambda entry: f"{path} {entry.digest[:12]}"
-    verdicts = read_report(path)
-    document = read_document(path, "report", remedy="Write it again with: pytest --perfguard --perfguard-report FILE")
-    digest, version = digest_of(document), document["perfguard"]
+    report = read_run(path)
+    digest = digest_of(parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE"))
     try:
-        entry = entry_of(verdicts, digest=digest, perfguard=version, facts=_facts(document))
+        facts = _facts(report.provenance)
+        entry = entry_of(report.verdicts, digest=digest, perfguard=report.written_by, facts=facts)
     except PerfguardError as error:
         raise type(error)(f"{path}: {error}") from error
+    for remark in report.remarks:
+        _tell(remark, err=True)
     return [entry], lambda _: str(path)
 
 
@@ -127,18 +136,18 @@ def _is_export(path: Path) -> bool:
         ) from error
 
 
-def _facts(document: dict[str, Any]) -> RunFacts:
+def _facts(provenance: Provenance) -> RunFacts:
     """Return what a report says of its run; one of an older perfguard says nothing."""
-    from perfguard.stores.history.entry import RunFacts
-    from perfguard.stores.history.exchange import time_of
+    from perfguard.stores.history.entry import RunFacts, instant
 
-    run = document.get("run") or {}
+    times = {name: getattr(provenance, name) for name in ("committed_at", "finished_at")}
+    committed_at, finished_at = (None if one is None else instant(one, where=name) for name, one in times.items())
     return RunFacts(
-        commit=run.get("commit"),
-        branch=run.get("branch"),
-        ci_url=run.get("ci_url"),
-        committed_at=time_of(run, "committed_at"),
-        finished_at=time_of(run, "finished_at"),
+        commit=provenance.commit,
+        branch=provenance.branch,
+        ci_url=provenance.ci_url,
+        committed_at=committed_at,
+        finished_at=finished_at,
     )
 
 
@@ -170,7 +179,8 @@ def _added(name: str, entry: Entry, facts: RunFacts, done: Added) -> str:
 @click.option("--branch", metavar="NAME", help="Only runs of this branch.")
 @click.option("--last", metavar="N", type=click.IntRange(min=1), default=20, help="How many runs (default: 20).")
 @click.argument("run", required=False)
-def show(place: str | None, branch: str | None, last: int, run: str | None) -> None:
+@verbose_option("Show every column, however narrow the screen.")
+def show(place: str | None, branch: str | None, last: int, run: str | None, verbose: bool) -> None:
     """List the newest runs, or the workloads of one: by its number, its release or its commit."""
     from perfguard.stores.history.archive import run_named
 
@@ -179,12 +189,23 @@ def show(place: str | None, branch: str | None, last: int, run: str | None) -> N
     if not runs:
         _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.shown}")
     if run is not None:
-        _show_run(history, run_named(runs, run))
+        _show_run(history, run_named(runs, run), screen(verbose=verbose))
         return
     if len(runs) > last:
         _tell(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
-    headers = ("run", "at", "commit", "branch", "release", "outcomes", "measurements")
-    _tell(_table([_run_row(one) for one in runs[-last:]], headers))
+    from perfguard.reports.table import Column
+
+    columns = (
+        Column(title="run"),
+        Column(title="at"),
+        Column(title="commit"),
+        Column(title="branch", least=10, leaves=2),
+        Column(title="release", least=8, leaves=3),
+        Column(title="outcomes", leaves=1),
+        Column(title="measurements", leaves=4),
+    )
+    shown_on = screen(verbose=verbose)
+    tell(_table([_run_row(one) for one in runs[-last:]], columns, shown_on), shown_on)
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -202,7 +223,9 @@ def _run_row(run: Run) -> tuple[str, ...]:
     )
 
 
-def _show_run(history: History, run: Run) -> None:
+def _show_run(history: History, run: Run, shown_on: Screen) -> None:
+    from perfguard.reports.table import Column, Cut
+
     facts = run.facts
     told = {
         "commit": facts.commit,
@@ -218,7 +241,13 @@ def _show_run(history: History, run: Run) -> None:
     told |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
     _tell("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in told.items() if value)]))
     rows = [(one.outcome, one.workload, str(len(one.numbers)), one.finding or "") for one in workloads]
-    _tell(_table(rows, ("outcome", "workload", "measurements", "worst finding")))
+    columns = (
+        Column(title="outcome"),
+        Column(title="workload", least=24),
+        Column(title="measurements", leaves=2),
+        Column(title="worst finding", least=24, cut=Cut.END, leaves=1),
+    )
+    tell(_table(rows, columns, shown_on), shown_on)
 
 
 # -- trend -------------------------------------------------------------------------------------------------------------
@@ -231,9 +260,15 @@ def _show_run(history: History, run: Run) -> None:
 )
 @click.option("--branch", metavar="NAME", help="Only runs of this branch.")
 @click.option("--since", metavar="DATE|RUN", help="Only runs from a date, a release, a commit or a run's number on.")
+@verbose_option("Show every column, however narrow the screen.")
 @click.argument("workloads", nargs=-1)
 def trend(
-    place: str | None, metrics: tuple[str, ...], branch: str | None, since: str | None, workloads: tuple[str, ...]
+    place: str | None,
+    metrics: tuple[str, ...],
+    branch: str | None,
+    since: str | None,
+    verbose: bool,
+    workloads: tuple[str, ...],
 ) -> None:
     """Tell what the numbers did over the runs: since which commit they changed, and how they stand to the last release.
 
@@ -255,7 +290,8 @@ def trend(
         _nothing(f"no such workload and metric was measured in these {_counted(len(runs), 'run')}")
     settings = _settings()
     trends = [_trend(one, settings) for one in found]
-    _tell(trend_text(trends), escape=False)
+    shown_on = screen(verbose=verbose)
+    tell(trend_text(trends, shown_on), shown_on)
     for note in _notes(runs, branch):
         _tell(note)
     sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)
@@ -282,12 +318,12 @@ def _means(glob: str, workload: str) -> bool:
 
 
 def _is_asked_for(metric: str, subject: str, globs: Iterable[str]) -> bool:
-    from perfguard.judge.compare import is_of_the_whole
+    from perfguard.judge.compare import OF_THE_WHOLE
     from perfguard.judge.tolerance import is_like
     from perfguard.measure.measurement import label
 
     if not globs:
-        return is_of_the_whole(metric) and _ONE_RANK.match(subject) is None
+        return metric in OF_THE_WHOLE and _ONE_RANK.match(subject) is None
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)
 
 
@@ -415,22 +451,18 @@ def _settings() -> Settings:
     return read_settings(find_root(Path.cwd()))
 
 
-def _table(rows: Sequence[tuple[str, ...]], headers: tuple[str, ...]) -> str:
-    from tabulate import tabulate
-
+def _table(rows: Sequence[tuple[str, ...]], columns: Sequence[Column], shown_on: Screen) -> str:
+    from perfguard.reports.table import table
     from perfguard.reports.terminal import printable
 
-    plain = [[printable(cell) for cell in row] for row in rows]
-    return str(tabulate(plain, headers=headers, stralign="left", disable_numparse=True))
+    return table(columns, [[printable(cell) for cell in row] for row in rows], shown_on)
 
 
-def _tell(text: str, *, err: bool = False, escape: bool = True) -> None:
-    """Print, with what a terminal would obey escaped, in what the stream can hold."""
+def _tell(text: str, *, err: bool = False) -> None:
+    """Print lines, with what a terminal would obey escaped."""
     from perfguard.reports.terminal import printable
-    from perfguard.reports.trend import in_encoding
 
-    lines = [printable(line) for line in text.split("\n")] if escape else [text]
-    click.echo(in_encoding("\n".join(lines), getattr(sys.stderr if err else sys.stdout, "encoding", None)), err=err)
+    tell_plain("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
 def _nothing(sentence: str) -> None:

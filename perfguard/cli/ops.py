@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli.exits import EXIT_NOTHING
+from perfguard.cli.screen import screen, tell, tell_json, tell_plain, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
     from perfguard.measure.census import Census, Difference
+    from perfguard.screen import Screen
 
 #: How many names a refusal suggests.
 _SUGGESTED = 3
 _LONGEST_NAME = 70
+_SHORTEST_NAME = 16
 
 
 @click.command(name="ops")
@@ -36,7 +39,10 @@ _LONGEST_NAME = 70
 )
 @click.option("--all", "everything", is_flag=True, help="With --against: also the operators that do not differ.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object an operator and rank.")
-def command(directory: Path, wanted: tuple[str, ...], base: Path | None, everything: bool, as_json: bool) -> None:
+@verbose_option("Show whole names, every shape and every column, however narrow the screen.")
+def command(
+    directory: Path, wanted: tuple[str, ...], base: Path | None, everything: bool, as_json: bool, verbose: bool
+) -> None:
     """Show operators of any profiler's output: occurrences, total and average time, shapes.
 
     It answers what MindSpore's Profiler.op_analyse answers, for every layout. Of saved graphs (save_graphs) it counts the
@@ -48,7 +54,7 @@ def command(directory: Path, wanted: tuple[str, ...], base: Path | None, everyth
             "--all says which operators --against shows; name a base, or leave it out: ops shows them all."
         )
     if base is not None:
-        _show_differences(directory, base, wanted, everything=everything, as_json=as_json)
+        _show_differences(directory, base, wanted, everything=everything, as_json=as_json, verbose=verbose)
         return
     import json
 
@@ -68,14 +74,17 @@ def command(directory: Path, wanted: tuple[str, ...], base: Path | None, everyth
     rows = _graph_rows(in_graphs, wanted)
     if as_json:
         graphs = [{"rank": rank, "operator": name, "in_graphs": count} for rank, name, count in rows]
-        click.echo(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
+        tell_json(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
         return
-    tables = [operator_rows(shown)] if shown else []
-    tables += [_table(("rank", "operator", "in final graphs"), rows)] if rows else []
-    click.echo("\n\n".join(tables))
+    shown_on = screen(verbose=verbose)
+    tables = [operator_rows(shown, shown_on)] if shown else []
+    tables += [_table(("rank", "operator", "in final graphs"), rows, shown_on)] if rows else []
+    tell("\n\n".join(tables), shown_on)
 
 
-def _show_differences(directory: Path, base: Path, wanted: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
+def _show_differences(
+    directory: Path, base: Path, wanted: tuple[str, ...], *, everything: bool, as_json: bool, verbose: bool
+) -> None:
     import json
 
     from perfguard.judge.tolerance import is_like
@@ -93,12 +102,13 @@ def _show_differences(directory: Path, base: Path, wanted: tuple[str, ...], *, e
     differing = [one for one in found if one.difference]
     shown = found if everything else differing
     if as_json:
-        click.echo(json.dumps([one.as_dict() for one in shown], indent=2))
+        tell_json(json.dumps([one.as_dict() for one in shown], indent=2))
         return
     if shown:
-        click.echo(_difference_rows(shown, by_step=_are_by_step(before, now)))
+        shown_on = screen(verbose=verbose)
+        tell(_difference_rows(shown, shown_on, by_step=_are_by_step(before, now)), shown_on)
         click.echo("")
-    click.echo(
+    tell_plain(
         f"{len(differing)} of {len(found)} operators differ" if differing else f"none of {len(found)} operators differs"
     )
 
@@ -112,7 +122,7 @@ def _inspected(directory: Path) -> Contract:
     contract = inspect(replay(directory))
     if contract.cycles and not contract.is_whole:
         place = printable(str(directory))
-        click.echo(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
+        tell_plain(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
     return contract
 
 
@@ -125,7 +135,7 @@ def _censuses_of(directory: Path, found: list[Census]) -> list[Census]:
 def _give_up(directory: Path) -> None:
     from perfguard.reports.terminal import printable
 
-    click.echo(
+    tell_plain(
         f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
     )
     sys.exit(EXIT_NOTHING)
@@ -155,7 +165,7 @@ def _graph_rows(found: list[Census], wanted: tuple[str, ...]) -> list[tuple[int,
     ]
 
 
-def _difference_rows(shown: Iterable[Difference], *, by_step: bool) -> str:
+def _difference_rows(shown: Iterable[Difference], shown_on: Screen, *, by_step: bool) -> str:
     from perfguard.measure.census import Counted
 
     units = {Counted.GRAPH: "in final graphs", Counted.RUN: "calls/step" if by_step else "calls"}
@@ -170,20 +180,21 @@ def _difference_rows(shown: Iterable[Difference], *, by_step: bool) -> str:
         )
         for one in shown
     ]
-    return _table(("rank", "operator", "base", "now", "difference", "counted"), rows)
+    return _table(("rank", "operator", "base", "now", "difference", "counted"), rows, shown_on)
 
 
-def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    from tabulate import tabulate
-
+def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_on: Screen) -> str:
+    from perfguard.reports.table import Column, table
     from perfguard.reports.terminal import printable
 
-    plain = []
-    for rank, operator, *rest in rows:
-        name = printable(str(operator))
-        plain.append((rank, name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}", *rest))
-    align = ("right", "left", *("right" for _ in headers[2:5]), *("left" for _ in headers[5:]))
-    return str(tabulate(plain, headers=headers, disable_numparse=True, colalign=align))
+    rank, operator, *others = headers
+    columns = [
+        Column(title=rank, align="right", leaves=2),
+        Column(title=operator, least=_SHORTEST_NAME, most=_LONGEST_NAME),
+        *(Column(title=title, align="right") for title in others[:3]),
+        *(Column(title=title, leaves=1) for title in others[3:]),
+    ]
+    return table(columns, [(rank, printable(str(name)), *rest) for rank, name, *rest in rows], shown_on)
 
 
 def _refuse_unknown(wanted: tuple[str, ...], known: Iterable[str], directory: Path) -> None:

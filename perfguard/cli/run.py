@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli.exits import exit_code
+from perfguard.cli.screen import quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfguard.judge import Verdict
+    from perfguard.screen import Screen
 
 _SHOWN_OPERATORS = 10
 
@@ -48,6 +51,8 @@ _SHOWN_OPERATORS = 10
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write everything to a JSON file.")
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only.")
+@quiet_option("Print the verdict, and what is not green, alone.")
+@verbose_option("Print every finding and every operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def command(
     command: tuple[str, ...],
@@ -66,6 +71,8 @@ def command(
     reason: str | None,
     report: Path | None,
     time: str | None,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Run COMMAND under the profiler of the framework it uses, and judge the recording against its baseline.
 
@@ -74,15 +81,18 @@ def command(
     """
     from dataclasses import replace
 
+    from perfguard.capture.checkout import current_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.documents import write_atomically
-    from perfguard.gate import Update, current_commit, judge_with_store, open_store, refresh
+    from perfguard.gate import Update, judge_with_store, open_store, refresh
     from perfguard.judge import Outcome, Refresh
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
     from perfguard.settings import find_root, read_settings
     from perfguard.window import StepWindow
 
+    # Standard output is the script's.
+    shown_on = screen(quiet=quiet, verbose=verbose, err=True)
     settings = read_settings(find_root(Path.cwd()))
     if time is not None:
         settings = replace(settings, time=time == "on")
@@ -107,13 +117,13 @@ def command(
         commit = current_commit(settings.root)
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
     if report is not None:
-        write_atomically(report, report_json(RunReport(verdicts=(verdict,))))
-    # Standard output is the script's.
-    for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
-        click.echo(f"perfguard: {line}" if line else "", err=True)
+        provided = provenance(settings.root, os.environ)
+        write_atomically(report, report_json(RunReport(verdicts=(verdict,), provenance=provided)))
+    for line in (*_lines(verdict, shown_on), *run.notes, f"recording: {place}"):
+        tell(f"perfguard: {line}" if line else "", shown_on, err=True)
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        again = shlex.join(["perfguard", "run", "--update", *sys.argv[2:]])
-        click.echo(f"perfguard: store this as the baseline with: {again}", err=True)
+        again = shlex.join(["perfguard", "run", "--update", *sys.argv[sys.argv.index("run") + 1 :]])
+        tell(f"perfguard: store this as the baseline with: {again}", shown_on, err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
@@ -147,23 +157,38 @@ def _options(texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
-    """Word the verdict: what is wrong or worse first, then what was measured."""
+def _lines(verdict: Verdict, shown_on: Screen) -> Iterator[str]:
+    """Word the verdict: what is wrong or worse first, then what was measured; quiet, only what is not green."""
+    from dataclasses import replace
+
     from perfguard.judge import Outcome
     from perfguard.judge.refresh import REASON_OPTION
-    from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, measurement_rows, printable
+    from perfguard.reports.terminal import (
+        SHOWN_PER_CODE,
+        change_lines,
+        coverage_line,
+        finding_lines,
+        measurement_rows,
+        printable,
+    )
 
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
     yield f"{word} {printable(verdict.workload)}"
-    yield from (f"  {line.replace(REASON_OPTION, '--reason')}" for line in finding_lines(verdict.findings))
-    yield from (f"  {line}" for line in change_lines(verdict.changes))
-    if verdict.outcome is Outcome.INVALID:
+    most = None if shown_on.is_verbose else SHOWN_PER_CODE
+    if not (shown_on.is_quiet and verdict.passed):
+        yield from (
+            f"  {line.replace(REASON_OPTION, '--reason')}" for line in finding_lines(verdict.findings, most=most)
+        )
+        yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
+    if verdict.outcome is Outcome.INVALID or shown_on.is_quiet:
         return
     times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]
     whole = ("steps", "step_time", "peak_memory_bytes", "memory_allocated_bytes", "memory_growth_bytes")
-    told = [m for m in verdict.measurements if m.metric in whole] + times[:_SHOWN_OPERATORS]
-    yield from (f"  {line}" for line in measurement_rows(told).splitlines())
-    if len(times) > _SHOWN_OPERATORS:
-        yield f"  and {len(times) - _SHOWN_OPERATORS} more operators: perfguard ops {verdict.recording}"
+    shown = len(times) if shown_on.is_verbose else _SHOWN_OPERATORS
+    told = [m for m in verdict.measurements if m.metric in whole] + times[:shown]
+    width = None if shown_on.width is None else shown_on.width - len("perfguard:   ")
+    yield from (f"  {line}" for line in measurement_rows(told, replace(shown_on, width=width)).splitlines())
+    if len(times) > shown:
+        yield f"  and {len(times) - shown} more operators: perfguard ops {verdict.recording}"
     if verdict.comparisons:
         yield coverage_line(verdict.coverage)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.executions import DATABASES, step_of, unquoted
 from perfguard.contract.shared_memory import without_shared
 from perfguard.contract.table import as_float64, as_int64, in_int64, nanoseconds
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from perfguard.contract.executions import Executions
     from perfguard.contract.inspection import Cycle
+
+    Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,8 @@ class MemoryStep:
 
     `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count
     what was newly allocated, whether or not it was released again; `growth_bytes` is what the step left behind.
+    `curve_bytes` is how high they stood above that point in equal parts of the step's time, at the most in each part; empty
+    where the step's start and end are not known.
     """
 
     device: str
@@ -30,6 +35,19 @@ class MemoryStep:
     allocations: int
     allocated_bytes: int
     growth_bytes: int
+    curve_bytes: tuple[int, ...] = ()
+
+
+_LARGEST = 10**18
+
+#: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
+_PARTS_OF_A_STEP = 32
+_PARTS_OF_A_WINDOW = 2000
+
+
+def parts_of_a_step(steps: int) -> int:
+    """Return into how many parts the curve of a step is cut in a window of so many; 0 where even one each would be too many."""
+    return min(_PARTS_OF_A_STEP, _PARTS_OF_A_WINDOW // max(1, steps))
 
 
 def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
@@ -134,7 +152,9 @@ def _of_trace(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
 def _whole(values: Iterable[float | None]) -> pl.Series:
     import polars as pl
 
-    return pl.Series([None if value is None else int(value) for value in values], dtype=pl.Int64)
+    # More digits than that are no size and no address, as in `folds.whole_numbers`.
+    known = (None if value is None or not abs(value) < _LARGEST else int(value) for value in values)
+    return pl.Series(list(known), dtype=pl.Int64)
 
 
 def device_name(kind: int, number: int) -> str:
@@ -151,10 +171,16 @@ def _by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: 
 
     steps = step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height
     marked = rows.with_columns(step=pl.Series(steps, dtype=pl.Int64)).drop_nulls("step")
+    parts = parts_of_a_step(len(edges_ns)) if edges_ns else 0
     found = []
-    for _, part in marked.group_by("step", maintain_order=True):
+    for (step,), part in marked.group_by("step", maintain_order=True):
         level, before = part["level"].to_list(), part["before"].to_list()
         growth = [after - earlier for after, earlier in zip(level, before, strict=True) if after > earlier]
+        curve: tuple[int, ...] = ()
+        if parts:
+            heights = StepHeights(edges_ns[int(str(step))], parts)
+            heights.add(part["time"].to_numpy(), part["level"].to_numpy(), part["before"].to_numpy())
+            curve = heights.above(min(*level, *before))
         found.append(
             MemoryStep(
                 device=device,
@@ -162,9 +188,45 @@ def _by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: 
                 allocations=len(growth),
                 allocated_bytes=sum(growth),
                 growth_bytes=level[-1] - before[0],
+                curve_bytes=curve,
             )
         )
     return found
+
+
+class StepHeights:
+    """How high the level of one device stood in equal parts of one step's time; events come in their order."""
+
+    def __init__(self, edges_ns: tuple[int, int], parts: int) -> None:
+        self._start, self._end = edges_ns
+        #: The highest level of each part, and the last one, which the parts without an event go on with.
+        self._high: list[int | None] = [None] * parts
+        self._last: list[int | None] = [None] * parts
+        self._first: int | None = None
+
+    def add(self, times: Ints, levels: Ints, before: Ints) -> None:
+        """Take in events: their times in ns, the level after each and before it."""
+        import numpy as np
+
+        if self._first is None:
+            self._first = int(before[0])
+        parts = len(self._high)
+        places = np.clip((times - self._start) * parts // max(1, self._end - self._start), 0, parts - 1)
+        # A clock that goes back is a finding of its own; here what came later counts.
+        for place in np.unique(places).tolist():
+            here = levels[places == place]
+            high, known = int(here.max()), self._high[place]
+            self._high[place] = high if known is None else max(high, known)
+            self._last[place] = int(here[-1])
+
+    def above(self, lowest: int) -> tuple[int, ...]:
+        """Return the curve over the lowest level of the step; a part begins as high as the one before ended."""
+        level = lowest if self._first is None else self._first
+        curve = []
+        for high, last in zip(self._high, self._last, strict=True):
+            curve.append((level if high is None else max(level, high)) - lowest)
+            level = level if last is None else last
+        return tuple(curve)
 
 
 def _of_components(cycle: Cycle, executions: Executions) -> list[MemoryStep]:

@@ -8,8 +8,8 @@ what becomes of a baseline. Baselines hold facts; tolerances come from the setti
 
 from __future__ import annotations
 
-from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.baseline import Baseline, BaselineFacts
+from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
@@ -28,8 +28,10 @@ from perfguard.judge.verdict import (
 )
 
 __all__ = [
+    "OF_THE_WHOLE",
     "TIMES",
     "Baseline",
+    "BaselineFacts",
     "Cause",
     "Change",
     "Comparison",

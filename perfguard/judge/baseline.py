@@ -12,6 +12,31 @@ from perfguard.recording import Environment, Fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineFacts:
+    """Where the numbers that were compared with come from: what a verdict keeps of its baseline, beside the numbers."""
+
+    commit: str | None = None
+    reason: str | None = None
+    environment: Environment | None = None
+    runs: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return {
+            "commit": self.commit,
+            "reason": self.reason,
+            "environment": self.environment.as_dict() if self.environment else None,
+            "runs": self.runs,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> BaselineFacts:
+        """Invert `as_dict`."""
+        environment = plain["environment"]
+        return cls(**{**plain, "environment": Environment.from_dict(environment) if environment else None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """Stored measurements with what they were measured on. Facts only: no tolerance lives here."""
 
@@ -24,6 +49,11 @@ class Baseline:
     reason: str | None = None
     #: What is known of a directory that nobody recorded; it is compared with, and never stored.
     traits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> BaselineFacts:
+        """Where the numbers come from."""
+        return BaselineFacts(commit=self.commit, reason=self.reason, environment=self.environment, runs=self.runs)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as the store keeps it."""

@@ -23,7 +23,7 @@ _WEIGHT_EXACT = 100.0
 _LARGEST_RATIO_OF_A_PART = 99.0
 
 #: Metrics of a whole workload: its steps, its time, its memory.
-_OF_THE_WHOLE = frozenset(
+OF_THE_WHOLE = frozenset(
     {
         *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
         *("run_wall_p90", "run_blocked_time"),
@@ -53,6 +53,10 @@ class Comparison:
     judged: bool
     reference: Value | None
     current: Value | None
+    #: The farthest value that would not have failed; None where nothing fails by it, and where it is no number.
+    allowed: float | None = None
+    #: The samples of the reference, of metrics of the whole workload.
+    reference_samples: tuple[float, ...] = ()
     finding: Finding | None = None
 
     @property
@@ -87,7 +91,8 @@ def compare(
             judged = tolerance is not None and not metric.by_run
             found.append(_one_sided(metric, key, before, now, judged, metric.name in known_metrics))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
-            found.append(_numbers(metric, key, before, now, tolerance))
+            one = _numbers(metric, key, before, now, tolerance)
+            found.append(replace(one, allowed=_limit(tolerance, before.value, metric)))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
     return tuple(_weighed(one, current, reference) for one in _without_repetition(found))
@@ -120,6 +125,8 @@ def _comparison(
         judged=judged,
         reference=before.value if before else None,
         current=now.value if now else None,
+        # Those of operators would be most of every report.
+        reference_samples=before.samples if before and not key[0].startswith("operator_") else (),
         finding=finding if judged else None,
     )
 
@@ -197,6 +204,16 @@ def _numbers(
     return _comparison(key, State.SAME, judged, before, now)
 
 
+def _limit(tolerance: Tolerance | None, reference: float, metric: Metric) -> float | None:
+    """Return the farthest value that does not fail; None where none does."""
+    if tolerance is None or tolerance.relative == math.inf:
+        return None
+    allowance = tolerance.allowance(reference)
+    if not allowance:
+        return reference
+    return reference + (-allowance if metric.better is Better.HIGHER else allowance)
+
+
 def _as_shown(metric: Metric) -> Tolerance:
     """Return what says of a number that is only shown whether it is worse: for one that never fails, where it would warn."""
     relative = metric.warn_relative or 0.0 if metric.relative == math.inf else metric.relative
@@ -253,17 +270,12 @@ def _structures(
 
 def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
     """Return what orders a finding: `ratio` says by how much of its reference a number moved."""
-    if metric.name in _OF_THE_WHOLE:
+    if metric.name in OF_THE_WHOLE:
         return _WEIGHT_WHOLE + ratio
     ratio = min(ratio, _LARGEST_RATIO_OF_A_PART)
     if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
         return ratio + (_WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2)
     return ratio + (_WEIGHT_EXACT if exact else 0.0)
-
-
-def is_of_the_whole(metric: str) -> bool:
-    """Whether a metric is of the whole workload: its steps, its time, its memory."""
-    return metric in _OF_THE_WHOLE
 
 
 def weight_of_the_whole(ratio: float) -> float:
@@ -273,7 +285,7 @@ def weight_of_the_whole(ratio: float) -> float:
 
 def _weight_one_sided(metric: Metric) -> float:
     """What vanished is a hundred per cent less."""
-    return _WEIGHT_WHOLE + 1.0 if metric.name in _OF_THE_WHOLE else _WEIGHT_OPERATORS
+    return _WEIGHT_WHOLE + 1.0 if metric.name in OF_THE_WHOLE else _WEIGHT_OPERATORS
 
 
 def differences(before: Value, now: Value) -> str:

@@ -13,16 +13,16 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge.baseline import Baseline
+from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
 from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
-from perfguard.measure import METRICS, measure_runs
+from perfguard.measure import METRICS, MemoryTrack, measure_runs
 from perfguard.measure.measurement import Measurement
-from perfguard.recording import Environment, Fingerprint
+from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.timing import LostRun, Timing
 
 
@@ -96,6 +96,14 @@ class Verdict:
     lost_runs: tuple[LostRun, ...] = ()
     #: Where the change of the step's time went, where the times of operators are known of both sides.
     ledger: Ledger | None = None
+    #: What it was compared with, where there was a baseline that fits.
+    compared_with: BaselineFacts | None = None
+    #: The steps perfguard drove, in the order they ran; empty for a foreign directory.
+    steps: tuple[Step, ...] = ()
+    #: How the memory of each device moved over the profiled steps.
+    memory: tuple[MemoryTrack, ...] = ()
+    #: The file and line that asked for it (`tests/test_lenet.py:12`): a test, or a script; empty where nobody knows.
+    source: str = ""
 
     @property
     def coverage(self) -> Coverage:
@@ -108,7 +116,14 @@ class Verdict:
         return self.outcome is Outcome.PASSED
 
 
-def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workload: str, policy: Policy) -> Verdict:
+def examined(
+    contract: Contract,
+    measurements: tuple[Measurement, ...],
+    *,
+    workload: str,
+    policy: Policy,
+    memory: tuple[MemoryTrack, ...] = (),
+) -> Verdict:
     """Judge one inspected recording by itself: INVALID when it is not whole, else PASSED with nothing compared yet."""
     recording = contract.recording
     findings = policy.considered(contract.findings)
@@ -126,6 +141,8 @@ def examined(contract: Contract, measurements: tuple[Measurement, ...], *, workl
         rules=policy.marker,
         ignore=policy.ignore,
         traits=traits_of(contract),
+        steps=recording.steps,
+        memory=memory,
     )
 
 
@@ -226,6 +243,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         comparisons=comparisons,
         environment_changes=environment_changes,
         ledger=ledger(baseline.measurements, verdict.measurements),
+        compared_with=baseline.facts,
     )
     both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
     if not both and not failed:

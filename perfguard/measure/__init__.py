@@ -5,13 +5,14 @@ What is measured of a cycle is taken while its artifacts are there (`taken`), pe
 `METRICS` is the table of what can be asked; to add one, write a decorated function in the module of its part: what every
 dialect has in `metrics`, collectives in `communication`, a device's own counters in `device`, the data pipeline in `pipeline`,
 the values of a training in `summary`, compiled graphs in `graphs`, the order and the gaps of a profiled step in `timeline`,
-controlled processes in `runs`.
+controlled processes in `runs`. `memory` has no metric: it is how the memory moved over the window, for those who look.
 """
 
 from __future__ import annotations
 
 from perfguard.measure import communication, device, graphs, pipeline, runs, summary, timeline
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
+from perfguard.measure.memory import MemoryTrack, memory_tracks
 from perfguard.measure.metrics import METRICS, measure
 from perfguard.measure.operators import Operator, operators_of
 from perfguard.measure.runs import measure_runs
@@ -25,12 +26,14 @@ __all__ = [
     "Better",
     "Kind",
     "Measurement",
+    "MemoryTrack",
     "Metric",
     "Operator",
     "Statistics",
     "Taking",
     "measure",
     "measure_runs",
+    "memory_tracks",
     "operators_of",
     "taken",
 ]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _NEEDS_GATE = {
     "perfguard_report": "--perfguard-report",
+    "perfguard_html": "--perfguard-html",
+    "perfguard_markdown": "--perfguard-markdown",
+    "perfguard_metrics": "--perfguard-metrics",
     "perfguard_time": "--perfguard-time",
     "perfguard_runs": "--perfguard-runs",
     "perfguard_reason": "--perfguard-reason",
@@ -60,6 +63,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="How many processes of their own a baseline's times are measured in (default: 5; 0: none).",
     )
     group.addoption("--perfguard-report", metavar="FILE", help="Write everything measured and judged to a JSON file.")
+    group.addoption(
+        "--perfguard-html", metavar="FILE", help="Write a page that holds everything (pip install 'perfguard[html]')."
+    )
+    group.addoption(
+        "--perfguard-markdown", metavar="FILE", help="Write a summary in Markdown, for a pull request or a job's page."
+    )
+    group.addoption(
+        "--perfguard-metrics", metavar="FILE", help="Write the numbers as OpenMetrics, as GitLab's metrics reports are."
+    )
     group.addoption("--perfguard-baselines", metavar="DIR", help="Where the baselines lie (default: baselines).")
     group.addoption(
         "--perfguard-recordings", metavar="DIR", help="Keep the recordings here (default: pytest's own tmp)."

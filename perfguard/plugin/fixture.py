@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -15,7 +16,6 @@ import pytest
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.settings import with_marker
-from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
@@ -337,12 +337,12 @@ class GateGuard:
         again = (self._item, time.monotonic() - self._began) if timed else None
         verdict = self._tell(self.session.judge(recording, workload, self.settings, timed=again))
         if not verdict.passed:
-            from perfguard.reports.terminal import failure_message
-
-            pytest.fail(failure_message(verdict, refresh_command=self.session.refresh_command(self._item.nodeid)))
+            pytest.fail(self.session.failure_message(verdict, self._item.nodeid))
 
     def _tell(self, verdict: Verdict) -> Verdict:
         workload = verdict.workload
+        file, line, _ = self._item.location
+        verdict = replace(verdict, source=file if line is None else f"{file}:{line + 1}")
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
@@ -396,62 +396,4 @@ def marker_arguments(item: pytest.Item) -> dict[str, object]:
     return arguments
 
 
-class ProgressLine:
-    """One line on a terminal, for windows that take long; nothing in logs."""
-
-    #: Seconds before the line appears, and between two of its updates.
-    APPEARS_AFTER = 2.0
-    EVERY = 0.25
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._began = 0.0
-        self._shown_at = 0.0
-        self._shown = False
-
-    def __call__(self, phase: Phase, done: int, total: int) -> None:
-        """Show where a capture is."""
-        now = time.monotonic()
-        if done == 1:
-            self._began = now
-        if now - self._began < self.APPEARS_AFTER or now - self._shown_at < self.EVERY:
-            return
-        self._shown_at = now
-        left = (now - self._began) / done * (total - done)
-        self._write(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
-
-    def say(self, line: str) -> None:
-        """Show a line at once: what it tells of takes seconds."""
-        self._write(line)
-
-    def clear(self, nodeid: str) -> None:
-        """Take the line away, and begin the line of results anew, as pytest does when it comes to a file."""
-        if not self._shown:
-            return
-        self._write("")
-        self._shown = False
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and reporter.showfspath:
-            reporter.write_fspath_result(nodeid, "")
-
-    def _write(self, line: str) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        capture = self._config.pluginmanager.get_plugin("capturemanager")
-        if reporter is None or not reporter.isatty:
-            return
-        if capture is None:
-            self._put(reporter, line)
-        else:
-            with capture.global_and_fixture_disabled():
-                self._put(reporter, line)
-
-    def _put(self, reporter: pytest.TerminalReporter, line: str) -> None:
-        if not self._shown:
-            reporter.ensure_newline()
-            self._shown = True
-        reporter.rewrite(line, erase=True)
-        if not line:
-            reporter.rewrite("")
-
-
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "ProgressLine", "guard_for", "script_of"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "guard_for", "script_of"]

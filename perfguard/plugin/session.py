@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import perfguard
+from perfguard import thresholds
+from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, current_commit, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT, ProgressLine
-from perfguard.reports import REPORTERS, RunReport
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.progress import AtWork, ProgressLine
+from perfguard.reports import REPORTERS, RunReport, require_page
+from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
-    from perfguard.recording import Recording
+    from perfguard.recording import Provenance, Recording
     from perfguard.timing import LostRun, Timing
 
 #: Seconds after which a timed process is taken for hung: so many, and so many times what the test's own process took.
 _LEAST_TIMEOUT_S = 120.0
 _TIMEOUT_FACTOR = 20.0
 
+#: The option that asks for the file of a reporter.
+_FLAGS = {
+    "json": "--perfguard-report FILE",
+    "html": "--perfguard-html FILE",
+    "markdown": "--perfguard-markdown FILE",
+    "metrics": "--perfguard-metrics FILE",
+}
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
 
@@ -44,6 +57,8 @@ def start(config: pytest.Config) -> None:
     except PerfguardError as error:
         raise pytest.UsageError(f"perfguard: {error}") from error
     config.pluginmanager.register(session, "perfguard-session")
+    # Where a message has a character that the output's encoding lacks, pytest escapes the whole of it, line breaks as well.
+    config.add_cleanup(put_right(sys.stdout))
 
 
 class GateSession:
@@ -60,21 +75,30 @@ class GateSession:
         _refuse_parallel_timing(config, self.settings)
         self.store = open_store(self.settings.baselines_directory)
         self.progress = ProgressLine(config)
-        self.report_path = self._place(option.perfguard_report)
+        #: The files to write, by reporter.
+        self.files = {
+            name: path
+            for name, given in (
+                ("json", option.perfguard_report),
+                ("html", option.perfguard_html),
+                ("markdown", option.perfguard_markdown),
+                ("metrics", option.perfguard_metrics),
+            )
+            if (path := self._place(given)) is not None
+        }
+        self._at_work = AtWork()
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
         if self.update is not Update.NOTHING:
             _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
-        if self.report_path is not None:
-            _require_writable(self.report_path.parent, "--perfguard-report FILE")
-            if self.report_path.is_dir():
-                raise UsageError(
-                    f"{self.report_path} cannot be written: it is a directory. Name a file with --perfguard-report FILE."
-                )
+        for name, path in self.files.items():
+            _require_writable_file(path, _FLAGS[name])
+        if "html" in self.files:
+            require_page()
         self.verdicts: dict[str, Verdict] = {}
         #: Workloads whose steps can be run again in another process: their test, its settings, and the seconds it took.
         self.timeable: dict[str, tuple[pytest.Item, Settings, float]] = {}
         self.problems: list[str] = []
-        self._report_written = False
+        self._written: list[Path] = []
         self.unused: tuple[str, ...] = ()
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
@@ -140,11 +164,18 @@ class GateSession:
         def run(number: int) -> Timing | LostRun:
             from perfguard.plugin.controlled import time_workload
 
-            self.progress.say(f"perfguard: timed process {number} of {item.name}")
+            self.progress.say(self._at_work.worded(item, number, self._runs_at_most(settings)))
             timeout_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
             return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
 
         return run
+
+    def _runs_at_most(self, settings: Settings) -> tuple[int, bool]:
+        """Return how many processes time a workload, and whether it is so many whatever they find."""
+        if self.update in (Update.ALL, Update.NEW_ONLY):
+            return settings.runs, self.update is Update.ALL
+        most = thresholds.MOST_RUNS
+        return (max(settings.runs, most), True) if self.update is Update.RATCHET else (most, False)
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge a recording that was cut short, by itself."""
@@ -174,6 +205,13 @@ class GateSession:
         target = f" {shlex.quote(nodeid)}" if nodeid else ""
         return f"pytest --perfguard --perfguard-update{target}"
 
+    def failure_message(self, verdict: Verdict, nodeid: str) -> str:
+        """Return the message of a test with a red verdict; with -v all that is known."""
+        from perfguard.reports.terminal import failure_message
+
+        command = self.refresh_command(nodeid)
+        return failure_message(verdict, refresh_command=command, whole=self.config.get_verbosity() > 0)
+
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def pytest_report_header(self) -> str:
@@ -195,9 +233,10 @@ class GateSession:
             f"machine: {cpu_model()}, {os.cpu_count()} cores"
         )
 
-    def pytest_collection_finish(self) -> None:
-        """Remember how long it took to come here."""
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember how long it took to come here, and what is going to be measured."""
         self.ready_s = time.monotonic() - self._began
+        self._at_work.begin([item.nodeid for item in session.items if item.nodeid in self._measuring])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Generator[None, object, object]:
@@ -260,9 +299,7 @@ class GateSession:
         if red:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
-            from perfguard.reports.terminal import failure_message
-
-            pytest.fail(failure_message(red[0], refresh_command=self.refresh_command(item.nodeid)), pytrace=False)
+            pytest.fail(self.failure_message(red[0], item.nodeid), pytrace=False)
         if not guard.verdicts:
             self._fail(
                 item,
@@ -326,17 +363,29 @@ class GateSession:
             self.unused = self._find_unused() if session.testscollected else ()
         except StoreError as error:
             self.problems.append(str(error))
-        try:
-            if self.report_path is not None:
-                write_atomically(self.report_path, REPORTERS["json"](self._report()))
-                self._report_written = True
-        except StoreError as error:
-            self.problems.append(str(error))
+        for name, path in self.files.items():
+            try:
+                write_atomically(path, REPORTERS[name](self._report()))
+                self._written.append(path)
+            except StoreError as error:
+                self.problems.append(str(error))
+        self._tell_github()
         why = "; ".join(self._reasons_to_fail())
         if not why or session.exitstatus != pytest.ExitCode.OK:
             return ""
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return why
+
+    def _tell_github(self) -> None:
+        """Add the summary to the page of the job, which GitHub Actions asks for by a file."""
+        place = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not place or os.environ.get("GITHUB_ACTIONS") != "true":
+            return
+        try:
+            with open(place, "a", encoding="utf-8") as summary:
+                summary.write(REPORTERS["markdown"](self._report()) + "\n")
+        except OSError as error:
+            self.problems.append(f"the step's summary {place} cannot be written: {error.strerror}")
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
@@ -365,15 +414,29 @@ class GateSession:
         """Show the summary."""
         if self.config.option.collectonly:
             return
+        from perfguard.reports.terminal import summary
+
         report = self._report()
         green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
         green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
-        terminalreporter.section("perfguard", green=green, red=not green)
-        terminalreporter.write_line(REPORTERS["terminal"](report))
+        screen = screen_of_run(terminalreporter)
+        text = summary(report, screen)
+        if screen.is_quiet:
+            terminalreporter.ensure_newline()
+            text = "\n".join(f"perfguard: {line}" for line in text.splitlines())
+        else:
+            terminalreporter.write_sep("=", "perfguard", green=green, red=not green)
+        terminalreporter.write_line(screen.shown(text))
         for problem in self.problems:
             terminalreporter.write_line(f"perfguard: {problem}", red=True)
-        if self._report_written:
-            terminalreporter.write_line(f"report: {self.report_path}")
+        for path in self._written:
+            terminalreporter.write_line(f"report: {path}")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            from perfguard.reports.github import workflow_commands
+
+            workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
+            for line in workflow_commands(report, root=self.config.rootpath, workspace=workspace):
+                terminalreporter.write_line(line)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -384,7 +447,12 @@ class GateSession:
             unused=self.unused,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
             error_rate=self._error_rate(),
+            provenance=self._provenance,
         )
+
+    @cached_property
+    def _provenance(self) -> Provenance:
+        return provenance(self.config.rootpath, os.environ)
 
     def _error_rate(self) -> str:
         """Quote the calibration beside the baselines, where it is of this machine."""
@@ -432,6 +500,16 @@ class GateSession:
         return tuple(unused)
 
 
+def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
+    """Return what pytest writes to: its width, and whether pytest itself uses colours there (--color, PY_COLORS, NO_COLOR)."""
+    return Screen(
+        width=width_of(sys.stdout),
+        colours=reporter.hasmarkup,
+        encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
+        verbosity=reporter.config.get_verbosity(),
+    )
+
+
 def _update(config: pytest.Config) -> Update:
     option = config.option
     given = {
@@ -475,6 +553,12 @@ def _refuse_parallel_timing(config: pytest.Config, settings: Settings) -> None:
             "tests that run side by side disturb each other's time, so --perfguard refuses pytest-xdist; "
             "run without -n, or judge exact metrics only: pytest -n ... --perfguard --perfguard-time=off"
         )
+
+
+def _require_writable_file(path: Path, option: str) -> None:
+    _require_writable(path.parent, option)
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a directory. Name a file with {option}.")
 
 
 def _require_writable(directory: Path, option: str) -> None:

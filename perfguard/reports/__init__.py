@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 
+from perfguard.errors import UsageError
 from perfguard.judge import Coverage, Verdict
+from perfguard.recording import Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,11 @@ class RunReport:
     not_run: tuple[str, ...] = ()
     #: What the gate says of its own error rate, where it was calibrated; else empty.
     error_rate: str = ""
+    #: Where the run comes from, as far as anybody knows.
+    provenance: Provenance = field(default_factory=Provenance)
+    #: The perfguard that wrote it, where it was read from a file; and what the reader has to say of the file.
+    written_by: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def coverage(self) -> Coverage:
@@ -43,7 +51,18 @@ def _reporter(module: str, function: str) -> Callable[[RunReport], str]:
     return render
 
 
+def require_page() -> None:
+    """Raise `UsageError` where the packages that the page is made with are not installed: before anything runs."""
+    if find_spec("plotly") is None or find_spec("jinja2") is None:
+        raise UsageError(
+            "the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard[html]'"
+        )
+
+
 REPORTERS: dict[str, Callable[[RunReport], str]] = {
     "terminal": _reporter("terminal", "summary"),
     "json": _reporter("document", "report_json"),
+    "html": _reporter("page", "page_html"),
+    "markdown": _reporter("markdown", "report_markdown"),
+    "metrics": _reporter("openmetrics", "report_openmetrics"),
 }

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from perfguard.judge import Comparison, Ledger, Pace, Paired, State, Verdict
 from perfguard.judge.compare import show
-from perfguard.reports.terminal import LEDGER_LINES, finding_lines, ledger_lines, printable
+from perfguard.reports.table import Column, Cut, table
+from perfguard.reports.terminal import LEDGER_LINES, SHOWN_PER_CODE, finding_lines, ledger_lines, printable
+from perfguard.screen import LOG, Screen
 
-#: How much of a workload's name a row shows, and how many processes' numbers.
-_NAME = 60
+#: How many processes' numbers a row shows.
 _EACH = 10
 #: A ledger's change that is so many times as large or as small as the step's is noise, and explains nothing.
 _ALIKE = 2.0
@@ -17,26 +18,26 @@ _ALIKE = 2.0
 _NOT_TOGETHER = ("not interleaved", "the processes could not")
 
 
-def beside_lines(verdict: Verdict) -> list[str]:
+def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:
     """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
-    it was timed."""
-    lines = finding_lines(verdict.findings)
+    it was timed. `whole` asks for all of that, of any workload (-v)."""
+    lines = finding_lines(verdict.findings, most=None if whole else SHOWN_PER_CODE)
     slower = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.state is State.WORSE), None)
     if slower is not None and verdict.ledger is not None:
-        lines += _where_it_went(verdict.ledger, slower)
-    if lines and verdict.environment_changes:
+        lines += _where_it_went(verdict.ledger, slower, most=None if whole else LEDGER_LINES)
+    if (lines or whole) and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
-    lines += [note for note in verdict.notes if note.startswith(_NOT_TOGETHER)]
+    lines += [printable(note) for note in verdict.notes if whole or note.startswith(_NOT_TOGETHER)]
     head = f"{verdict.outcome.value} {printable(verdict.workload)}"
     return [head, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _where_it_went(ledger: Ledger, slower: Comparison) -> list[str]:
+def _where_it_went(ledger: Ledger, slower: Comparison, *, most: int | None) -> list[str]:
     """Return the ledger, where the recordings it is of moved as the step did: they were made one after the other."""
     assert isinstance(slower.current, (int, float))
     told = ledger.base_ns * (slower.current - 1)
     if told / _ALIKE <= ledger.change_ns <= told * _ALIKE:
-        return ledger_lines(ledger, most=LEDGER_LINES)
+        return ledger_lines(ledger, most=most)
     apart = f"{ledger.base_ns / 1e3:.1f} → {ledger.current_ns / 1e3:.1f} us"
     return [
         f"where it went is not known: the recordings, made one after the other, came to {apart}; "
@@ -44,16 +45,27 @@ def _where_it_went(ledger: Ledger, slower: Comparison) -> list[str]:
     ]
 
 
-def beside_table(rows: Iterable[tuple[Verdict, Paired | None]]) -> str:
+def beside_table(rows: Iterable[tuple[Verdict, Paired | None]], screen: Screen = LOG) -> str:
     """Return the table; without a `Paired` only exact metrics were compared."""
-    from tabulate import tabulate
+    return table(_COLUMNS, [_row(*row) for row in rows], screen)
 
-    headers = ("outcome", "workload", "base ms", "now ms", "change %", "each process %", "allowed %", "time", "exact")
-    return str(tabulate([_row(*row) for row in rows], headers=headers, stralign="left", disable_numparse=True))
+
+#: By how much a step changed, and what that was found to be, stay longest.
+_COLUMNS = (
+    Column(title="outcome"),
+    Column(title="workload", least=24, most=100),
+    Column(title="base ms", leaves=4),
+    Column(title="now ms", leaves=3),
+    Column(title="change %", leaves=1),
+    Column(title="each process %", least=16, cut=Cut.END, leaves=6),
+    Column(title="allowed %", leaves=5),
+    Column(title="time", leaves=2),
+    Column(title="exact", leaves=7),
+)
 
 
 def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
-    head = (verdict.outcome.value, _shortened(printable(verdict.workload)))
+    head = (verdict.outcome.value, printable(verdict.workload))
     exact = _exact(verdict)
     shown = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     shown = shown or next((one for one in verdict.comparisons if one.metric == "step_time"), None)
@@ -82,7 +94,3 @@ def _percent(ratio: float) -> str:
 
 def _milliseconds(value: object) -> str:
     return show(round(value / 1e3, 4)) if isinstance(value, (int, float)) else "-"
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _NAME else "…" + name[-(_NAME - 1) :]

@@ -1,4 +1,4 @@
-"""The report as a JSON document (schema: `report`), and verdicts read back from one."""
+"""The report as a JSON document (schema: `report`), and a verdict made of one again."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import perfguard
-from perfguard.documents import FORMAT, dumps, read_document
-from perfguard.errors import PerfguardError, StoreError
+from perfguard.documents import dumps, newest_format
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Comparison, Coverage, Ledger, Outcome, Refresh, State, Tolerance, Verdict
-from perfguard.measure import METRICS, Measurement
-from perfguard.recording import Environment, Fingerprint
+from perfguard.judge import BaselineFacts, Comparison, Coverage, Ledger, Outcome, Refresh, State, Tolerance, Verdict
+from perfguard.measure import METRICS, Measurement, MemoryTrack
+from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import RunReport
 from perfguard.settings import rules
 from perfguard.timing import LostRun, Timing
+from perfguard.window import Phase
 
 
 def report_json(report: RunReport) -> str:
@@ -27,8 +27,9 @@ def report_json(report: RunReport) -> str:
 def report_document(report: RunReport) -> dict[str, Any]:
     """Return the report as a plain document."""
     return {
-        "format": FORMAT,
-        "perfguard": perfguard.__version__,
+        "format": newest_format("report"),
+        "perfguard": report.written_by or perfguard.__version__,
+        "run": report.provenance.as_dict(),
         "workloads": [verdict_document(verdict) for verdict in report.verdicts],
         "summary": {
             "outcomes": report.outcomes,
@@ -37,28 +38,6 @@ def report_document(report: RunReport) -> dict[str, Any]:
             "not_run": list(report.not_run),
         },
     }
-
-
-def read_report(path: Path) -> tuple[Verdict, ...]:
-    """Read the verdicts of a report file. Raises `StoreError`."""
-    remedy = "Write it again with: pytest --perfguard --perfguard-report FILE"
-    if is_baseline(path):
-        raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
-    document = read_document(path, "report", remedy=remedy)
-    try:
-        return tuple(verdict_from_document(one) for one in document["workloads"])
-    except (KeyError, PerfguardError) as error:
-        # A code or a window that this version does not know: the schema cannot list what a later one may add.
-        raise StoreError(f"{path} holds what this perfguard does not know: {error}. {remedy}") from error
-
-
-def is_baseline(path: Path) -> bool:
-    """Whether a file that was named as a report is a baseline."""
-    try:
-        read_document(path, "baseline", remedy="")
-    except StoreError:
-        return False
-    return True
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
@@ -75,6 +54,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "place": f.place,
                 "rank": f.rank,
                 "check": f.check,
+                "more": f.more,
+                "excerpt": f.excerpt,
             }
             for f in verdict.findings
         ],
@@ -86,6 +67,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "judged": c.judged,
                 "reference": c.reference,
                 "current": c.current,
+                "allowed": c.allowed,
+                **({"reference_samples": list(c.reference_samples)} if c.reference_samples else {}),
                 "unit": METRICS[c.metric].unit if c.metric in METRICS else "",
             }
             for c in verdict.comparisons
@@ -107,6 +90,10 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "timings": [timing.as_dict() for timing in verdict.timings],
         "lost_runs": [{"number": lost.number, "reason": lost.reason} for lost in verdict.lost_runs],
         "ledger": verdict.ledger.as_dict() if verdict.ledger else None,
+        "compared_with": verdict.compared_with.as_dict() if verdict.compared_with else None,
+        "steps": [{**asdict(step), "phase": step.phase.value} for step in verdict.steps],
+        "memory": [track.as_dict() for track in verdict.memory],
+        "source": verdict.source,
     }
 
 
@@ -123,6 +110,8 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
                 severity=Severity(f["severity"]),
                 rank=f.get("rank"),
                 check=f.get("check", ""),
+                more=f.get("more", 0),
+                excerpt=f.get("excerpt", ""),
             )
             for f in plain["findings"]
         ),
@@ -134,6 +123,8 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
                 judged=c["judged"],
                 reference=c["reference"],
                 current=c["current"],
+                allowed=c.get("allowed"),
+                reference_samples=tuple(c.get("reference_samples", ())),
             )
             for c in plain["comparisons"]
         ),
@@ -153,6 +144,10 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         timings=tuple(Timing.from_dict(one) for one in plain.get("timings", ())),
         lost_runs=tuple(LostRun(**one) for one in plain.get("lost_runs", ())),
         ledger=Ledger.from_dict(plain["ledger"]) if plain.get("ledger") else None,
+        compared_with=BaselineFacts.from_dict(plain["compared_with"]) if plain.get("compared_with") else None,
+        steps=tuple(Step(**{**one, "phase": Phase(one["phase"])}) for one in plain.get("steps", ())),
+        memory=tuple(MemoryTrack.from_dict(one) for one in plain.get("memory", ())),
+        source=plain.get("source", ""),
     )
 
 

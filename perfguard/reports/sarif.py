@@ -12,12 +12,11 @@ from typing import Any
 from urllib.parse import quote
 
 import perfguard
-from perfguard.findings import ADVICE, Code, Finding, Severity
+from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
 from perfguard.judge import Verdict
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> \$.*)?\Z", re.DOTALL)
 
 
 def sarif_json(verdicts: Iterable[Verdict]) -> str:
@@ -78,11 +77,3 @@ def _result(finding: Finding) -> dict[str, Any]:
     if any(value is not None for value in properties.values()):
         result["properties"] = {key: value for key, value in properties.items() if value is not None}
     return result
-
-
-def split_place(place: str) -> tuple[str, int | None, str]:
-    """Split `a/b.csv:7 $.percent` into file, line and the path inside."""
-    found = _PLACE.match(place)
-    assert found is not None
-    line = found["line"]
-    return found["file"], int(line) if line and int(line) > 0 else None, (found["inside"] or "").strip()

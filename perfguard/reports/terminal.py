@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Cause, Coverage, Entry, Ledger, Outcome, Refresh, Verdict
+from perfguard.findings import Code, Finding, Severity, split_place
+from perfguard.judge import Baseline, Cause, Coverage, Entry, Ledger, Outcome, Refresh, Verdict
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
 from perfguard.reports import RunReport
-from perfguard.reports.sarif import split_place
+from perfguard.reports.table import Column, Cut, table
+from perfguard.screen import LOG, Screen
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
@@ -20,27 +21,38 @@ LEDGER_LINES = 8
 _SMALL = 100
 #: How many different shapes of an operator a table shows.
 _SHAPES = 3
+#: How much of a name a table in a log shows, of a workload's and of an operator's, and how little one on a screen.
+_LONGEST = 100
+_LONGEST_OPERATOR = 70
+_SHORTEST = 24
 
 
-def failure_message(verdict: Verdict, *, refresh_command: str) -> str:
-    """Return the message of a test whose verdict is not green: findings worst first, then what to do."""
+def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = False) -> str:
+    """Return the message of a test whose verdict is not green: findings worst first, then what to do.
+
+    `whole` asks for every finding, change and part of the ledger (-v).
+    """
     # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
-    worst, *others = finding_lines(verdict.findings) or ["nothing was compared"]
+    worst, *others = finding_lines(verdict.findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
-        lines += [f"    {line}" for line in change_lines(verdict.changes)]
+        lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
     if verdict.ledger is not None and _got_slower(verdict):
-        lines += [f"  {line}" for line in ledger_lines(verdict.ledger, most=LEDGER_LINES)]
+        lines += [f"  {line}" for line in ledger_lines(verdict.ledger, most=None if whole else LEDGER_LINES)]
     if verdict.environment_changes:
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     if verdict.recording is not None:
         lines.append(f"  recording: {printable(str(verdict.recording))}")
     lines.append(f"  {_advice(verdict, refresh_command)}")
     return "\n".join(lines)
+
+
+def _most(whole: bool) -> int | None:
+    return None if whole else SHOWN_PER_CODE
 
 
 def _advice(verdict: Verdict, refresh_command: str) -> str:
@@ -63,15 +75,15 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
     return f"if this change is meant, accept it with: {refresh_command} --perfguard-reason 'why'"
 
 
-def finding_lines(findings: Iterable[Finding]) -> list[str]:
-    """Return one line a finding, at most `SHOWN_PER_CODE` of each code, the rest counted, notes last."""
+def finding_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
+    """Return one line a finding, at most so many of each code (None: all there are), the rest counted, notes last."""
     counts: dict[str, int] = {}
     shown: dict[str, int] = {}
     lines: list[str] = []
     for finding in findings:
         code = finding.code.name
         counts[code] = counts.get(code, 0) + (finding.more or 1)
-        if not finding.more and shown.get(code, 0) < SHOWN_PER_CODE:
+        if not finding.more and (most is None or shown.get(code, 0) < most):
             shown[code] = shown.get(code, 0) + 1
             lines.append(finding_line(finding))
     lines += [
@@ -82,7 +94,9 @@ def finding_lines(findings: Iterable[Finding]) -> list[str]:
     return lines
 
 
-def checked(verdict: Verdict, *, explain: bool, metrics: bool, select: tuple[str, ...] = ()) -> list[str]:
+def checked(
+    verdict: Verdict, *, explain: bool, metrics: bool, select: tuple[str, ...] = (), screen: Screen = LOG
+) -> list[str]:
     """Return what `perfguard check` prints: outcome, what was read, findings by rank and file, worst first.
 
     `select` are the codes that alone were looked at: a green outcome must not look like that of all of them.
@@ -96,19 +110,19 @@ def checked(verdict: Verdict, *, explain: bool, metrics: bool, select: tuple[str
     known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
     only = f"; only {', '.join(select)} looked at" if select else ""
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
-    lines += [f"  {line}" for line in grouped_lines(verdict.findings)]
+    lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=_most(screen.is_verbose))]
     if explain:
         lines += [f"  {line}" for line in explanation(verdict)]
     if metrics and verdict.measurements:
-        lines.append(measurement_rows(verdict.measurements))
+        lines.append(measurement_rows(verdict.measurements, screen))
     return lines
 
 
-def grouped_lines(findings: Iterable[Finding]) -> list[str]:
+def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
     """Return findings under the file they are about, files in the order of their worst finding.
 
-    The headline of a code stands once above its messages. At most `SHOWN_PER_CODE` of a code in a file are shown, the rest
-    is counted. Ranks are named where there are several.
+    The headline of a code stands once above its messages. At most so many of a code in a file are shown (None: all there
+    are), the rest is counted. Ranks are named where there are several.
     """
     groups: dict[tuple[int | None, str], list[Finding]] = {}
     for finding in findings:
@@ -119,11 +133,11 @@ def grouped_lines(findings: Iterable[Finding]) -> list[str]:
         name = printable(file) or "the recording"
         is_led = rank is not None and len(ranks) > 1 and not file.startswith("rank ")
         lines.append(f"rank {rank}: {name}" if is_led else name)
-        lines += [f"  {line}" for line in _lines_in_file(group)]
+        lines += [f"  {line}" for line in _lines_in_file(group, most)]
     return lines
 
 
-def _lines_in_file(findings: Iterable[Finding]) -> list[str]:
+def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
     """Return the findings of one file by code and severity: one in a line, several below their headline."""
     alike: dict[tuple[Code, Severity], list[Finding]] = {}
     for finding in findings:
@@ -131,7 +145,7 @@ def _lines_in_file(findings: Iterable[Finding]) -> list[str]:
     lines = []
     for (code, severity), group in alike.items():
         head = f"{code.name} {'' if severity is Severity.ERROR else f'({severity.value}) '}{code.value}:"
-        shown = [_message_in_file(finding) for finding in group if not finding.more][:SHOWN_PER_CODE]
+        shown = [_message_in_file(finding) for finding in group if not finding.more][:most]
         rest = sum(finding.more or 1 for finding in group) - len(shown)
         if len(shown) == 1 and not rest:
             lines.append(f"{head} {shown[0]}")
@@ -147,19 +161,29 @@ def _message_in_file(finding: Finding) -> str:
     return printable(f"{where}: {finding.message}" if where else finding.message)
 
 
-def operator_rows(operators: Iterable[Operator]) -> str:
+def operator_rows(operators: Iterable[Operator], screen: Screen = LOG) -> str:
     """Return the table of `perfguard ops`; of an operator with many shapes the most frequent three are shown."""
-    from tabulate import tabulate
-
     rows = []
     for one in operators:
         frequent = sorted(one.shapes.items(), key=lambda item: (-item[1], item[0]))
-        shapes = "\n".join(f"{count} x {_short(printable(text), 70)}" for text, count in frequent[:_SHAPES])
-        more = f"\nand {len(frequent) - _SHAPES} more" if len(frequent) > _SHAPES else ""
-        name = _short(printable(one.operator), 70)
-        rows.append((one.rank, name, one.occurrences, one.total_us, one.average_us, one.self_us, shapes + more))
-    headers = ("rank", "operator", "occurrences", "total us", "average us", "self us", "shapes")
-    return str(tabulate(rows, headers=headers, floatfmt=".3f", disable_numparse=[1, 6]))
+        told = frequent if screen.is_verbose else frequent[:_SHAPES]
+        shapes = [f"{count} x {printable(text)}" for text, count in told]
+        more = [f"and {len(frequent) - len(told)} more"] if len(frequent) > len(told) else []
+        times = (f"{us:.3f}" for us in (one.total_us, one.average_us, one.self_us))
+        rows.append((one.rank, printable(one.operator), one.occurrences, *times, "\n".join([*shapes, *more])))
+    return table(_OF_OPERATORS, rows, screen)
+
+
+#: A long name tells most at its end, a shape at its beginning.
+_OF_OPERATORS = (
+    Column(title="rank", align="right", leaves=3),
+    Column(title="operator", least=_SHORTEST, most=_LONGEST_OPERATOR),
+    Column(title="occurrences", align="right"),
+    Column(title="total us", align="right", leaves=1),
+    Column(title="average us", align="right", leaves=4),
+    Column(title="self us", align="right", leaves=5),
+    Column(title="shapes", least=16, cut=Cut.END, most=_LONGEST_OPERATOR, leaves=2),
+)
 
 
 def finding_line(finding: Finding) -> str:
@@ -183,24 +207,71 @@ def coverage_line(coverage: Coverage) -> str:
     return line + (f"; {coverage.shown_only} shown, not judged" if coverage.shown_only else "")
 
 
-def summary(report: RunReport) -> str:
-    """Return the summary of a run: a table of workloads, refreshed baselines, warnings and the coverage line."""
+def compared_lines(verdict: Verdict, screen: Screen = LOG, *, ledger: bool, sides: str) -> list[str]:
+    """Return what `compare` and `baseline diff` say of one workload above their table; verbose, everything that is known."""
+    lines = finding_lines(verdict.findings, most=_most(screen.is_verbose))
+    if ledger:
+        lines += asked_ledger_lines(verdict)
+    elif screen.is_verbose and verdict.ledger is not None:
+        lines += ledger_lines(verdict.ledger)
+    if verdict.environment_changes and sides:
+        lines.append(f"environment, {sides}: {printable('; '.join(verdict.environment_changes))}")
+    if screen.is_verbose:
+        lines += map(printable, verdict.notes)
+    return [f"{verdict.outcome.value} {printable(verdict.workload)}", *(f"  {line}" for line in lines)]
+
+
+def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> str:
+    """Return the summary of a run: a table of workloads, refreshed baselines, warnings and the coverage line.
+
+    Quiet, there is a line for each workload that is not green, and the last lines; verbose, everything that is known, unless
+    it was `told` above.
+    """
+    refreshed = [verdict for verdict in report.verdicts if verdict.refresh is not None]
+    last = list(_last_lines(report, refreshed=bool(refreshed), quiet=screen.is_quiet))
+    if screen.is_quiet:
+        return "\n".join([*map(_one_line, filter(_is_told, report.verdicts)), *last])
     parts = []
     if report.verdicts:
-        parts.append(_table(report.verdicts))
-    refreshed = [verdict for verdict in report.verdicts if verdict.refresh is not None]
+        parts.append(_table(report.verdicts, screen))
+    if screen.is_verbose and not told:
+        parts += ["\n".join(lines) for verdict in report.verdicts if (lines := _all_lines(verdict))]
     if refreshed:
-        parts.append("\n".join(_refresh_lines(refreshed, report.unused)))
+        parts.append("\n".join(_refresh_lines(refreshed, report.unused, _most(screen.is_verbose))))
     warnings = [
         f"{printable(verdict.workload)}: {finding_line(finding)}"
         for verdict in report.verdicts
         for finding in verdict.findings
         if finding.severity is Severity.WARNING
     ]
-    if warnings:
+    # Verbose, each workload has said its own.
+    if warnings and not screen.is_verbose:
         parts.append("\n".join(warnings[:SHOWN_PER_CODE] + _more(len(warnings))))
-    parts.append("\n".join(_last_lines(report, bool(refreshed))))
+    parts.append("\n".join(last))
     return "\n\n".join(parts)
+
+
+def _is_told(verdict: Verdict) -> bool:
+    """Whether a quiet summary names a workload: it is not green, or a refresh was refused."""
+    return not verdict.passed or verdict.refresh is Refresh.REFUSED
+
+
+def _one_line(verdict: Verdict) -> str:
+    """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
+    word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
+    worst = next(iter(finding_lines(verdict.findings)), "nothing was compared")
+    return f"{word}  {printable(verdict.workload)}: {worst}"
+
+
+def _all_lines(verdict: Verdict) -> list[str]:
+    """Return all that is known of one workload beside its row: findings, environment, how it was timed, where time went."""
+    lines = finding_lines(verdict.findings, most=None)
+    if verdict.environment_changes:
+        lines.append(f"environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
+    lines += map(printable, verdict.notes)
+    if verdict.ledger is not None:
+        lines += ledger_lines(verdict.ledger)
+    return [printable(verdict.workload), *(f"  {line}" for line in lines)] if lines else []
 
 
 def _more(count: int) -> list[str]:
@@ -208,9 +279,7 @@ def _more(count: int) -> list[str]:
     return [f"and {more} more warning{'s' if more > 1 else ''}"] if more > 0 else []
 
 
-def _table(verdicts: Iterable[Verdict]) -> str:
-    from tabulate import tabulate
-
+def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
     rows = []
     for verdict in verdicts:
         step = _find(verdict, "step_time")
@@ -218,7 +287,7 @@ def _table(verdicts: Iterable[Verdict]) -> str:
         rows.append(
             (
                 verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
-                _short(printable(verdict.workload)),
+                printable(verdict.workload),
                 _milliseconds(reference),
                 _milliseconds(step.value if step else None),
                 _milliseconds(step.statistics.median if step and step.statistics else None),
@@ -228,28 +297,43 @@ def _table(verdicts: Iterable[Verdict]) -> str:
                 str(verdict.coverage.worse + verdict.coverage.new + verdict.coverage.gone),
             )
         )
-    headers = ("outcome", "workload", "baseline ms", "step ms", "median ms", "cost", "profiled", "compared", "changed")
-    return str(tabulate(rows, headers=headers, stralign="left", disable_numparse=True))
+    return table(_OF_A_RUN, rows, screen)
 
 
-def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...]) -> Iterable[str]:
+#: What changed stays longest, then what the step costs.
+_OF_A_RUN = (
+    Column(title="outcome"),
+    Column(title="workload", least=_SHORTEST, most=_LONGEST),
+    Column(title="baseline ms", leaves=4),
+    Column(title="step ms", leaves=3),
+    Column(title="median ms", leaves=7),
+    Column(title="cost", leaves=2),
+    Column(title="profiled", leaves=6),
+    Column(title="compared", leaves=5),
+    Column(title="changed", leaves=1),
+)
+#: The columns of a run's summary, where there is room for all of them.
+RUN_TITLES = tuple(column.title for column in _OF_A_RUN)
+
+
+def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int | None) -> Iterable[str]:
     for verdict in verdicts:
         assert verdict.refresh is not None
         yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
         if verdict.refresh is Refresh.REFUSED:
-            yield from (f"  {line}" for line in finding_lines(verdict.findings))
-        yield from (f"  {line}" for line in change_lines(verdict.changes))
+            yield from (f"  {line}" for line in finding_lines(verdict.findings, most=most))
+        yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
     yield from (f"unused: {printable(workload)}" for workload in unused)
 
 
-def change_lines(changes: Iterable[str]) -> list[str]:
-    """Return one line a change of a baseline, at most `SHOWN_PER_CODE`, the rest counted."""
+def change_lines(changes: Iterable[str], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
+    """Return one line a change of a baseline, at most so many (None: all there are), the rest counted."""
     lines = [printable(change) for change in changes]
-    more = len(lines) - SHOWN_PER_CODE
-    return lines[:SHOWN_PER_CODE] + ([f"and {more} more"] if more > 0 else [])
+    more = 0 if most is None else len(lines) - most
+    return lines[:most] + ([f"and {more} more"] if more > 0 else [])
 
 
-def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
+def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[str]:
     if refreshed:
         counts = {state: sum(v.refresh is state for v in report.verdicts) for state in Refresh}
         named = ", ".join(
@@ -263,10 +347,10 @@ def _last_lines(report: RunReport, refreshed: bool) -> Iterable[str]:
             yield f"B104 {Code.B104.value}: {printable(workload)}"
         yield f"remove with: perfguard baseline prune {' '.join(shlex.quote(printable(w)) for w in report.unused)}"
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
-        if any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
+        if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage)
-    if report.error_rate and any(verdict.timings for verdict in report.verdicts):
+    if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:
         why = "the tests that use perfguard got not so far" if report.not_run else "no test of this run uses perfguard"
@@ -281,10 +365,8 @@ def explanation(verdict: Verdict) -> Iterable[str]:
     yield from (printable(note) for note in verdict.notes)
 
 
-def measurement_rows(measurements: Iterable[Measurement]) -> str:
+def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) -> str:
     """Return a table of measurements."""
-    from tabulate import tabulate
-
     rows = [
         (
             printable(m.label),
@@ -294,7 +376,38 @@ def measurement_rows(measurements: Iterable[Measurement]) -> str:
         )
         for m in measurements
     ]
-    return str(tabulate(rows, headers=("metric", "value", "median", "unit"), disable_numparse=True))
+    return table(_OF_MEASUREMENTS, rows, screen)
+
+
+def baseline_rows(stored: Iterable[Baseline], screen: Screen = LOG) -> str:
+    """Return the table of `perfguard baseline show`."""
+    rows = [
+        (
+            printable(one.workload),
+            len(one.measurements),
+            one.runs,
+            printable(one.commit or "-")[:12],
+            printable(one.reason or "-"),
+        )
+        for one in stored
+    ]
+    return table(_OF_BASELINES, rows, screen)
+
+
+_OF_BASELINES = (
+    Column(title="workload", least=_SHORTEST),
+    Column(title="measurements", leaves=2),
+    Column(title="runs", leaves=4),
+    Column(title="commit", leaves=3),
+    Column(title="reason", least=16, cut=Cut.END, leaves=1),
+)
+
+_OF_MEASUREMENTS = (
+    Column(title="metric", least=_SHORTEST, cut=Cut.MIDDLE),
+    Column(title="value"),
+    Column(title="median", leaves=2),
+    Column(title="unit", leaves=1),
+)
 
 
 def printable(text: str) -> str:

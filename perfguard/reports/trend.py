@@ -10,43 +10,35 @@ from itertools import groupby, pairwise
 from perfguard.judge.compare import show
 from perfguard.judge.trend import Change, Creep, Moment, Trend
 from perfguard.reports.terminal import printable
+from perfguard.screen import LOG, Screen
 
 #: How many places a drawn series has at most, and how many changes of it are told: the newest.
 _DRAWN = 24
 _CHANGES = 3
 _HEIGHTS = "▁▂▃▄▅▆▇█"
-#: The same for a stream that has no such characters, and what else is replaced there.
+#: The same for a screen that has no such characters.
 _PLAIN_HEIGHTS = "_.-:=+*#"
-_PLAIN = str.maketrans({"→": "->", "−": "-", "…": "...", "│": "|", **dict(zip(_HEIGHTS, _PLAIN_HEIGHTS, strict=True))})
 
 
-def trend_text(trends: Iterable[Trend]) -> str:
+def trend_text(trends: Iterable[Trend], screen: Screen = LOG) -> str:
     """Return a table a workload, with what is to be said of its series below, and the sum of it all."""
     found = list(trends)
     parts = []
     for workload, group in groupby(found, key=lambda one: one.series.workload):
-        parts.append(_of_workload(workload, list(group)))
+        parts.append(_of_workload(workload, list(group), screen))
     return "\n\n".join([*parts, _sum(found)])
 
 
-def in_encoding(text: str, encoding: str | None) -> str:
-    """Return text that a stream of this encoding takes: drawings in ASCII where it has no others, names escaped."""
-    try:
-        text.encode(encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return text.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
-    return text
-
-
-def drawn(values: Sequence[float], *, most: int = _DRAWN) -> str:
+def drawn(values: Sequence[float], screen: Screen = LOG, *, most: int = _DRAWN) -> str:
     """Draw numbers as a line of blocks from the lowest to the highest; of many a block is the median of neighbours."""
     if len(values) > most:
         edges = [round(place * len(values) / most) for place in range(most + 1)]
         values = [statistics.median(values[start:end]) for start, end in pairwise(edges)]
+    heights = _HEIGHTS if screen.carried(_HEIGHTS) == _HEIGHTS else _PLAIN_HEIGHTS
     low, high = min(values), max(values)
     if low == high:
-        return _HEIGHTS[0] * len(values)
-    return "".join(_HEIGHTS[min(7, int(8 * (value - low) / (high - low)))] for value in values)
+        return heights[0] * len(values)
+    return "".join(heights[min(7, int(8 * (value / 2 - low / 2) / (high / 2 - low / 2)))] for value in values)
 
 
 def moment_text(moment: Moment) -> str:
@@ -62,23 +54,28 @@ def commit_text(commit: str) -> str:
     return printable(name[:12] + dirty)
 
 
-def _of_workload(workload: str, trends: list[Trend]) -> str:
-    from tabulate import tabulate
+def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
+    from perfguard.reports.table import Column, Cut, table
 
     machines = sorted({one.series.machine for one in trends if one.series.machine})
-    releases = {one.release.moment.run for one in trends if one.release is not None}
-    headers = (
-        *("", "metric", "runs", "trend", "latest", "unit", "since the last run"),
-        "since the release" if releases else "since the first run",
+    has_release = any(one.release is not None for one in trends)
+    columns = (
+        Column(title=""),
+        Column(title="metric", least=16, cut=Cut.MIDDLE),
+        Column(title="runs", leaves=3),
+        Column(title="trend", leaves=4),
+        Column(title="latest"),
+        Column(title="unit", leaves=1),
+        Column(title="since the last run", leaves=2),
+        Column(title="since the release" if has_release else "since the first run"),
     )
-    rows = [_row(one, machines) for one in trends]
-    table = str(tabulate(rows, headers=headers, stralign="left", disable_numparse=True))
+    rows = table(columns, [_row(one, machines, screen) for one in trends], screen)
     where = [f"machine {number}: {printable(name)}" for number, name in enumerate(machines, 1)] if machines[1:] else []
     lines = [f"  {line}" for one in trends for line in trend_lines(one)]
-    return "\n".join([printable(workload), table, *where, *lines])
+    return "\n".join([printable(workload), rows, *where, *lines])
 
 
-def _row(one: Trend, machines: list[str]) -> tuple[str, ...]:
+def _row(one: Trend, machines: list[str], screen: Screen) -> tuple[str, ...]:
     series = one.series
     of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
     name = printable(series.label + (f" ({series.way})" if series.way else "")) + of_machine
@@ -87,7 +84,7 @@ def _row(one: Trend, machines: list[str]) -> tuple[str, ...]:
         _state(one),
         name,
         str(len(series.points)),
-        drawn(series.values),
+        drawn(series.values, screen),
         show(one.latest.value),
         printable(series.unit),
         "-" if one.previous is None else change_text(one.previous.value, one.latest.value),

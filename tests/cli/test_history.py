@@ -107,7 +107,10 @@ BAD = {
     "nan": (lambda text: text.replace("5.25", "NaN"), "NaN is not JSON"),
     "infinite": (lambda text: text.replace("5.25", "1e999"), "beyond every number"),
     "too large": (lambda text: text.replace("5.25", "9" * 400), "is no number that can be kept"),
-    "newer": (lambda text: text.replace('"format": 1', '"format": 2'), "newer"),
+    "of a far future": (
+        lambda text: '{"format": 99, "perfguard": "9.0", "results": {}}',
+        "was written by perfguard 9.0",
+    ),
     "another document": (lambda text: '{"format": 1}', "is damaged"),
     "a list": (lambda text: "[]", "is damaged"),
     "no time": (lambda text: text.replace("2026-10-02T", "tomorrow "), "is no time"),
@@ -134,6 +137,19 @@ def test_a_bad_report_is_a_sentence_and_the_others_are_added(name):
     assert "Traceback" not in done.output
     assert "1 added, 0 already there, 1 not added" in done.output
     assert len(rows(history("show").output)) == 1
+
+
+def test_a_report_of_a_newer_perfguard_is_kept_as_far_as_it_is_known():
+    path = report(Path("newer.json"), 1, {"steps": 5})
+    document = json.loads(path.read_text())
+    document |= {"format": 99, "perfguard": "9.0", "weather": "fine"}
+    path.write_text(json.dumps(document))
+    done = history("add", path)
+    assert done.exit_code == 0
+    assert "newer.json was written by perfguard 9.0, a newer one" in done.stderr
+    assert "this was left out: 1 x weather" in done.stderr
+    assert "added: newer.json is run 1" in done.output
+    assert history("add", path).output.endswith("already there: newer.json is run 1\n")
 
 
 def test_a_wrong_option_makes_no_history(tmp_path):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from perfguard.judge import Cause
-from perfguard.reports.document import read_report
+from perfguard.reports.reading import read_report
 from perfguard.testing import generate
 from perfguard.window import StepWindow
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored

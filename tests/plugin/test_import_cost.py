@@ -92,5 +92,5 @@ def test_a_plain_run_of_a_guarded_test_loads_no_framework_and_no_engine(tmp_path
 def test_help_loads_the_commands_and_nothing_they_work_with(tmp_path, arguments):
     modules = imported(tmp_path, f"from perfguard.cli import cli; cli.main({arguments}, standalone_mode=False)")
     own = {name for name in modules if name.startswith("perfguard.")}
-    assert {name for name in own if not name.startswith("perfguard.cli")} == {"perfguard.errors"}
+    assert {name for name in own if not name.startswith("perfguard.cli")} == {"perfguard.errors", "perfguard.screen"}
     assert packages(modules) & HEAVY == {"click"}

@@ -164,7 +164,7 @@ def test_quiet_runs_still_say_what_was_compared(project):
     assert project.run("--perfguard-update", "-qq").status == 0
     run = project.run("--perfguard", "-qq")
     assert run.status == 0
-    assert re.match(r"\d+ compared: 0 worse", run.line(" compared: "))
+    assert re.match(r"perfguard: \d+ compared: 0 worse", run.line(" compared: "))
 
 
 def test_a_gate_that_measured_nothing_says_so(project):

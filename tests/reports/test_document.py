@@ -16,20 +16,20 @@ import perfguard
 from perfguard.documents import schema, violations
 from perfguard.errors import StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
-from perfguard.measure import METRICS, Measurement
-from perfguard.recording import Environment, Fingerprint
+from perfguard.judge import BaselineFacts, Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.measure import METRICS, Measurement, MemoryTrack
+from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.document import (
     coverage_document,
-    read_report,
     report_document,
     report_json,
     verdict_document,
     verdict_from_document,
 )
+from perfguard.reports.reading import read_report
 from perfguard.reports.terminal import measurement_rows, summary
-from perfguard.window import StepWindow
+from perfguard.window import Phase, StepWindow
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 NUMBERS = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False))
@@ -46,6 +46,8 @@ FINDINGS = st.builds(
     severity=st.sampled_from(Severity),
     rank=st.one_of(st.none(), COUNTS),
     check=TEXT,
+    more=COUNTS,
+    excerpt=TEXT,
 )
 COMPARISONS = st.builds(
     Comparison,
@@ -55,6 +57,8 @@ COMPARISONS = st.builds(
     judged=st.booleans(),
     reference=st.one_of(st.none(), VALUES),
     current=st.one_of(st.none(), VALUES),
+    allowed=st.one_of(st.none(), NUMBERS),
+    reference_samples=SAMPLES,
 )
 MEASUREMENTS = st.builds(Measurement, metric=METRIC_NAMES, subject=TEXT, value=VALUES, samples=SAMPLES)
 WINDOWS = st.builds(
@@ -100,6 +104,26 @@ LEDGERS = st.builds(
     entries=st.lists(ENTRIES, max_size=3).map(tuple),
     rank=st.one_of(st.none(), COUNTS),
 )
+FACTS = st.builds(
+    BaselineFacts,
+    commit=st.one_of(st.none(), TEXT),
+    reason=st.one_of(st.none(), TEXT),
+    environment=st.one_of(st.none(), ENVIRONMENTS),
+    runs=COUNTS,
+)
+STEPS = st.builds(
+    Step,
+    index=COUNTS,
+    phase=st.sampled_from(Phase),
+    cycle=COUNTS,
+    start_ns=NANOSECONDS,
+    wall_ns=COUNTS,
+    thread_cpu_ns=COUNTS,
+    rank=COUNTS,
+)
+TRACKS = st.builds(
+    MemoryTrack, rank=COUNTS, device=TEXT, parts=COUNTS, curve_bytes=st.lists(COUNTS, max_size=3).map(tuple)
+)
 VERDICTS = st.builds(
     Verdict,
     workload=TEXT,
@@ -119,13 +143,28 @@ VERDICTS = st.builds(
         {}, optional={"backend": TEXT, "device": TEXT, "mode": TEXT, "ranks": st.integers(1, 10**6)}
     ),
     ledger=st.one_of(st.none(), LEDGERS),
+    compared_with=st.one_of(st.none(), FACTS),
+    steps=st.lists(STEPS, max_size=2).map(tuple),
+    memory=st.lists(TRACKS, max_size=2).map(tuple),
+    source=TEXT,
 )
 
 PLAIN = Verdict(
     workload="test_a.py::test_a",
     outcome=Outcome.FAILED,
     findings=(Finding(code=Code.R102, place="steps", message="steps 3 → 4 steps, +1", rank=1, check="x"),),
-    comparisons=(Comparison(metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4),),
+    comparisons=(
+        Comparison(
+            metric="steps",
+            subject="",
+            state=State.WORSE,
+            judged=True,
+            reference=3,
+            current=4,
+            allowed=3,
+            reference_samples=(3.0,),
+        ),
+    ),
     measurements=(Measurement(metric="step_time", subject="", value=1.5, samples=(1.5, 2.0, 2.5)),),
     fingerprint=Fingerprint(
         workload="test_a.py::test_a",
@@ -140,6 +179,10 @@ PLAIN = Verdict(
     layouts=("pt-torch",),
     read={"files": 3},
     traits={"backend": "torch", "ranks": 1},
+    compared_with=BaselineFacts(commit="abc", runs=5),
+    steps=(Step(index=2, phase=Phase.ACTIVE, cycle=0, start_ns=5, wall_ns=7, thread_cpu_ns=6),),
+    memory=(MemoryTrack(rank=0, device="cpu", parts=2, curve_bytes=(10, 0)),),
+    source="test_a.py:3",
 )
 
 
@@ -156,6 +199,8 @@ def test_a_verdict_as_a_document():
                 "place": "steps",
                 "rank": 1,
                 "check": "x",
+                "more": 0,
+                "excerpt": "",
             }
         ],
         "comparisons": [
@@ -166,6 +211,8 @@ def test_a_verdict_as_a_document():
                 "judged": True,
                 "reference": 3,
                 "current": 4,
+                "allowed": 3,
+                "reference_samples": [3.0],
                 "unit": "steps",
             }
         ],
@@ -204,6 +251,12 @@ def test_a_verdict_as_a_document():
         "timings": [],
         "lost_runs": [],
         "ledger": None,
+        "compared_with": {"commit": "abc", "reason": None, "environment": None, "runs": 5},
+        "steps": [
+            {"index": 2, "phase": "active", "cycle": 0, "start_ns": 5, "wall_ns": 7, "thread_cpu_ns": 6, "rank": 0}
+        ],
+        "memory": [{"rank": 0, "device": "cpu", "parts": 2, "curve_bytes": [10, 0]}],
+        "source": "test_a.py:3",
     }
 
 
@@ -212,8 +265,9 @@ def test_a_report_as_a_document():
     document = report_document(RunReport(verdicts=(PLAIN, kept), unused=("c",), not_run=("d",)))
     assert [one["workload"] for one in document["workloads"]] == ["test_a.py::test_a", "b"]
     assert {key: value for key, value in document.items() if key != "workloads"} == {
-        "format": 1,
+        "format": 2,
         "perfguard": perfguard.__version__,
+        "run": {"commit": None, "branch": None, "committed_at": None, "finished_at": None, "ci_url": None},
         "summary": {
             "outcomes": {"FAILED": 1, "PASSED": 1},
             "coverage": {

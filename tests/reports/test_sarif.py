@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import perfguard
-from perfguard.findings import ADVICE, Code, Finding, Severity
+from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
 from perfguard.judge import Outcome, Verdict
-from perfguard.reports.sarif import sarif_json, split_place
+from perfguard.reports.sarif import sarif_json
 
 #: Any name a file system gives: no slash, no NUL; bytes that are not UTF-8 come as lone surrogates.
 NAMES = st.binary(min_size=1, max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"n").replace(b"/", b"s")))

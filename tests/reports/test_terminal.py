@@ -24,6 +24,7 @@ from perfguard.reports.terminal import (
     printable,
     summary,
 )
+from perfguard.screen import Screen
 
 COMMAND = "pytest --perfguard --perfguard-update test_a.py"
 MORE_CALLS = Finding(
@@ -635,6 +636,75 @@ def test_a_run_without_verdicts_still_names_unused_baselines():
         "remove with: perfguard baseline prune a",
         "nothing was measured, so nothing was gated: no test of this run uses perfguard",
     ]
+
+
+# -- less and more -------------------------------------------------------------------------------------------------------
+
+QUIET, VERBOSE = Screen(verbosity=-1), Screen(verbosity=1)
+GREEN_ONE = verdict(comparisons=(compared(State.SAME),), workload="a")
+
+
+@pytest.mark.parametrize(
+    "verdicts, lines",
+    [
+        ((GREEN_ONE,), ["1 compared: 0 worse, 0 new, 0 gone, 0 not comparable"]),
+        # What is only warned of is green.
+        ((verdict(Outcome.PASSED, STALE),), ["0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"]),
+        (
+            (GREEN_ONE, verdict(Outcome.FAILED, MORE_CALLS, SLOWER), verdict(Outcome.INVALID, LEAKED, workload="b")),
+            [
+                f"FAILED  test_a.py::test_a: R102 {MORE_CALLS.message}",
+                f"INVALID  b: {finding_line(LEAKED)}",
+                "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+            ],
+        ),
+        (
+            (refreshed(Refresh.CREATED, "a"), refreshed(Refresh.REFUSED, "d", findings=(LEAKED,))),
+            [f"refused  d: {finding_line(LEAKED)}", "baselines: 1 created, 0 updated, 0 kept, 1 refused, 0 unused"],
+        ),
+        (
+            (verdict(Outcome.INCONCLUSIVE, NO_BASELINE),),
+            [
+                "INCONCLUSIVE  test_a.py::test_a: B101 no baseline to compare with: there is none",
+                "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+            ],
+        ),
+        ((), ["nothing was measured, so nothing was gated: no test of this run uses perfguard"]),
+    ],
+)
+def test_quiet_is_a_line_a_workload_that_is_not_green_and_the_count(verdicts, lines):
+    assert summary(RunReport(verdicts=verdicts, error_rate="1 in 100"), QUIET).splitlines() == lines
+
+
+def test_what_quiet_must_not_hide_is_said():
+    lines = summary(RunReport(verdicts=(GREEN_ONE,), unused=("old",), not_run=("b",)), QUIET).splitlines()
+    assert lines[0] == "B104 a baseline whose test no longer exists: old"
+    assert lines[-1] == "1 not run (skipped or failed before measuring)"
+
+
+def test_verbose_adds_what_is_known_of_each_workload():
+    known = verdict(
+        Outcome.FAILED,
+        *of_code(Code.R102, 30),
+        ledger=SLOWER_LEDGER,
+        environment_changes=("torch: 1 → 2",),
+        notes=("timed in 5 processes",),
+    )
+    lines = summary(RunReport(verdicts=(known,)), VERBOSE).splitlines()
+    assert lines[3:6] == ["", "test_a.py::test_a", "  R102 number 0"]
+    assert sum("R102 number" in line for line in lines) == 30
+    assert "  environment, baseline → now: torch: 1 → 2" in lines
+    assert "  timed in 5 processes" in lines
+    assert [f"  {line}" for line in ledger_lines(SLOWER_LEDGER)] == lines[
+        lines.index("  step 100.0 → 350.0 us, +250.0 us:") : -2
+    ]
+
+
+def test_a_whole_message_counts_no_finding_away():
+    failing = verdict(Outcome.FAILED, *of_code(Code.R102, 30))
+    few, all_ = (failure_message(failing, refresh_command=COMMAND, whole=whole) for whole in (False, True))
+    assert ("R102 and 20 more like it" in few, "more like it" in all_) == (True, False)
+    assert all_.count("R102 number") == 30
 
 
 # -- measurements --------------------------------------------------------------------------------------------------------

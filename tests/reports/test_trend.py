@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from perfguard.judge.tolerance import Tolerance, default_tolerance
 from perfguard.judge.trend import Moment, Trend, trend
 from perfguard.measure import METRICS
-from perfguard.reports.trend import change_text, drawn, in_encoding, moment_text, trend_lines, trend_text
+from perfguard.reports.trend import change_text, drawn, moment_text, trend_lines, trend_text
+from perfguard.screen import Screen
 from tests.histories import FIRST, commit, series
 
 pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard[history]'")
@@ -137,21 +138,25 @@ def test_names_are_shown_and_not_obeyed():
     assert all(c.isprintable() or c == "\n" for c in text)
 
 
-@pytest.mark.parametrize(
-    "encoding, text",
-    [
-        ("utf-8", "▁█ 1 → 2, −5 % né"),
-        (None, "▁█ 1 → 2, −5 % né"),
-        ("ascii", "_# 1 -> 2, -5 % n\\xe9"),
-        ("cp1252", "_# 1 -> 2, -5 % n\\xe9"),
-    ],
-)
-def test_a_stream_gets_what_it_can_hold(encoding, text):
-    assert in_encoding("▁█ 1 → 2, −5 % né", encoding) == text
+@pytest.mark.parametrize("encoding, picture", [("utf-8", "▁▂▃▄▅▆▇█"), ("ascii", "_.-:=+*#"), ("cp437", "_.-:=+*#")])
+def test_a_screen_gets_what_it_can_hold(encoding, picture):
+    screen = Screen(encoding=encoding)
+    assert drawn(range(8), screen) == picture
+    text = screen.shown(trend_text([told([7, 8])], screen))
+    assert ("7 → 8" in text) == (encoding == "utf-8")
+    text.encode(encoding)
+
+
+def test_on_a_narrow_screen_columns_leave_and_the_metric_is_cut():
+    found = [told([7, 8], subject="aten::a_rather_long_name_of_an_operator")]
+    lines = trend_text(found, Screen(width=60)).splitlines()
+    assert max(map(len, lines[1:4])) <= 60
+    assert "trend" not in lines[1]
+    assert "since the first run" in lines[1]
 
 
 @given(st.lists(st.floats(0.001, 1e9), min_size=1, max_size=30))
 def test_any_series_can_be_said(values):
     text = trend_text([told(values, metric="step_cost")])
     assert "nan" not in text
-    in_encoding(text, "ascii").encode("ascii")
+    Screen(encoding="ascii").shown(text).encode("ascii")

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 from msgspec import UNSET
 
-from perfguard.contract.folds import NO_NUMBER, fold, whole_numbers
-from perfguard.contract.memory import MemoryStep, device_name
+from perfguard.contract.folds import NO_NUMBER, fold, lacks, whole_numbers
+from perfguard.contract.invariants.torch_window import host_reserved
+from perfguard.contract.memory import MemoryStep, StepHeights, device_name, parts_of_a_step
 from perfguard.contract.readers.events import as_bytes
 from perfguard.contract.shared_memory import Account, own_addresses
 from perfguard.contract.spool import Rows, Spool
@@ -66,9 +67,11 @@ class TorchMemory:
         )
         reserved = found["reserved"]
         is_shared = (found["total"] == 0) & (reserved == found["bytes"])
-        broken = (found["kind"] == 0) & (reserved != NO_NUMBER) & (reserved != 0) & ~is_shared
+        # One too large to be a number is there all the same.
+        is_none = memory.derived(lacks, "Total Reserved")
+        broken = (found["kind"] == 0) & ~is_none & (reserved != 0) & ~is_shared
         self._reserved.add(
-            (int(rows[place]), f"the host has reserved {reserved[place]} bytes")
+            (int(rows[place]), host_reserved(None if reserved[place] == NO_NUMBER else int(reserved[place])))
             for place in np.flatnonzero(broken).tolist()
         )
 
@@ -147,6 +150,8 @@ class _Level:
         self._steps: dict[int, MemoryStep] = {}
         #: By step: highest and lowest level, and the level before its first event.
         self._range: dict[int, tuple[int, int, int]] = {}
+        self._parts = parts_of_a_step(len(edges_ns)) if edges_ns else 0
+        self._heights: dict[int, StepHeights] = {}
 
     def add(self, times: Ints, sizes: Ints) -> None:
         """Take in the events of a batch in their order."""
@@ -156,6 +161,7 @@ class _Level:
         if not places.size:
             return
         levels, sizes = levels[places], sizes[places]
+        self._draw(times[places], levels, sizes, firsts, steps)
         earlier, grown = levels - sizes, np.maximum(sizes, 0)
         found = zip(
             steps.tolist(),
@@ -182,6 +188,14 @@ class _Level:
                 growth_bytes=last - first,
             )
 
+    def _draw(self, times: Ints, levels: Ints, sizes: Ints, firsts: Ints, steps: Ints) -> None:
+        """Go on with the curve of every step of the batch; a window of too many steps has none."""
+        if not self._parts:
+            return
+        for step, begin, end in zip(steps.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(levels)], strict=True):
+            heights = self._heights.setdefault(step, StepHeights(self._edges[step], self._parts))
+            heights.add(times[begin:end], levels[begin:end], (levels - sizes)[begin:end])
+
     def _by_step(self, times: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the places of the events that lie in a step, by step, where each step begins among them, and which it is."""
         if not self._edges:
@@ -195,7 +209,10 @@ class _Level:
 
     def steps(self, device: str) -> Iterator[MemoryStep]:
         """Yield the steps in the order in which they were come to."""
-        yield from (replace(step, device=device) for step in self._steps.values())
+        for number, step in self._steps.items():
+            drawn = self._heights.get(number)
+            curve = () if drawn is None else drawn.above(self._range[number][1])
+            yield replace(step, device=device, curve_bytes=curve)
 
 
 def _addresses(memory: Events) -> Ints:

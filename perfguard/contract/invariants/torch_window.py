@@ -164,6 +164,14 @@ def allocated_outside(artifact: Artifact, *, allocations: int, operators: int) -
     return Finding(code=Code.I112, place=artifact.place, message=message)
 
 
+def host_reserved(count: float | None, text: str = "") -> str:
+    """Word how much the host has reserved; None stands for more bytes than 18 digits tell."""
+    return f"the host has reserved {text or count} bytes" if count is not None and abs(count) < 1e18 else _BEYOND
+
+
+_BEYOND = "the host has reserved more bytes than there are"
+
+
 @invariant(needs=("trace",))
 def the_host_reserves_nothing(cycle: Cycle) -> Iterator[Finding]:
     """Total Reserved of a memory event on the host is 0: PyTorch's host allocator keeps no pool. Exact.
@@ -176,13 +184,13 @@ def the_host_reserves_nothing(cycle: Cycle) -> Iterator[Finding]:
     reserved = frame.filter((pl.col("plain") == "[memory]") & pl.col("args").str.contains(r'"Device Type":\s*0\b'))
     told = {"bytes": "Total Reserved", "size": "Bytes", "total": "Total Allocated"}
     reserved = reserved.select(
-        "row", **{name: pl.col("args").str.extract(rf'"{key}":\s*(-?[0-9]+)') for name, key in told.items()}
+        "row", **{name: pl.col("args").str.extract(rf'"{key}":\s*(-?[0-9][0-9.eE+-]*)') for name, key in told.items()}
     )
     is_shared = (pl.col("total") == "0") & (pl.col("bytes") == pl.col("size"))
     broken = reserved.filter((pl.col("bytes") != "0") & ~is_shared.fill_null(False)).select("row", "bytes")
     yield from disagreements(
         Code.I107,
-        ((_at(artifact, row), f"the host has reserved {count} bytes") for row, count in broken.iter_rows()),
+        ((_at(artifact, row), host_reserved(float(count), count)) for row, count in broken.iter_rows()),
         count=broken.height,
         place=artifact.place,
     )

@@ -1,0 +1,114 @@
+"""`perfguard report REPORT.json|DIR...`: what runs came to, as files for people and for CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.judge import Verdict
+    from perfguard.reports import RunReport
+    from perfguard.settings import Settings
+
+#: The page, where nobody says what to write.
+_PAGE = "perfguard.html"
+
+
+@click.command(name="report")
+@click.argument("places", metavar="REPORT.json|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help=f"The page (default: {_PAGE}).")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="For pull requests and job summaries."
+)
+@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="OpenMetrics, as GitLab reads it.")
+@click.option("--json", "as_json", type=click.Path(path_type=Path), metavar="FILE", help="One report of all of them.")
+def command(
+    places: tuple[Path, ...], html: Path | None, markdown: Path | None, metrics: Path | None, as_json: Path | None
+) -> None:
+    """Make one report of reports (--perfguard-report) and of recordings or profiler directories.
+
+    A recording is judged against its baseline where there is one; tolerances come from [tool.perfguard] of the nearest
+    pyproject.toml. Several reports, of a matrix of jobs, become one. Exit codes: 0 it was written, whatever it says; 2 usage.
+    """
+    from perfguard.documents import write_atomically
+    from perfguard.reports import REPORTERS
+
+    found = joined([(place, _read(place)) for place in places])
+    wanted = {"html": html, "markdown": markdown, "metrics": metrics, "json": as_json}
+    if not any(wanted.values()):
+        wanted["html"] = Path(_PAGE)
+    for name, path in wanted.items():
+        if path is not None:
+            write_atomically(path, REPORTERS[name](found))
+            click.echo(f"{name}: {path}")
+    tell_remarks(found)
+
+
+def tell_remarks(report: RunReport) -> None:
+    """Say on standard error what could not be read of a report, and why."""
+    from perfguard.reports.terminal import printable
+
+    for remark in report.remarks:
+        click.echo(f"perfguard: {printable(remark)}", err=True)
+
+
+def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
+    """Return several reports as one; a workload that is in two of them is called by its file as well."""
+    from collections import Counter
+
+    from perfguard.recording import Provenance
+    from perfguard.reports import RunReport
+
+    every = list(reports)
+    if len(every) == 1:
+        return every[0][1]
+    names = Counter(verdict.workload for _, one in every for verdict in one.verdicts)
+    verdicts = [
+        verdict if names[verdict.workload] == 1 else replace(verdict, workload=f"{verdict.workload} ({place})")
+        for place, one in every
+        for verdict in one.verdicts
+    ]
+    origins = {one.provenance for _, one in every}
+    writers = {one.written_by for _, one in every}
+    return RunReport(
+        verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.workload)),
+        unused=tuple(sorted({name for _, one in every for name in one.unused})),
+        not_run=tuple(sorted({name for _, one in every for name in one.not_run})),
+        provenance=origins.pop() if len(origins) == 1 else Provenance(),
+        written_by=writers.pop() if len(writers) == 1 else "",
+        remarks=tuple(remark for _, one in every for remark in one.remarks),
+    )
+
+
+def _read(place: Path) -> RunReport:
+    """Return what a file of a report, or a directory, holds. Raises `UsageError` where there is neither."""
+    from perfguard.reports import RunReport
+    from perfguard.reports.reading import read_run
+    from perfguard.settings import find_root, read_settings
+
+    if os.path.isdir(place):
+        return RunReport(verdicts=tuple(judged(place, read_settings(find_root(Path.cwd())))))
+    if not os.path.exists(place):  # unlike Path.exists, False for a name no file system takes
+        raise UsageError(f"{place} does not exist; name a file of --perfguard-report, or a recording's directory.")
+    return read_run(place)
+
+
+def judged(directory: Path, settings: Settings) -> Iterable[Verdict]:
+    """Yield a verdict for every recording in a directory: against its baseline where there is one, else by itself."""
+    from perfguard.capture.replay import recordings_in, replay
+    from perfguard.gate import examine, judge_again, open_store
+
+    store = open_store(settings.baselines_directory)
+    for place in recordings_in(directory):
+        recording = replay(place)
+        workload = recording.fingerprint.workload if recording.fingerprint else str(place)
+        verdict = examine(recording, workload=workload, policy=settings.policy)
+        baseline = store.load(workload) if recording.fingerprint is not None else None
+        yield verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy)

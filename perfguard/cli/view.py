@@ -1,0 +1,71 @@
+"""`perfguard view DIR`: the page of a recording, with its timelines inside, in the browser."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from perfguard.judge import Verdict
+
+#: A trace above this stays where it is: a page that holds it would be slow to open.
+_MOST_TRACE_BYTES = 100 * 1024**2
+
+
+@click.command(name="view")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Where the page is written.")
+@click.option("--open/--no-open", "opens", default=True, help="Whether a browser is opened (default: yes).")
+def command(directory: Path, output: Path | None, opens: bool) -> None:
+    """Build the page of a recording or a profiler's directory, and open it.
+
+    The timeline goes into the page (the first rank's, up to 100 MB): a button hands it to https://ui.perfetto.dev, in the
+    browser, and another saves it. Exit codes: 0 it was written, 2 usage.
+    """
+    import webbrowser
+
+    from perfguard.cli.report import judged
+    from perfguard.documents import write_atomically
+    from perfguard.reports import RunReport
+    from perfguard.reports.page import page_html
+    from perfguard.reports.terminal import printable
+    from perfguard.settings import find_root, read_settings
+
+    verdicts = tuple(judged(directory, read_settings(find_root(Path.cwd()))))
+    timelines: dict[str, bytes] = {}
+    for verdict in verdicts:
+        place, text = _timeline(verdict)
+        if text is not None:
+            timelines[verdict.workload] = text
+        elif place is not None:
+            click.echo(
+                f"the timeline is too large for a page; open it from Perfetto: {printable(str(place))}", err=True
+            )
+    if output is None:
+        handle, name = tempfile.mkstemp(prefix="perfguard-", suffix=".html")
+        os.close(handle)
+        output = Path(name)
+    write_atomically(output, page_html(RunReport(verdicts=verdicts), timelines=timelines))
+    click.echo(str(output))
+    if opens and not webbrowser.open(output.resolve().as_uri()):
+        click.echo(f"perfguard: no browser could be opened; open {output} yourself.", err=True)
+
+
+def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
+    """Return the first timeline of a recording, and its bytes where they fit into a page."""
+    from perfguard.contract.timelines import timelines_in, trace_bytes
+    from perfguard.recording import read_recording
+
+    assert verdict.recording is not None
+    found = timelines_in(read_recording(verdict.recording))
+    if not found:
+        return None, None
+    try:
+        return found[0], trace_bytes(found[0], most_bytes=_MOST_TRACE_BYTES)
+    except (OSError, EOFError):
+        # It is damaged, and the page says so among its findings.
+        return None, None

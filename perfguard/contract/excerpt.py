@@ -1,0 +1,95 @@
+"""Excerpts: the line of a table, or the element of a JSON file, that a finding is about, as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfguard.findings import Finding, split_place
+
+#: Of one file so many places are quoted, and so far into it is looked; a line is quoted as far as this many characters.
+_PLACES = 20
+_BYTES = 1 << 26
+_CHARACTERS = 400
+#: A JSON file above this is not read once more to quote from it.
+_JSON_BYTES = 1 << 24
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]")
+
+
+def with_excerpts(findings: Iterable[Finding], directory: Path) -> tuple[Finding, ...]:
+    """Return the findings, those that name a line or an element of a file under `directory` with what stands there.
+
+    What cannot be quoted stays as it is: the file lies elsewhere, has vanished, or the line is too far down.
+    """
+    found = tuple(findings)
+    wanted: dict[str, list[Finding]] = {}
+    for one in found:
+        file, line, inside = split_place(one.place)
+        if (line is not None or inside) and not one.more:
+            wanted.setdefault(file, []).append(one)
+    quoted: dict[int, str] = {}
+    for file, group in wanted.items():
+        if (path := _inside(directory, file)) is not None:
+            quoted |= _quoted(path, group[:_PLACES])
+    return tuple(replace(one, excerpt=text) if (text := quoted.get(id(one))) else one for one in found)
+
+
+def _inside(directory: Path, file: str) -> Path | None:
+    """Return the plain file of that name inside of the directory, or None."""
+    root = os.path.realpath(directory)
+    path = os.path.realpath(os.path.join(root, file))
+    return Path(path) if path.startswith(root + os.sep) and os.path.isfile(path) else None
+
+
+def _quoted(path: Path, findings: Sequence[Finding]) -> dict[int, str]:
+    """Return what stands where each finding is, by the finding's identity."""
+    places = {id(one): split_place(one.place) for one in findings}
+    lines = {line for _, line, _ in places.values() if line is not None}
+    try:
+        if lines:
+            texts = _lines(path, lines)
+            return {one: texts.get(line or 0, "") for one, (_, line, _) in places.items()}
+        document = _document(path)
+    except (OSError, ValueError, RecursionError):
+        # It was read once, and what is wrong with it is among the findings: a quotation is no reason to fail.
+        return {}
+    return {one: _element(document, inside) for one, (_, _, inside) in places.items()}
+
+
+def _lines(path: Path, wanted: set[int]) -> dict[int, str]:
+    """Return some lines of a file, counted from 1."""
+    found: dict[int, str] = {}
+    with open(path, "rb") as stream:
+        left, number, last = _BYTES, 0, max(wanted)
+        while number < last and left > 0 and (raw := stream.readline(left)):
+            number += 1
+            left -= len(raw)
+            if number in wanted:
+                found[number] = _short(raw[: 4 * _CHARACTERS].decode("utf-8", "replace").rstrip("\r\n"))
+    return found
+
+
+def _document(path: Path) -> Any:
+    return json.loads(path.read_bytes()) if os.path.getsize(path) <= _JSON_BYTES else None
+
+
+def _element(document: Any, inside: str) -> str:
+    """Return the innermost element of a list that a JSON path leads into: `$.traceEvents[17].dur` is about an event."""
+    at, found = document, None
+    for key, index in _STEP.findall(inside):
+        if index and isinstance(at, list) and int(index) < len(at):
+            at = found = at[int(index)]
+        elif key and isinstance(at, dict) and key in at:
+            at = at[key]
+        else:
+            break
+    return "" if found is None else _short(json.dumps(found, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"

@@ -1,0 +1,69 @@
+"""Memory over the window: one track a rank and device, its steps one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfguard.contract import Contract
+    from perfguard.contract.memory import MemoryStep
+
+#: Of how many ranks there are tracks: those whose memory rises highest. A page shows no more, and 1024 ranks have one each.
+MOST_RANKS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTrack:
+    """The memory of one device over the profiled steps of one rank.
+
+    `curve_bytes` is how far the allocated bytes stood above the lowest point of each step, at the most in each of `parts` equal
+    parts of its time. Where `parts` is 0 the window has too many steps, or nobody knows when they began: then it has one value
+    a step, its peak.
+    """
+
+    rank: int
+    device: str
+    parts: int
+    curve_bytes: tuple[int, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest point."""
+        return max(self.curve_bytes, default=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as reports keep it."""
+        return {
+            "rank": self.rank,
+            "device": self.device,
+            "parts": self.parts,
+            "curve_bytes": list(self.curve_bytes),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> MemoryTrack:
+        """Invert `as_dict`."""
+        return cls(**{**plain, "curve_bytes": tuple(plain["curve_bytes"])})
+
+
+def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
+    """Return the tracks of every rank whose memory was recorded, the highest `MOST_RANKS` of them."""
+    from perfguard.measure.profile import profiles_of
+    from perfguard.measure.taking import takings
+
+    found: dict[int, list[MemoryTrack]] = {}
+    for profile in profiles_of(takings(contract)):
+        for device in sorted({step.device for step in profile.memory}):
+            steps = [step for step in profile.memory if step.device == device]
+            found.setdefault(profile.rank, []).append(_track(profile.rank, device, steps))
+    highest = sorted(found, key=lambda rank: (-max(track.peak_bytes for track in found[rank]), rank))[:MOST_RANKS]
+    return tuple(track for rank in sorted(highest) for track in found[rank])
+
+
+def _track(rank: int, device: str, steps: list[MemoryStep]) -> MemoryTrack:
+    lengths = {len(step.curve_bytes) for step in steps}
+    parts = lengths.pop() if len(lengths) == 1 else 0
+    curve = [value for step in steps for value in step.curve_bytes] if parts else [step.rise_bytes for step in steps]
+    return MemoryTrack(rank=rank, device=device, parts=parts, curve_bytes=tuple(curve))

@@ -1,0 +1,61 @@
+"""What GitHub Actions shows of a run: annotations on the tests that are not green.
+
+Source: GitHub Docs, "Workflow commands for GitHub Actions" (error, warning); actions/toolkit, core/src/command.ts (escaping).
+A step shows ten errors and ten warnings at most, so there is one annotation a test, and the tenth counts the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from perfguard.judge import Verdict
+from perfguard.reports import RunReport
+from perfguard.reports.terminal import finding_lines, printable
+
+MOST = 10
+#: How many findings an annotation tells; the page has room for a few lines.
+_FINDINGS = 8
+
+
+def workflow_commands(report: RunReport, *, root: Path, workspace: Path | None = None) -> list[str]:
+    """Return the workflow commands for the tests that are not green, the lines to be printed as they are.
+
+    Files are named as seen from `workspace`, the checkout; those of `report` are seen from `root`.
+    """
+    by_source: dict[str, list[Verdict]] = {}
+    for verdict in report.verdicts:
+        if not verdict.passed:
+            by_source.setdefault(verdict.source or verdict.workload, []).append(verdict)
+    groups = list(by_source.values())
+    shown = groups if len(groups) <= MOST else groups[: MOST - 1]
+    lines = [_annotation(group, root, workspace) for group in shown]
+    if rest := [verdict.workload for group in groups[len(shown) :] for verdict in group]:
+        named = "\n".join(printable(name) for name in rest[:_FINDINGS])
+        lines.append(f"::error title={_property(f'perfguard: {len(rest)} more are not green')}::{_data(named)}")
+    return lines
+
+
+def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> str:
+    """Return one annotation for the workloads of one test."""
+    first = verdicts[0]
+    file, _, line = first.source.rpartition(":")
+    place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
+    outcomes = " and ".join(sorted({verdict.outcome.value for verdict in verdicts}))
+    place["title"] = f"perfguard {outcomes}: {printable(first.workload)}"
+    told = [line for verdict in verdicts for line in finding_lines(verdict.findings)]
+    more = [f"and {len(told) - _FINDINGS} more"] if len(told) > _FINDINGS else []
+    properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
+    return f"::error {properties}::{_data(chr(10).join([*told[:_FINDINGS], *more]))}"
+
+
+def _file(path: Path, workspace: Path | None) -> str:
+    return os.path.relpath(path, workspace) if workspace is not None else str(path)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,57 @@
+"""The numbers of whole workloads as OpenMetrics text: GitLab's metrics reports, and whatever scrapes a file.
+
+Source: OpenMetrics 1.0.0, "Text format"; GitLab Docs, "Metrics reports": it shows the metrics of two branches side by side, by
+name and labels. Operators are left out, for that page lists every number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from perfguard.judge import OF_THE_WHOLE
+from perfguard.measure import METRICS
+from perfguard.reports import RunReport
+
+_PREFIX = "perfguard_"
+
+
+def report_openmetrics(report: RunReport) -> str:
+    """Return a gauge a metric, with a sample a workload and subject; and `perfguard_outcome`, 1 where it is."""
+    lines = ["# HELP perfguard_outcome 1 for the outcome of a workload.", "# TYPE perfguard_outcome gauge"]
+    lines += [
+        f"perfguard_outcome{_labels(workload=verdict.workload, outcome=verdict.outcome.value)} 1"
+        for verdict in report.verdicts
+    ]
+    for metric in sorted(OF_THE_WHOLE & METRICS.keys()):
+        samples = list(_samples(report, metric))
+        if samples:
+            described = METRICS[metric]
+            lines.append(f"# HELP {_PREFIX}{metric} {_help(f'{described.meaning} In {described.unit}.')}")
+            lines.append(f"# TYPE {_PREFIX}{metric} gauge")
+            lines += samples
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _samples(report: RunReport, metric: str) -> Iterable[str]:
+    for verdict in report.verdicts:
+        for one in verdict.measurements:
+            if one.metric != metric or isinstance(one.value, bool) or not isinstance(one.value, (int, float)):
+                continue
+            if math.isfinite(one.value):
+                labels = _labels(workload=verdict.workload, **({"subject": one.subject} if one.subject else {}))
+                yield f"{_PREFIX}{metric}{labels} {one.value!r}"
+
+
+def _labels(**labels: str) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    """Return a label's value: backslash, quote and line feed are escaped, what cannot be encoded is replaced."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

@@ -1,0 +1,123 @@
+"""The page: one HTML file that holds a whole run, for whoever opens it from a CI artifact.
+
+What goes in: a `RunReport`. What comes out: text without a reference to anything outside of it: style, scripts, data and the
+plotting library are inside, and a Content-Security-Policy refuses whatever is not. `words` says what happened, `figures` draws,
+`tables` lists; `page.html` is the frame, `page.js` shows one workload at a time. Names of a recording come in as text only.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import perfguard
+from perfguard.reports import require_page
+from perfguard.reports.page.figures import figures_of
+from perfguard.reports.page.tables import tables_of
+from perfguard.reports.terminal import coverage_line, printable
+from perfguard.reports.words import told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfguard.judge import Verdict
+    from perfguard.reports import RunReport
+
+#: Worst first, as the page lists them.
+_ORDER = {"INVALID": 1, "FAILED": 0, "INCONCLUSIVE": 2, "PASSED": 3}
+
+
+def page_html(report: RunReport, *, timelines: Mapping[str, bytes] | None = None) -> str:
+    """Return the page of a run. `timelines` are traces that go into it, by workload, in the trace event format.
+
+    Raises `UsageError` where the packages it is made with are not installed.
+    """
+    require_page()
+    environment, plotting = _template(), _plotting()
+    verdicts = sorted(report.verdicts, key=lambda verdict: (_ORDER[verdict.outcome.value], verdict.workload))
+    workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
+    scripts = {
+        "data": _json([one.pop("data") for one in workloads]),
+        "plotting": plotting,
+        "page": _own("page.js"),
+    }
+    traces = [
+        {"number": number, "name": verdict.workload, "text": _packed((timelines or {})[verdict.workload])}
+        for number, verdict in enumerate(verdicts)
+        if verdict.workload in (timelines or {})
+    ]
+    text: str = environment.get_template("page.html").render(
+        report=report,
+        version=report.written_by or perfguard.__version__,
+        outcomes=_outcomes(report),
+        coverage=coverage_line(report.coverage),
+        workloads=workloads,
+        traces=traces,
+        traced=[trace["number"] for trace in traces],
+        style=_own("page.css"),
+        scripts=scripts,
+        hashes=[_hash(scripts["plotting"]), _hash(scripts["page"])],
+    )
+    return text
+
+
+def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any]:
+    """Return what the frame and the script know of one workload."""
+    words, tables = told(verdict, report.provenance), tables_of(verdict)
+    return {
+        "number": number,
+        "words": words,
+        "tables": tables,
+        "data": {"figures": figures_of(verdict), "operators": tables.operators, "metrics": tables.metrics},
+    }
+
+
+def _outcomes(report: RunReport) -> list[tuple[str, int]]:
+    return sorted(report.outcomes.items(), key=lambda item: _ORDER[item[0]])
+
+
+def _template() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_own),
+        # Whatever is put in is escaped for HTML, and before that for the eye: control characters, marks that turn text around.
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def _plotting() -> str:
+    """Return plotly.js as the Python package ships it."""
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    return text
+
+
+@cache
+def _own(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: object) -> str:
+    """Return JSON that is safe inside a script element: nothing in it ends the element or opens a comment."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(trace: bytes) -> str:
+    return base64.b64encode(gzip.compress(trace, mtime=0)).decode("ascii")
+
+
+def _hash(script: str) -> str:
+    """Return what a Content-Security-Policy knows an inline script by (W3C, CSP Level 3, section 2.3.1)."""
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,200 @@
+"""Tables that fit their screen: names are cut, columns that matter least leave, and at last each row is a block of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from perfguard.screen import LOG, Screen
+
+#: Blanks between two columns, and how far the lines of a block are indented, as tabulate has the first.
+_GAP = 2
+_INDENT = 2
+#: Cells that tell nothing.
+_NOTHING = ("", "-")
+
+
+class Cut(Enum):
+    """Which part of a text is given up where there is no room."""
+
+    #: The end of a test's id tells most.
+    FRONT = "front"
+    #: Of `operator_time[aten::mm]` both ends do.
+    MIDDLE = "middle"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: its title, on which side its cells stand, and what becomes of it where there is no room."""
+
+    title: str
+    align: str = "left"
+    #: How narrow it may become, in columns of the screen, and how its cells are cut then; None: they never are.
+    least: int | None = None
+    cut: Cut = Cut.FRONT
+    #: How wide it is at most in a log, where nothing limits it.
+    most: int | None = None
+    #: The one with the highest number leaves first; 0 stays.
+    leaves: int = 0
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], screen: Screen = LOG) -> str:
+    """Return the rows under their titles, no line wider than the screen.
+
+    Where the table is too wide, cells that may be cut share what room there is, and columns leave in their order. Where all are
+    wanted (-v), or none can leave any more, a row becomes a block of lines. A cell may hold several lines.
+    """
+    cells = [[screen.carried(str(cell)) for cell in row] for row in rows]
+    wide = [
+        max(width, display_width(column.title) + _GAP)
+        for column, width in zip(columns, _natural_widths(columns, cells, screen), strict=True)
+    ]
+    if screen.width is None or _sum(wide) <= screen.width:
+        return _laid_out(columns, cells, wide, screen)
+    columns, cells = _that_stay(list(columns), cells, screen)
+    natural = _natural_widths(columns, cells, screen)
+    if _least_sum(columns, natural) > screen.width:
+        return _blocks(columns, cells, screen)
+    return _laid_out(columns, cells, _shared(columns, natural, screen.width), screen)
+
+
+def display_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes (wcwidth: wide East Asian characters two, combining marks none)."""
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth
+
+    return max(0, int(wcswidth(text)))
+
+
+def cut(text: str, width: int, where: Cut = Cut.FRONT, ellipsis: str = "…") -> str:
+    """Return the text in at most `width` columns of a terminal, with an ellipsis for what was cut."""
+    if display_width(text) <= width:
+        return text
+    room = max(0, width - display_width(ellipsis))
+    front = {Cut.FRONT: 0, Cut.MIDDLE: room // 2, Cut.END: room}[where]
+    head = _head(text, front)
+    return f"{head}{ellipsis}{_tail(text, room - front)}"
+
+
+def _head(text: str, width: int) -> str:
+    # No character takes more than two columns; one that combines takes none, and goes with the one before it.
+    end = min(len(text), width)
+    while end < len(text) and display_width(text[: end + 1]) <= width:
+        end += 1
+    while end and display_width(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
+def _tail(text: str, width: int) -> str:
+    begin = max(0, len(text) - width)
+    while begin and display_width(text[begin - 1 :]) <= width:
+        begin -= 1
+    while begin < len(text) and (display_width(text[begin:]) > width or display_width(text[begin]) == 0):
+        begin += 1
+    return text[begin:]
+
+
+def _that_stay(columns: list[Column], cells: list[list[str]], screen: Screen) -> tuple[list[Column], list[list[str]]]:
+    """Let columns leave until the others fit, those with nothing in them first; with -v all of them stay."""
+    if screen.width is None or screen.is_verbose:
+        return columns, cells
+    empty = {column for at, column in enumerate(columns) if all(row[at] in _NOTHING for row in cells)}
+    leaving = sorted((c for c in columns if c.leaves), key=lambda column: (column not in empty, -column.leaves))
+    while leaving and _least_sum(columns, _natural_widths(columns, cells, screen)) > screen.width:
+        at = columns.index(leaving.pop(0))
+        columns = columns[:at] + columns[at + 1 :]
+        cells = [row[:at] + row[at + 1 :] for row in cells]
+    return columns, cells
+
+
+def _natural_widths(columns: Sequence[Column], cells: list[list[str]], screen: Screen) -> list[int]:
+    """Return how wide the columns are by themselves."""
+    widths = []
+    for at, column in enumerate(columns):
+        lines = [line for row in cells for line in row[at].split("\n")]
+        widest = max(map(display_width, lines), default=0)
+        if column.most is not None and screen.width is None and not screen.is_verbose:
+            widest = min(widest, column.most)
+        widths.append(max(widest, display_width(column.title)))
+    return widths
+
+
+def _least(column: Column, width: int) -> int:
+    return width if column.least is None else min(width, max(column.least, display_width(column.title)))
+
+
+def _least_sum(columns: Sequence[Column], natural: Sequence[int]) -> int:
+    return _sum(list(map(_least, columns, natural)))
+
+
+def _sum(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _shared(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
+    """Share the width among the columns that may be cut: each has its least, the first takes what it needs beyond."""
+    spare = width - _least_sum(columns, natural)
+    widths = []
+    for column, wanted in zip(columns, natural, strict=True):
+        least = _least(column, wanted)
+        more = min(spare, wanted - least)
+        widths.append(least + more)
+        spare -= more
+    return widths
+
+
+def _laid_out(columns: Sequence[Column], cells: list[list[str]], widths: Sequence[int], screen: Screen) -> str:
+    from tabulate import tabulate
+
+    fitted = [
+        [
+            "\n".join(cut(line, width, column.cut, screen.ellipsis) for line in cell.split("\n"))
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ]
+        for row in cells
+    ]
+    # tabulate makes every title two columns wider than it is, which only a wide screen has to spare: `widths` say so.
+    titles = [column.title for column in columns]
+    rules = ["-" * width for width in widths]
+    aligned = [column.align for column in columns]
+    text = tabulate([titles, rules, *fitted], tablefmt="plain", disable_numparse=True, colalign=aligned)
+    return "\n".join(line.rstrip() for line in str(text).splitlines())
+
+
+def _blocks(columns: Sequence[Column], cells: list[list[str]], screen: Screen) -> str:
+    """Return a few lines a row: what always stays in the first, then a line a column."""
+    assert screen.width is not None
+    heads = [column for column in columns if not column.leaves] or list(columns[:1])
+    lines = []
+    for row in cells:
+        named = dict(zip((column.title for column in columns), row, strict=True))
+        lines += _head_lines([(column, named.pop(column.title)) for column in heads], screen)
+        lines += [
+            cut(f"{' ' * _INDENT}{title}: {' '.join(cell.split())}", screen.width, Cut.END, screen.ellipsis)
+            for title, cell in named.items()
+            if cell
+        ]
+    return "\n".join(lines)
+
+
+def _head_lines(head: Sequence[tuple[Column, str]], screen: Screen) -> list[str]:
+    """Return a block's first line; a cell that has no room in it has one of its own."""
+    assert screen.width is not None
+    lines, used = [""], 0
+    for column, cell in head:
+        room = screen.width - used - (_GAP if used else 0)
+        if used and room < min(display_width(cell), _least(column, display_width(cell))):
+            lines.append(" " * _INDENT)
+            used, room = _INDENT, screen.width - _INDENT
+            lines[-1] += cut(cell, room, column.cut, screen.ellipsis)
+        else:
+            lines[-1] += " " * (_GAP if used else 0) + cut(cell, room, column.cut, screen.ellipsis)
+        used = display_width(lines[-1])
+    return [line.rstrip() for line in lines]
+
+
+__all__ = ["Column", "Cut", "cut", "display_width", "table"]

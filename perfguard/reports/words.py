@@ -1,0 +1,273 @@
+"""What happened to one workload, in words: the first thing a reader sees."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perfguard.findings import ADVICE, Code, Finding, Severity
+from perfguard.judge import Cause, Comparison, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.measure import METRICS
+from perfguard.recording import Provenance
+from perfguard.reports.ledger import entry_name
+from perfguard.reports.quantities import changed, quantity, time_us
+from perfguard.reports.terminal import printable
+
+#: How many findings the first screen tells, and how many operators it names.
+_FIRST = 3
+
+#: What a metric is called in a sentence; `{}` is its subject.
+_NOUNS = {
+    "step_cost": "A step",
+    "step_ab": "A step, beside the base,",
+    "step_time": "A step",
+    "step_cpu_time": "The CPU time of a step",
+    "run_wall_p90": "The slow steps (90th percentile)",
+    "run_blocked_time": "The time a step stands still",
+    "peak_memory_bytes": "The peak memory of {}",
+    "memory_allocated_bytes": "What a step allocates on {}",
+    "memory_allocations": "The number of allocations a step on {}",
+    "memory_growth_bytes": "What a step leaves behind on {}",
+    "operator_calls": "The calls of {} a step",
+    "operator_time": "The time of {} a step",
+    "steps": "The number of profiled steps",
+    "profiler_overhead": "The profiler's overhead",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One of the worst findings: its code, what it says, and what to do about one of its kind."""
+
+    code: str
+    severity: str
+    headline: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The first screen of one workload, in words. Empty texts are left out."""
+
+    workload: str
+    outcome: str
+    headline: str
+    where: str
+    since: str
+    points: tuple[Point, ...]
+    more: int
+    advice: tuple[tuple[str, str], ...]
+    source: str
+    recording: str
+    coverage: str
+
+
+def told(verdict: Verdict, provenance: Provenance) -> Told:
+    """Say what happened, where in the model, since when, and what to do next."""
+    from perfguard.reports.terminal import coverage_line
+
+    errors = [finding for finding in verdict.findings if finding.severity is not Severity.NOTE and not finding.more]
+    shown = (errors or [finding for finding in verdict.findings if not finding.more])[:_FIRST]
+    return Told(
+        workload=printable(verdict.workload),
+        outcome=verdict.outcome.value,
+        headline=headline(verdict),
+        where=_where(verdict),
+        since=_since(verdict, provenance),
+        points=tuple(_point(one) for one in shown),
+        more=sum(one.more or 1 for one in verdict.findings) - len(shown),
+        advice=tuple(_advice(verdict)),
+        source=printable(verdict.source),
+        recording=printable(str(verdict.recording or "")),
+        coverage=coverage_line(verdict.coverage) if verdict.comparisons else "",
+    )
+
+
+def headline(verdict: Verdict) -> str:
+    """Return one sentence that says what the outcome is about."""
+    worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
+    if verdict.outcome is Outcome.PASSED:
+        return _green(verdict)
+    if worst is None:
+        return "Nothing was compared."
+    if verdict.outcome is Outcome.INVALID:
+        return f"The recording is not whole, so nothing was compared: {worst.code.value}."
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return f"Nothing was judged: {worst.code.value}."
+    if verdict.refresh is Refresh.REFUSED:
+        return f"The baseline was not refreshed: {worst.code.value}."
+    found = _worst_numbers(verdict)
+    return " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
+
+
+#: What a reader asks first: how much slower, how much more memory.
+_ASKED_FIRST = ("step_cost", "step_ab", "step_time", "run_wall_p90", "peak_memory_bytes")
+
+
+def _worst_numbers(verdict: Verdict) -> list[Comparison]:
+    """Return the comparisons a headline is made of: the worst one, and one more of time or memory where those failed, too."""
+    failed = {one.place: one for one in verdict.findings if one.severity is Severity.ERROR}
+    found = [one for one in verdict.comparisons if one.label in failed]
+    first = sorted((one for one in found if one.metric in _ASKED_FIRST), key=lambda one: _ASKED_FIRST.index(one.metric))
+    kinds = {"memory" if "memory" in one.metric else "time": one for one in reversed(first)}
+    told = [kinds[kind] for kind in ("time", "memory") if kind in kinds]
+    worst = next((one for place in failed for one in found if one.label == place), None)
+    return told or ([worst] if worst is not None else [])
+
+
+def sentence(one: Comparison, verdict: Verdict) -> str:
+    """Say how a number changed: `A step takes 2911.5 us, 566.3 us in the baseline: +414.1 %.`"""
+    noun = _noun(one)
+    if one.metric == "step_cost" and (ledger := verdict.ledger) is not None and ledger.change_ns > 0:
+        before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
+        cost = changed(one.reference, one.current)
+        return f"A step became slower: {before} → {now}, its CPU cost {cost}."
+    unit = METRICS[one.metric].unit if one.metric in METRICS else ""
+    if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
+        before, now = quantity(one.reference, unit), quantity(one.current, unit)
+        direction = "rose" if one.current > one.reference else "fell"
+        return f"{noun} {direction} from {before} to {now} ({changed(one.reference, one.current)})."
+    if one.state is State.NEW:
+        value = f": {quantity(one.current, unit)}" if isinstance(one.current, (int, float)) else ""
+        return f"{noun} is new{value}."
+    if one.state is State.GONE:
+        return f"{noun} is gone."
+    return f"{noun} changed."
+
+
+def _noun(one: Comparison) -> str:
+    subject = printable(one.subject)
+    return _NOUNS[one.metric].format(subject) if one.metric in _NOUNS else printable(one.label)
+
+
+def _green(verdict: Verdict) -> str:
+    if not verdict.comparisons:
+        return "The recording is whole; nothing was compared with it."
+    better = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
+    if better:
+        first = sentence(better[0], verdict)
+        more = f" {len(better) - 1} more got better." if len(better) > 1 else ""
+        return f"Nothing got worse. {first}{more}"
+    return f"Nothing got worse: {verdict.coverage.compared} numbers compared."
+
+
+def _where(verdict: Verdict) -> str:
+    """Name the operators the change is in."""
+    if verdict.outcome is not Outcome.FAILED:
+        return ""
+    timed = any(one.code in (Code.R101, Code.R105) for one in verdict.findings)
+    if timed and verdict.ledger is not None and verdict.ledger.change_ns > 0:
+        return _where_the_time_went(verdict.ledger)
+    of_operators = [
+        one
+        for one in verdict.comparisons
+        if one.judged and one.metric == "operator_calls" and one.state is not State.SAME
+    ]
+    names = [f"{printable(one.subject)} ({_calls(one)})" for one in _by_change(of_operators)[:_FIRST]]
+    more = f" and {len(of_operators) - _FIRST} more" if len(of_operators) > _FIRST else ""
+    return f"Operators that changed: {', '.join(names)}{more}." if names else ""
+
+
+def _by_change(found: Iterable[Comparison]) -> list[Comparison]:
+    def size(one: Comparison) -> float:
+        before = one.reference if isinstance(one.reference, (int, float)) else 0
+        now = one.current if isinstance(one.current, (int, float)) else 0
+        return -abs(now - before)
+
+    return sorted(found, key=size)
+
+
+def _calls(one: Comparison) -> str:
+    if one.state is State.NEW:
+        return "new"
+    return (
+        "gone"
+        if one.state is State.GONE
+        else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
+    )
+
+
+def _where_the_time_went(ledger: Ledger) -> str:
+    worst = max(ledger.entries, key=lambda one: one.change_ns)
+    share = _signed_us(worst.change_ns)
+    if worst.change_ns <= ledger.change_ns:
+        share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of it"
+    if not worst.subject:
+        return f"The largest part of the change is in no operator ({entry_name(worst)}): {share}."
+    return f"The largest part of the change is {printable(worst.subject)}: {share} ({_CAUSES[worst.cause]})."
+
+
+def _signed_us(ns: int) -> str:
+    return f"{'+' if ns >= 0 else '−'}{time_us(abs(ns) / 1e3)}"
+
+
+_CAUSES = {
+    Cause.NEW: "a new operator",
+    Cause.VANISHED: "an operator that vanished",
+    Cause.RENAMED: "an operator under a new name",
+    Cause.CALLS: "other numbers of calls",
+    Cause.SHAPES: "its shapes changed",
+    Cause.PER_CALL: "each call takes longer",
+    Cause.COMMUNICATION: "communication that is not overlapped",
+    Cause.IDLE: "idle gaps",
+    Cause.OVERLAP: "operators beside each other",
+    Cause.PROFILER: "the profiler's own time",
+    Cause.RANK: "another rank",
+    Cause.RESIDUAL: "the rest",
+}
+
+
+def _since(verdict: Verdict, provenance: Provenance) -> str:
+    """Say which two commits are compared."""
+    base = verdict.compared_with
+    now = f"now: {_commit(provenance.commit)}" if provenance.commit else ""
+    if provenance.branch and now:
+        now += f" on {printable(provenance.branch)}"
+    if base is None:
+        return now
+    before = "baseline: " + (_commit(base.commit) if base.commit else "of an unknown commit")
+    if base.reason:
+        before += f" ({printable(base.reason)})"
+    return " → ".join(part for part in (before, now) if part)
+
+
+def _commit(commit: str) -> str:
+    name, _, rest = printable(commit).partition("+")
+    return name[:12] + (" with changes" if rest else "")
+
+
+def _point(finding: Finding) -> Point:
+    place = f"{finding.place}: " if finding.place and finding.code.family != "R" else ""
+    return Point(
+        code=finding.code.name,
+        severity=finding.severity.value,
+        headline=finding.code.value,
+        message=printable(f"{place}{finding.message}"),
+        fix=ADVICE[finding.code].fix,
+    )
+
+
+def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
+    """Yield what to do next, each with its command."""
+    recording = shlex.quote(printable(str(verdict.recording or "DIR")))
+    test = shlex.quote(printable(verdict.workload.partition("#")[0]))
+    is_test = "::" in verdict.workload and bool(verdict.source)
+    if verdict.outcome is Outcome.INVALID:
+        yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
+    if verdict.outcome is not Outcome.PASSED and is_test:
+        yield "Run it again", f"pytest --perfguard {test}"
+    if verdict.outcome is Outcome.FAILED:
+        yield (
+            "Compare with the commit before, side by side",
+            "perfguard ab --base HEAD~1" + (f" -- {test}" if is_test else ""),
+        )
+        if is_test:
+            yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
+    if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
+        yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
+    if any(finding.code is Code.R106 for finding in verdict.findings) and is_test:
+        yield "Store what got better", f"pytest --perfguard-ratchet {test}"
+    if verdict.recording is not None:
+        yield "Look at the timeline", f"perfguard view {recording}"

@@ -1,0 +1,229 @@
+"""The screen: how wide it is, which characters and colours it bears, and how much of a summary is wanted on it."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+#: What stands for a character that an encoding does not have; any other one is escaped.
+_IN_ASCII = {
+    "→": "->",
+    "←": "<-",
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "…": "...",
+    "±": "+-",
+    "×": "x",
+    "≤": "<=",
+    "≥": ">=",
+    "≈": "~",
+    "µ": "u",
+    "·": ".",
+    "‘": "'",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+}
+#: The handlers' names, as `open(errors=...)` takes them: for text, and for JSON.
+IN_ASCII = "perfguard-ascii"
+_IN_JSON = "perfguard-json"
+#: What Python does by itself with what cannot be encoded; whoever asked for anything else has it.
+_BY_ITSELF = ("strict", "surrogateescape", "backslashreplace")
+
+#: Select Graphic Rendition (ECMA-48, 8.3.117).
+_RED, _GREEN, _YELLOW, _MAGENTA, _DIM = "31", "32", "33", "35", "2"
+_BOLD = ";1"
+_OUTCOMES = {"PASSED": _GREEN, "FAILED": _RED, "INVALID": _MAGENTA, "INCONCLUSIVE": _YELLOW}
+_REFRESHES = {"created": _GREEN, "updated": _GREEN, "refused": _RED}
+
+_CODE = re.compile(r"(?:^\s*|^perfguard: +|(?<=: ))([ABCIRS]\d{3})( \((?:warning|note)\))?(?= )")
+_WORD = re.compile(
+    rf"(?:^\s*|^perfguard: |(?<=perfguard ))(?:({'|'.join(_OUTCOMES)})(?=[ :]|$)|({'|'.join(_REFRESHES)})(?=: |  ))"
+)
+_PART = re.compile(r"^\s+((?!\+0\.0 )[+−-]\d+\.\d us)(?=  )")
+_COUNT = re.compile(r"\b[1-9]\d* (worse|better)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where a report is shown. A log, or a pipe, has no width, and bears no colours.
+
+    `verbosity` is as pytest counts it: -1 for -q, 1 for -v.
+    """
+
+    width: int | None = None
+    colours: bool = False
+    encoding: str = "utf-8"
+    verbosity: int = 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only what is not green is wanted."""
+        return self.verbosity < 0
+
+    @property
+    def is_verbose(self) -> bool:
+        """Whether all of it is wanted."""
+        return self.verbosity > 0
+
+    @property
+    def ellipsis(self) -> str:
+        """What stands for what was cut."""
+        return self.carried("…")
+
+    def carried(self, text: str) -> str:
+        """Return the text in the characters the screen has: `→` becomes `->` where it must, a name's are escaped."""
+        return text.encode(self.encoding, IN_ASCII).decode(self.encoding)
+
+    def painted(self, text: str) -> str:
+        """Return the lines with what they begin with in colour: outcomes, findings, parts of a ledger, counts."""
+        return "\n".join(map(_painted, text.split("\n"))) if self.colours else text
+
+    def shown(self, text: str) -> str:
+        """Return the text as the screen can show it."""
+        return self.painted(self.carried(text))
+
+
+#: A log: whole lines, nothing cut, no colours.
+LOG = Screen()
+
+
+def _painted(line: str) -> str:
+    code, word = _CODE.search(line), _WORD.search(line)
+    if code is not None and code[2] == " (note)":
+        return _in(_DIM, line)
+    # From the right to the left, so that places stay where they are.
+    if code is not None:
+        line = _within(line, code.start(1), code.end(), _YELLOW if code[2] else _RED)
+    if word is not None:
+        at, colour = (1, _OUTCOMES[word[1]] + _BOLD) if word[1] else (2, _REFRESHES[word[2]])
+        return _within(line, *word.span(at), colour)
+    if (part := _PART.search(line)) is not None:
+        return _within(line, *part.span(1), _RED if part[1].startswith("+") else _GREEN)
+    if " compared: " in line:
+        return _COUNT.sub(lambda found: _in(_RED if found[1] == "worse" else _GREEN, found[0]), line)
+    return line
+
+
+def _in(colour: str, text: str) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def _within(line: str, begin: int, end: int, colour: str) -> str:
+    return line[:begin] + _in(colour, line[begin:end]) + line[end:]
+
+
+# -- what a stream is ----------------------------------------------------------------------------------------------------
+
+
+def screen_of(stream: TextIO, *, colours: bool | None = None, verbosity: int = 0) -> Screen:
+    """Return the screen that a stream is; `colours` is None where a terminal has them and a file has not."""
+    return Screen(
+        width=width_of(stream),
+        colours=_has_colours(stream) if colours is None else colours,
+        encoding=getattr(stream, "encoding", None) or "utf-8",
+        verbosity=verbosity,
+    )
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Return how wide a stream is: COLUMNS, else the terminal's; one that does not say has 80, a log has none."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isascii() and asked.isdigit() and int(asked):
+        return int(asked)
+    if not is_terminal(stream):
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether somebody looks at a stream while it is written; a closed one is none."""
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def wanted_colours(environment: Mapping[str, str]) -> bool | None:
+    """Return what NO_COLOR (no-color.org) and FORCE_COLOR (force-color.org) say; None where it is the terminal's to say."""
+    if environment.get("NO_COLOR"):
+        return False
+    return True if environment.get("FORCE_COLOR") else None
+
+
+def _has_colours(stream: TextIO) -> bool:
+    wanted = wanted_colours(os.environ)
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb" if wanted is None else wanted
+
+
+# -- characters ----------------------------------------------------------------------------------------------------------
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    return "".join(_IN_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lost), error.end
+
+
+def _in_json(error: UnicodeError) -> tuple[str, int]:
+    """Escape as JSON does (RFC 8259, 7): what is no ASCII stands in strings only."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
+
+
+codecs.register_error(IN_ASCII, _in_ascii)
+codecs.register_error(_IN_JSON, _in_json)
+
+
+def json_for(stream: TextIO, text: str) -> str:
+    """Return a JSON document in the characters that a stream has, the same document."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, _IN_JSON).decode(encoding)
+
+
+@contextmanager
+def written_in_ascii(streams: Iterable[TextIO]) -> Iterator[None]:
+    """Let streams write what their encoding does not have in ASCII, instead of failing at it; afterwards as before."""
+    undo = [put_right(stream) for stream in streams]
+    try:
+        yield
+    finally:
+        for back in undo:
+            back()
+
+
+def put_right(stream: TextIO) -> Callable[[], None]:
+    """Let one stream write so, and return what undoes it."""
+    # Another one, such as click's of a Windows console, takes all there is.
+    errors = getattr(stream, "errors", None)
+    if not isinstance(stream, io.TextIOWrapper) or errors not in _BY_ITSELF:
+        return lambda: None
+    stream.reconfigure(errors=IN_ASCII)
+    return lambda: None if stream.closed else stream.reconfigure(errors=errors)
+
+
+__all__ = [
+    "IN_ASCII",
+    "LOG",
+    "Screen",
+    "is_terminal",
+    "json_for",
+    "put_right",
+    "screen_of",
+    "wanted_colours",
+    "width_of",
+    "written_in_ascii",
+]

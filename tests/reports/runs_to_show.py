@@ -1,0 +1,180 @@
+"""Runs that a page, a summary or a list is made of: real recordings, judged by the gate."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from perfguard.capture.replay import replay
+from perfguard.gate import examine, judge, judge_again
+from perfguard.judge import Baseline, Policy, Verdict
+from perfguard.measure import Measurement
+from perfguard.recording import Provenance
+from perfguard.reports import RunReport
+from perfguard.testing import generate
+from tests.facts import ELSEWHERE, RECORDINGS
+
+POLICY = Policy()
+TORCH = RECORDINGS / "torch-mlp"
+HERE = Provenance(
+    commit="0123456789abcdef0123456789abcdef01234567",
+    branch="wider",
+    committed_at="2026-11-20T10:00:00+00:00",
+    finished_at="2026-11-20T10:05:00+00:00",
+    ci_url="https://ci.example/7",
+)
+
+#: What a model may call its operators, and a page, a terminal or a spreadsheet must not obey.
+HOSTILE = (
+    "<script>window.pwned=1</script>",
+    '"><img src=x onerror="window.pwned=2">',
+    "</script><script>window.pwned=3</script>",
+    "<!--<script>",
+    "]]>&lt;b&gt;&amp;",
+    "a\u202eb\u200fc\u2066d",
+    "bell\x07\x1b[31mred\x1b[0m",
+    "`code` **bold** [link](javascript:alert(1)) @team #1 | cell",
+    "::error file=x::injected%0A",
+    "{{ 7*7 }}{% raw %}",
+    "=HYPERLINK(\"http://x\")",
+    "aten::" + "very_" * 60 + "long",
+    "算子::卷积🔥",
+)  # fmt: skip
+
+
+def measured(workload: str, recording: Path = TORCH) -> Verdict:
+    """Return what a recording measured."""
+    return examine(replay(recording), workload=workload, policy=POLICY)
+
+
+def baseline_of(verdict: Verdict, measurements: tuple[Measurement, ...], **facts: object) -> Baseline:
+    """Return a baseline that fits a verdict, with these numbers."""
+    found = Baseline(
+        workload=verdict.workload,
+        fingerprint=verdict.fingerprint,
+        environment=verdict.environment,
+        measurements=measurements,
+        commit="fedcba9876543210",
+        reason="a first one",
+    )
+    return replace(found, **facts)
+
+
+def passing(workload: str = "tests/test_net.py::test_passes") -> Verdict:
+    """Return a verdict that is compared with itself."""
+    found = measured(workload)
+    verdict = judge(replay(TORCH), baseline_of(found, found.measurements), workload=workload, policy=POLICY)
+    return replace(verdict, source="tests/test_net.py:12")
+
+
+def failing(workload: str = "tests/test_net.py::test_fails") -> Verdict:
+    """Return a verdict whose baseline was twice as quick, with less memory, fewer calls of aten::addmm and another torch."""
+    found = measured(workload)
+    cheaper = tuple(_cheaper(one) for one in found.measurements)
+    assert found.environment is not None
+    older = replace(found.environment, packages={**found.environment.packages, "torch": "2.4.0"})
+    policy = Policy(settings=RULES)
+    verdict = judge(replay(TORCH), baseline_of(found, cheaper, environment=older), workload=workload, policy=policy)
+    return replace(verdict, source="tests/test_net.py:20")
+
+
+def _cheaper(one: Measurement) -> Measurement:
+    if one.metric in ("step_time", "operator_time", "profiled_step_time"):
+        factor = 0.25 if one.subject in ("", "aten::addmm") else 0.9
+        return replace(one, value=one.value * factor, samples=tuple(factor * value for value in one.samples))
+    if one.metric == "peak_memory_bytes":
+        return replace(one, value=one.value // 2)
+    if one.key == ("operator_calls", "aten::addmm"):
+        return replace(one, value=one.value - 1)
+    return one
+
+
+def _rules():
+    from perfguard.settings import rules
+
+    return rules({"step_time": 0.25, "operator_time[aten::addmm]": 0.5}, where="the test")
+
+
+RULES = _rules()
+
+
+def invalid(place: Path, workload: str = "tests/test_net.py::test_invalid") -> Verdict:
+    """Return a verdict on a recording of MindSpore whose operator table has a cell that is no number."""
+    shutil.copytree(RECORDINGS / "mindspore-graph", place)
+    table = next(iter(sorted(place.rglob("*op_type_info*.csv")) or sorted(place.rglob("*.csv"))))
+    lines = table.read_text().splitlines()
+    cells = lines[2].split(",")
+    cells[-1] = "<b>many</b>"
+    lines[2] = ",".join(cells)
+    table.write_text("\n".join(lines) + "\n")
+    return replace(examine(replay(place), workload=workload, policy=POLICY), source="tests/test_net.py:30")
+
+
+def without_baseline(workload: str = "tests/test_net.py::test_new") -> Verdict:
+    """Return a verdict that nothing could be compared with."""
+    return replace(judge(replay(TORCH), None, workload=workload, policy=POLICY), source="tests/test_net.py:40")
+
+
+def on_another_machine(workload: str = "tests/test_net.py::test_elsewhere") -> Verdict:
+    """Return a verdict whose baseline was measured on another machine."""
+    found = measured(workload)
+    stored = baseline_of(found, found.measurements, environment=ELSEWHERE)
+    return judge(replay(TORCH), stored, workload=workload, policy=POLICY)
+
+
+def hostile(place: Path) -> Verdict:
+    """Return a failing verdict of a trace whose operators, and whose workload, have names that want to be more than text."""
+    shutil.copytree(TORCH, place)
+    for path in (place / "profiler").rglob("*.json"):
+        trace = json.loads(path.read_text())
+        names = sorted({e["name"] for e in trace["traceEvents"] if e.get("cat") == "cpu_op"})
+        called = dict(zip(names, HOSTILE, strict=False))
+        for event in trace["traceEvents"]:
+            event["name"] = called.get(event["name"], event["name"])
+        path.write_text(json.dumps(trace))
+    workload = f"tests/test_net.py::test_{HOSTILE[0]}_{HOSTILE[5]}"
+    found = examine(replay(place), workload=workload, policy=POLICY)
+    cheaper = tuple(_cheaper(one) if one.subject not in HOSTILE[:3] else replace_all(one) for one in found.measurements)
+    stored = baseline_of(found, cheaper, reason=HOSTILE[1], commit=HOSTILE[2])
+    verdict = judge_again(found, stored, policy=POLICY)
+    return replace(verdict, source=f"tests/{HOSTILE[1]}.py:3")
+
+
+def replace_all(one: Measurement) -> Measurement:
+    """Return a measurement of which there was less."""
+    if one.metric in ("operator_calls", "operator_time"):
+        return replace(one, value=one.value / 2, samples=tuple(value / 2 for value in one.samples))
+    return one
+
+
+def many_operators(count: int = 10_000) -> Verdict:
+    """Return a failing verdict with so many operators, some of which got worse."""
+    found = measured("tests/test_net.py::test_many")
+    own = [one for one in found.measurements if not one.metric.startswith("operator_")]
+    now, before = list(own), list(own)
+    for number in range(count):
+        name = f"op::{number:05d}"
+        for metric, value in (("operator_calls", 1 + number % 7), ("operator_time", 1.5 + (number * 7919) % 1000)):
+            now.append(Measurement(metric=metric, subject=name, value=value))
+            before.append(Measurement(metric=metric, subject=name, value=value - (number % 100 == 3)))
+    fresh = replace(found, measurements=tuple(now))
+    return judge_again(fresh, baseline_of(found, tuple(before)), policy=POLICY)
+
+
+def many_ranks(place: Path, count: int, *, quick: int) -> Verdict:
+    """Return a verdict on a job of so many ranks, each a directory of its own; aten::empty is quick on one of them."""
+    generate("pt-torch", seed=7, ranks=count, steps=2, operators=6).write(place)
+    odd = sorted(place.rglob("*.json"))[quick]
+    trace = json.loads(odd.read_text())
+    for event in trace["traceEvents"]:
+        if event["name"] == "aten::empty":
+            event["dur"] *= 0.25
+    odd.write_text(json.dumps(trace))
+    return examine(replay(place), workload="a job", policy=POLICY)
+
+
+def run_of(*verdicts: Verdict, **more: object) -> RunReport:
+    """Return the report of a run."""
+    return RunReport(verdicts=verdicts, provenance=HERE, **more)  # type: ignore[arg-type]

@@ -1,0 +1,90 @@
+"""Annotations of GitHub Actions, read back as its runner reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.findings import Code, Finding
+from perfguard.judge import Outcome, Verdict
+from perfguard.reports.github import MOST, workflow_commands
+from tests.reports import runs_to_show as show
+
+ROOT = Path("/checkout/project")
+_COMMAND = re.compile(r"::(?P<name>[a-z]+)(?: (?P<properties>.*?))?::(?P<message>.*)")
+
+
+def read(line: str) -> tuple[str, dict[str, str], str]:
+    """Read a command as actions/runner does (ActionCommand.TryParseV2): split, then unescape."""
+    found = _COMMAND.fullmatch(line)
+    assert found is not None, line
+    properties = dict(pair.split("=", 1) for pair in (found["properties"] or "").split(",") if pair)
+    for escaped, plain in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        properties = {key: value.replace(escaped, plain) for key, value in properties.items()}
+    message = found["message"]
+    for escaped, plain in (("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        message = message.replace(escaped, plain)
+    return found["name"], properties, message
+
+
+def commands(*verdicts: Verdict, **how) -> list[tuple[str, dict[str, str], str]]:
+    return [read(line) for line in workflow_commands(show.run_of(*verdicts), root=ROOT, **how)]
+
+
+def failed(workload: str, source: str = "", *messages: str) -> Verdict:
+    findings = tuple(Finding(code=Code.R102, message=message) for message in messages or ("m",))
+    return Verdict(workload=workload, outcome=Outcome.FAILED, findings=findings, source=source)
+
+
+def test_a_test_that_failed_is_annotated_at_its_file_and_line():
+    ((name, properties, message),) = commands(show.failing(), show.passing(), workspace=Path("/checkout"))
+    assert name == "error"
+    assert properties == {
+        "file": "project/tests/test_net.py",
+        "line": "20",
+        "title": "perfguard FAILED: tests/test_net.py::test_fails",
+    }
+    assert message.splitlines()[0].startswith("R101 step_time 73.6 → 294.5 us, +300.0 % (allowed +25.0 %)")
+
+
+def test_without_a_place_there_is_a_title():
+    ((_, properties, _),) = commands(failed("train.py"))
+    assert properties == {"title": "perfguard FAILED: train.py"}
+
+
+def test_several_measurements_of_one_test_are_one_annotation():
+    ((_, properties, message),) = commands(
+        failed("a.py::a#prefill", "a.py:3", "one"),
+        replace(failed("a.py::a#decode", "a.py:3", "two"), outcome=Outcome.INVALID),
+    )
+    assert properties["title"] == "perfguard FAILED and INVALID: a.py::a#prefill"
+    assert message == "R102 one\nR102 two"
+
+
+@pytest.mark.parametrize("count, shown", [(0, 0), (1, 1), (MOST, MOST), (MOST + 1, MOST), (500, MOST)])
+def test_there_are_ten_at_most_and_the_tenth_counts_the_rest(count, shown):
+    found = commands(*(failed(f"a.py::t{number}", f"a.py:{number + 1}") for number in range(count)))
+    assert len(found) == shown
+    if count > MOST:
+        assert found[-1][1]["title"] == f"perfguard: {count - MOST + 1} more are not green"
+
+
+def test_many_findings_are_counted():
+    ((_, _, message),) = commands(failed("a", "", *(str(number) for number in range(30))))
+    assert len(message.splitlines()) <= 10
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_no_name_ends_a_command_or_begins_another(workload, file, message):
+    lines = workflow_commands(show.run_of(failed(workload, f"{file}:3", message)), root=ROOT)
+    assert len(lines) == 1
+    assert "\n" not in lines[0]
+    assert "\r" not in lines[0]
+    name, properties, _ = read(lines[0])
+    assert name == "error"
+    assert set(properties) <= {"file", "line", "title"}

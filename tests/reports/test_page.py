@@ -1,0 +1,310 @@
+"""The page as text: one file, nothing from elsewhere, nothing of a recording that is more than text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import plotly.graph_objects
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, State, Verdict
+from perfguard.measure import Measurement, MemoryTrack
+from perfguard.recording import Step
+from perfguard.reports import REPORTERS
+from perfguard.reports.page import page_html
+from perfguard.reports.page.figures import figures_of
+from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
+from perfguard.window import Phase
+from tests.reports import runs_to_show as show
+
+
+class Page(HTMLParser):
+    """The elements of a page: (tag, attributes), texts by script element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.lasttag == "script" and self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    found = show.hostile(tmp_path_factory.mktemp("hostile") / "h")
+    return page_html(show.run_of(found, unused=show.HOSTILE, not_run=show.HOSTILE, remarks=show.HOSTILE))
+
+
+def test_a_page_refers_to_nothing_outside_of_it(hostile):
+    for tag, attributes in Page(hostile).elements:
+        for name in ("src", "href", "srcset", "action", "data"):
+            value = attributes.get(name)
+            if name == "data" and tag != "object":
+                continue
+            # The one link that leads away is that to the CI run, and it is of the report.
+            assert value is None or value.startswith(("#", "data:")) or value == show.HERE.ci_url, (tag, name, value)
+
+
+def test_the_policy_lets_the_pages_own_scripts_run_and_no_others(hostile):
+    page = Page(hostile)
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    types = [attributes.get("type") for tag, attributes in page.elements if tag == "script"]
+    run = [text for text, kind in zip(page.scripts, types, strict=True) if kind is None]
+    assert {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run} == allowed
+    assert len(run) == 2
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_no_name_of_a_recording_becomes_an_element(hostile):
+    tags = [tag for tag, _ in Page(hostile).elements]
+    assert "img" not in tags
+    assert tags.count("script") == 3
+    for raw in (
+        "window.pwned=1</script>",
+        "</script><script>window.pwned",
+        'onerror="window',
+        "\u202e",
+        "\x07",
+        "\x1b",
+    ):
+        assert raw not in hostile, raw
+
+
+@pytest.mark.parametrize(
+    "url, is_linked", [("https://ci.example/7", True), ("javascript:alert(1)", False), (None, False)]
+)
+def test_only_a_web_address_is_a_link_to_the_run(url, is_linked):
+    from dataclasses import replace
+
+    text = page_html(show.run_of().__class__(verdicts=(), provenance=replace(show.HERE, ci_url=url)))
+    assert ('class="ci"' in text) == is_linked
+
+
+def test_a_page_is_the_same_each_time():
+    run = show.run_of(show.failing())
+    assert page_html(run) == page_html(run) == REPORTERS["html"](run)
+
+
+def test_without_its_packages_one_sentence_says_what_to_install():
+    code = (
+        "import sys\nfor name in ('plotly', 'jinja2'): sys.modules[name] = None\n"
+        "from perfguard.reports import REPORTERS, RunReport\n"
+        "try: REPORTERS['html'](RunReport(verdicts=()))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == (
+        "UsageError the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard[html]'\n"
+    ), done.stderr
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+ROLE = re.compile(r"now|base|worse|better|faint|line\d+|phase-[a-z]+|heat")
+
+
+def without_roles(value, key=""):
+    """Return a figure with real colours in place of the roles that the page fills in."""
+    if isinstance(value, dict):
+        return {name: without_roles(one, name) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_roles(one) for one in value]
+    if key in ("color", "colorscale") and isinstance(value, str) and ROLE.fullmatch(value):
+        return "Viridis" if key == "colorscale" else "#123456"
+    return value
+
+
+def is_valid(figure) -> None:
+    """Hold a figure against plotly's own schema, which raises for what it does not know."""
+    json.dumps(figure, allow_nan=False)
+    plotly.graph_objects.Figure(data=without_roles(figure["traces"]), layout=without_roles(figure["layout"]))
+    head, *rows = figure["rows"]
+    assert all(len(row) == len(head) and all(isinstance(cell, str) for cell in row) for row in rows)
+    assert figure["title"]
+
+
+def kinds(verdict: Verdict) -> list[str]:
+    return [figure["kind"] for figure in figures_of(verdict)]
+
+
+def test_figures_of_real_runs_are_what_plotly_knows(tmp_path):
+    several = show.many_ranks(tmp_path / "r", 3, quick=1)
+    for verdict in (show.passing(), show.failing(), show.without_baseline(), show.invalid(tmp_path / "i"), several):
+        for figure in figures_of(verdict):
+            is_valid(figure)
+    assert kinds(show.failing()) == ["waterfall", "distribution", "memory", "steps"]
+    assert kinds(several)[:2] == ["memory", "ranks"]
+    # What is not whole has no numbers to draw.
+    assert kinds(show.invalid(tmp_path / "j")) == ["steps"]
+
+
+def test_the_waterfall_adds_up_from_the_baseline_to_now():
+    verdict = show.failing()
+    figure = next(one for one in figures_of(verdict) if one["kind"] == "waterfall")
+    (trace,) = figure["traces"]
+    assert trace["x"][0] == verdict.ledger.base_ns / 1e3
+    assert sum(trace["x"][:-1]) == pytest.approx(trace["x"][-1])
+    assert trace["x"][-1] == verdict.ledger.current_ns / 1e3
+    assert trace["measure"][0] == "absolute"
+    assert trace["measure"][-1] == "total"
+
+
+def test_the_memory_of_the_figure_is_that_of_the_trace():
+    verdict = show.failing()
+    figure = next(one for one in figures_of(verdict) if one["kind"] == "memory")
+    peak = next(one.value for one in verdict.measurements if one.metric == "peak_memory_bytes")
+    assert max(figure["traces"][0]["y"]) == peak
+    # The baseline had half of it.
+    assert figure["layout"]["shapes"][0]["y0"] == peak // 2
+
+
+TIMES = st.floats(0, 1e9)
+NAMES = st.text(max_size=8)
+ENTRIES = st.builds(
+    Entry,
+    cause=st.sampled_from(Cause),
+    subject=NAMES,
+    base_ns=st.integers(-(10**12), 10**12),
+    current_ns=st.integers(-(10**12), 10**12),
+)
+VERDICTS = st.builds(
+    Verdict,
+    workload=NAMES,
+    outcome=st.sampled_from(Outcome),
+    findings=st.just(()),
+    measurements=st.lists(
+        st.builds(
+            Measurement,
+            metric=st.sampled_from(["step_time", "operator_time", "peak_memory_bytes", "step_cost", "x"]),
+            subject=st.one_of(st.just(""), NAMES, st.sampled_from(["rank0:a", "rank1:a", "rank1:", "ranks:a"])),
+            value=TIMES,
+            samples=st.lists(TIMES, max_size=30).map(tuple),
+        ),
+        max_size=6,
+    ).map(tuple),
+    comparisons=st.lists(
+        st.builds(
+            Comparison,
+            metric=st.sampled_from(["step_time", "operator_time", "peak_memory_bytes", "step_cost", "x"]),
+            subject=st.sampled_from(["", "cpu", "a"]),
+            state=st.sampled_from(State),
+            judged=st.booleans(),
+            reference=st.one_of(st.none(), TIMES, st.just(["a"]), st.just({"a": 1.0})),
+            current=st.one_of(st.none(), TIMES, st.just(["a"]), st.just({"a": 1.0})),
+            allowed=st.one_of(st.none(), TIMES),
+            reference_samples=st.lists(TIMES, max_size=30).map(tuple),
+        ),
+        max_size=4,
+    ).map(tuple),
+    ledger=st.one_of(
+        st.none(),
+        st.builds(
+            Ledger,
+            metric=st.sampled_from(["step_time", "operator_time"]),
+            base_ns=st.integers(0, 10**12),
+            current_ns=st.integers(0, 10**12),
+            entries=st.lists(ENTRIES, min_size=1, max_size=12).map(tuple),
+        ),
+    ),
+    steps=st.lists(
+        st.builds(
+            Step,
+            index=st.integers(0, 100),
+            phase=st.sampled_from(Phase),
+            cycle=st.just(0),
+            start_ns=st.just(0),
+            wall_ns=st.integers(0, 10**12),
+            thread_cpu_ns=st.just(0),
+        ),
+        max_size=6,
+    ).map(tuple),
+    memory=st.lists(
+        st.builds(
+            MemoryTrack,
+            rank=st.integers(0, 3),
+            device=NAMES,
+            parts=st.integers(0, 4),
+            curve_bytes=st.lists(st.integers(0, 2**60), max_size=6).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@given(VERDICTS)
+@settings(max_examples=150)
+def test_any_verdict_can_be_drawn_and_listed(verdict):
+    for figure in figures_of(verdict):
+        is_valid(figure)
+    found = tables_of(verdict)
+    json.dumps([found.operators, found.metrics], allow_nan=False)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
+    rows = {row[0]: row for row in tables_of(show.failing()).operators}
+    _, state, calls, calls_now, us, us_now, allowed, why = rows["aten::addmm"]
+    assert (state, calls, calls_now) == ("worse", 1, 2)
+    assert us == pytest.approx(us_now / 4)
+    assert allowed == pytest.approx(us * 1.5)
+    assert why.startswith("operator_calls 1 → 2 calls/step")
+    assert rows["aten::relu"][1] == "same"
+    assert rows["aten::relu"][6] is None
+
+
+def test_the_worst_of_the_other_numbers_come_first():
+    states = [row[1] for row in tables_of(show.failing()).metrics]
+    assert states[0] == "worse"
+    order = ("worse", "new", "gone", "better", "not-comparable", "same", "shown")
+    assert states == sorted(states, key=order.index)
+
+
+def test_what_was_found_is_grouped_by_file_with_the_row_it_is_about(tmp_path):
+    found = tables_of(show.invalid(tmp_path / "i"))
+    (group,) = found.files
+    assert group.file.endswith("cpu_op_type_info_0.csv")
+    (one,) = group.findings
+    assert one["where"] == "line 3 $.percent"
+    assert one["excerpt"].endswith(",<b>many</b>")
+
+
+def test_a_long_list_of_findings_is_cut_and_counted():
+    findings = tuple(Finding(code=Code.S103, place=f"a.csv:{n}", message="m") for n in range(MOST_FINDINGS + 3))
+    found = tables_of(Verdict(workload="a", outcome=Outcome.INVALID, findings=findings))
+    assert (sum(len(group.findings) for group in found.files), found.left_out) == (MOST_FINDINGS, 3)
+
+
+def test_what_to_do_about_a_code_stands_once_in_a_file():
+    findings = tuple(Finding(code=Code.S103, place=f"a.csv:{n}", message="m") for n in (1, 2))
+    findings += (Finding(code=Code.A103, place="b", message="m", severity=Severity.NOTE),)
+    found = tables_of(Verdict(workload="a", outcome=Outcome.INVALID, findings=findings))
+    assert [[bool(one["fix"]) for one in group.findings] for group in found.files] == [[True, False], [True]]
+
+
+def test_an_environment_that_differs_is_marked():
+    rows = {name: (before, now, differs) for name, before, now, differs in tables_of(show.failing()).environment}
+    assert rows["torch"][0] == "2.4.0"
+    assert rows["torch"][2]
+    assert not rows["python"][2]

@@ -1,0 +1,341 @@
+"""The page as its readers see it: in a real browser, by mouse, keyboard and axe-core."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from perfguard.reports.page import page_html
+from tests.browser import Shown, chromium
+from tests.reports import runs_to_show as show
+
+pytestmark = [pytest.mark.slow]
+
+DESKTOP, LAPTOP, PHONE = (1920, 1080), (1366, 768), (390, 844)
+#: Jobs of so many ranks, and which of them is odd.
+RANKS = {"ranks": (48, 17), "1024-ranks": (1024, 517)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> dict[str, Path]:
+    """Write the pages of runs that went in every way a run can go."""
+    place = tmp_path_factory.mktemp("pages")
+    trace = next((show.TORCH / "profiler").rglob("*.json")).read_bytes()
+    passing, failing, hostile = show.passing(), show.failing(), show.hostile(place / "h")
+    others = show.without_baseline(), show.on_another_machine(), show.invalid(place / "i")
+    runs = {
+        "passing": show.run_of(passing),
+        "failing": show.run_of(failing),
+        "invalid": show.run_of(others[2]),
+        "all": show.run_of(passing, failing, *others, hostile, unused=("a gone one",), not_run=("test_x.py::test_x",)),
+        "hostile": show.run_of(hostile, unused=show.HOSTILE, not_run=show.HOSTILE, remarks=show.HOSTILE),
+        "operators": show.run_of(show.many_operators()),
+        "nothing": show.run_of(),
+    }
+    found = {}
+    for name, run in runs.items():
+        found[name] = place / f"{name}.html"
+        found[name].write_text(page_html(run), encoding="utf-8")
+    found["ranks"] = page_of_ranks(place, "ranks")
+    found["timeline"] = place / "timeline.html"
+    found["timeline"].write_text(page_html(show.run_of(failing), timelines={failing.workload: trace}), encoding="utf-8")
+    return found
+
+
+def page_of_ranks(place: Path, name: str) -> Path:
+    count, odd = RANKS[name]
+    path = place / f"{name}.html"
+    path.write_text(page_html(show.run_of(show.many_ranks(place / name, count, quick=odd))), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Open a page by name; in the end nothing was said on the console, and nothing was asked of the network."""
+    every: list[Shown] = []
+
+    def open_page(name: str, *, size: tuple[int, int] = LAPTOP, **how) -> Shown:
+        every.append(Shown(browser, pages[name], size=size, **how))
+        return every[-1]
+
+    yield open_page
+    for one in every:
+        assert one.said == []
+        assert one.outside == []
+        one.context.close()
+
+
+SIGHTS = [(LAPTOP, "light"), (PHONE, "dark")]
+OTHER_SIGHTS = [(LAPTOP, "dark"), (PHONE, "light"), (DESKTOP, "light")]
+
+
+def is_well_made(shown: Shown, name: str, scheme: str) -> None:
+    """Look at all of a page: axe-core, the theme, the width; keep what it looks like."""
+    width = shown.page.viewport_size["width"]
+    shown.keep(f"{name}-{width}-{scheme}")
+    for found in shown.page.query_selector_all("details"):
+        found.evaluate("one => { one.open = true }")
+    assert shown.violations() == []
+    assert shown.page.evaluate("document.documentElement.dataset.theme") == scheme
+    # Nothing is wider than the window, so nobody scrolls sideways.
+    assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= width
+    shown.keep(f"{name}-{width}-{scheme}-whole", whole=True)
+
+
+@pytest.mark.parametrize("size, scheme", SIGHTS, ids=["laptop", "phone"])
+@pytest.mark.parametrize("name", ["all", "invalid", "hostile", "ranks"])
+def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
+    is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("size, scheme", OTHER_SIGHTS, ids=["laptop", "phone", "desktop"])
+@pytest.mark.parametrize("name", ["passing", "failing", "all", "operators"])
+def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
+    is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
+
+
+@pytest.mark.exhaustive
+def test_1024_ranks_are_one_page(opened, pages, tmp_path):
+    pages["1024-ranks"] = page_of_ranks(tmp_path, "1024-ranks")
+    shown = opened("1024-ranks")
+    names_the_odd_rank(shown, "1024-ranks")
+    is_well_made(shown, "1024-ranks", "light")
+    print(f"the page has {pages['1024-ranks'].stat().st_size / 1e6:.1f} MB")
+
+
+def test_a_run_without_a_workload_says_so(browser, pages):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(pages["nothing"].as_uri())
+    assert page.locator("h2").inner_text() == "Nothing was measured, so nothing was gated."
+    context.close()
+
+
+@pytest.mark.parametrize("size", [LAPTOP, DESKTOP], ids=["laptop", "desktop"])
+def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
+    shown = opened("failing", size=size)
+    for what in (
+        ".verdict .badge",
+        ".verdict h2",
+        ".verdict .where",
+        ".points li",
+        ".verdict .since",
+        ".advice code",
+        "figure[data-kind=waterfall] .plot",
+        "figure[data-kind=distribution] .plot",
+        "figure[data-kind=memory] .plot",
+    ):
+        assert shown.is_on_screen(what), what
+    assert shown.page.locator(".verdict h2").inner_text() == (
+        "A step rose from 73.6 us to 294.5 us (+300.0 %). The peak memory of cpu rose from 776 bytes to 1.52 KiB (+100.0 %)."
+    )
+    said = shown.page.locator(".verdict").inner_text()
+    assert "fedcba987654 (a first one) → now: 0123456789ab on wider; the test is tests/test_net.py:20" in said
+    assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in said
+
+
+def test_on_a_phone_the_outcome_comes_first(opened):
+    shown = opened("failing", size=PHONE)
+    for what in (".verdict .badge", ".verdict h2", ".points li"):
+        assert shown.is_on_screen(what), what
+
+
+def test_every_figure_is_drawn_and_has_its_numbers_as_a_table(opened):
+    shown = opened("failing")
+    kinds = [one.get_attribute("data-kind") for one in shown.page.query_selector_all("article:not([hidden]) figure")]
+    assert kinds == ["waterfall", "distribution", "memory", "steps"]
+    for figure in shown.page.query_selector_all("figure"):
+        assert figure.query_selector(".plot svg.main-svg") is not None
+        assert figure.query_selector(".plot").get_attribute("aria-label")
+        assert len(figure.query_selector_all("tbody tr")) > 0
+    bars = shown.page.locator("figure[data-kind=waterfall] .plot .waterfalllayer .point")
+    rows = shown.page.locator("figure[data-kind=waterfall] tbody tr")
+    assert bars.count() == rows.count()
+
+
+def texts(shown: Shown, column: int, *, grid: str = ".operators") -> list[str]:
+    rows = shown.page.query_selector_all(f"article:not([hidden]) {grid} tbody tr")
+    return [row.query_selector_all("th, td")[column].inner_text() for row in rows]
+
+
+def test_operators_are_sorted_by_a_click_and_by_the_keyboard(opened):
+    shown = opened("failing")
+    page = shown.page
+    heads = page.locator("article:not([hidden]) .operators thead th")
+    titles = [one.split(" ↓")[0].split(" ↑")[0] for one in heads.all_inner_texts()]
+    now = titles.index("us now")
+    values = [float(one) for one in texts(shown, now)]
+    assert values == sorted(values, reverse=True)
+    assert heads.nth(now).get_attribute("aria-sort") == "descending"
+    heads.nth(now).locator("button").click()
+    assert [float(one) for one in texts(shown, now)] == sorted(values)
+    assert heads.nth(now).get_attribute("aria-sort") == "ascending"
+    assert page.locator("#said").inner_text() == "sorted by us now, ascending"
+    heads.nth(0).locator("button").focus()
+    page.keyboard.press("Enter")
+    names = [one.split("\n")[0] for one in texts(shown, 0)]
+    assert names == sorted(names, key=str.casefold) or names == sorted(names)
+    verdict = titles.index("verdict")
+    heads.nth(verdict).locator("button").click()
+    assert texts(shown, verdict)[0] == "▲ worse"
+
+
+def test_operators_are_filtered_by_name_and_by_verdict(opened):
+    shown = opened("failing")
+    page = shown.page
+    place = "article:not([hidden]) .operators"
+    page.locator(f"{place} input").fill("ADDMM")
+    shown.count(f"{place} tbody tr", 3)
+    assert {one.split("\n")[0] for one in texts(shown, 0)} == {
+        "aten::addmm",
+        "AddmmBackward0",
+        "autograd::engine::evaluate_function: AddmmBackward0",
+    }
+    page.locator(f"{place} select").select_option("worse")
+    assert [one.split("\n")[0] for one in texts(shown, 0)] == ["aten::addmm"]
+    assert "1 → 2 calls/step" in texts(shown, 0)[0]
+    page.locator(f"{place} input").fill("no such operator")
+    shown.count(f"{place} tbody tr", 0)
+    assert page.locator("#said").inner_text().startswith("0 of ")
+
+
+def test_ten_thousand_operators_stay_quick(opened):
+    began = time.perf_counter()
+    shown = opened("operators")
+    place = "article:not([hidden]) .operators"
+    print(f"10 000 operators are shown after {time.perf_counter() - began:.2f} s")
+    assert shown.page.locator(f"{place} tbody tr").count() == 100
+    assert "100 of 10000 shown" in shown.page.locator(f"{place} .tools").inner_text()
+    began = time.perf_counter()
+    shown.page.locator(f"{place} input").fill("op::00003")
+    shown.count(f"{place} tbody tr", 1)
+    print(f"and filtered after {time.perf_counter() - began:.2f} s")
+    shown.page.locator(f"{place} input").fill("")
+    shown.count(f"{place} tbody tr", 100)
+    shown.page.locator(f"{place} select").select_option("worse")
+    assert "100 of 10000" in shown.page.locator(f"{place} .tools").inner_text()
+    shown.page.locator(f"{place} select").select_option("")
+    shown.page.locator(f"{place} > button").click()
+    assert shown.page.locator(f"{place} tbody tr").count() == 600
+
+
+def test_ranks_have_a_heat_map_in_which_the_odd_one_is_named(opened):
+    names_the_odd_rank(opened("ranks"), "ranks")
+
+
+def names_the_odd_rank(shown: Shown, name: str) -> None:
+    count, place = RANKS[name]
+    odd = sorted(range(count), key=lambda rank: f"rank{rank}.")[place]
+    figure = shown.page.locator("figure[data-kind=ranks]")
+    assert f"{count} ranks" in figure.inner_text()
+    rows = [one.locator("td").all_text_contents() for one in figure.locator("tbody tr").all()]
+    # No other rank has so quick an operator; which number the rank has is written in the name of its file.
+    assert [row[0] for row in rows if row[1] == "aten::empty" and float(row[3].split()[0]) < -60] == [str(odd)]
+    choice = shown.page.locator("section:has(> [data-figures=ranks]) select")
+    titles = choice.locator("option").all_text_contents()
+    assert titles[0] == "operator_time by rank"
+    choice.select_option(str(titles.index("operator_calls by rank")))
+    assert "operator_calls by rank" in shown.page.locator("figure[data-kind=ranks] figcaption").inner_text()
+
+
+def test_names_of_a_recording_are_text_and_nothing_else(opened):
+    shown = opened("hostile")
+    page = shown.page
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img").count() == 0
+    said = page.locator("body").inner_text()
+    for name in (
+        "<script>window.pwned=1</script>",
+        "javascript:alert(1)",
+        "\\u202eb\\u200f",
+        "bell\\x07\\x1b[31m",
+        "{{ 7*7 }}",
+    ):
+        assert name in said, name
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert not any(mark in said for mark in "\u202e\u200f\u2066\x07\x1b")
+    # Hovering draws a label of plotly's, which reads a little HTML.
+    page.locator("figure[data-kind=waterfall] .plot").hover(position={"x": 300, "y": 40})
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.pwned") is None
+
+
+def test_one_of_many_workloads_is_chosen_by_a_link_that_can_be_shared(opened):
+    shown = opened("all")
+    page = shown.page
+    names = page.locator("#workloads a .badge").all_inner_texts()
+    assert names == sorted(names, key=["FAILED", "INVALID", "INCONCLUSIVE", "PASSED"].index)
+    assert page.locator("article:visible").count() == 1
+    page.locator("#workloads a", has_text="test_invalid").click()
+    assert "The recording is not whole" in page.locator("article:visible h2").inner_text()
+    assert page.locator("article:visible pre").inner_text().endswith("<b>many</b>")
+    address = page.url
+    other = opened("all", fragment=address[address.index("#") :])
+    assert "test_invalid" in other.page.locator("article:visible .workload").inner_text()
+    assert other.page.locator("nav a[aria-current=true]").count() == 1
+
+
+def test_the_keyboard_alone_reaches_the_result_the_workloads_and_the_theme(opened):
+    shown = opened("all")
+    page = shown.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("#workloads a").nth(3).focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#workloads a").nth(3).get_attribute("aria-current") == "true"
+    page.locator("#theme").focus()
+    page.keyboard.press("Space")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_command_is_copied(opened, browser):
+    shown = opened("failing")
+    button = shown.page.locator(".copy").first
+    button.click()
+    shown.count(".copy:text-is('copy')", shown.page.locator(".copy").count() - 1)
+    assert shown.page.evaluate("getSelection().toString()") == "pytest --perfguard tests/test_net.py::test_fails"
+
+
+#: Stands for https://ui.perfetto.dev, which cannot be reached from everywhere; it answers as Perfetto's documents say.
+PERFETTO = """<!doctype html><script>
+addEventListener("message", (event) => {
+  if (event.data === "PING") event.source.postMessage("PONG", "*");
+  else if (event.data.perfetto) window.given = {
+    title: event.data.perfetto.title, text: new TextDecoder().decode(event.data.perfetto.buffer) };
+});
+</script>"""
+
+
+def test_the_timeline_is_handed_to_perfetto_and_can_be_saved(browser, pages, tmp_path):
+    shown = Shown(browser, pages["timeline"], size=LAPTOP)
+    trace = json.loads(next((show.TORCH / "profiler").rglob("*.json")).read_text())
+    assert shown.outside == []
+    shown.context.route(
+        "https://ui.perfetto.dev/**", lambda route: route.fulfill(body=PERFETTO, content_type="text/html")
+    )
+    with shown.context.expect_page() as other:
+        shown.page.locator("button.timeline").click()
+    other.value.wait_for_function("window.given")
+    given = other.value.evaluate("window.given")
+    assert given["title"] == "tests/test_net.py::test_fails"
+    assert json.loads(given["text"]) == trace
+    with shown.page.expect_download() as saved:
+        shown.page.locator("button.save").click()
+    saved.value.save_as(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text()) == trace
+    # The click asked for Perfetto, and nothing else was ever asked for.
+    assert set(shown.outside) == {"https://ui.perfetto.dev/"}
+    assert shown.said == []
+    shown.context.close()

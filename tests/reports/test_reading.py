@@ -1,0 +1,154 @@
+"""Reports of this perfguard, of older and newer ones, and what became of files on their way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perfguard
+from perfguard.errors import StoreError
+from perfguard.judge import Outcome, Verdict
+from perfguard.recording import Provenance
+from perfguard.reports import RunReport
+from perfguard.reports.document import report_document, report_json
+from perfguard.reports.page import page_html
+from perfguard.reports.reading import read_report, read_run
+from tests.reports import runs_to_show as show
+
+
+@pytest.fixture(scope="module")
+def run() -> RunReport:
+    return show.run_of(show.passing(), show.failing(), unused=("u",), not_run=("n",))
+
+
+def without_weights(verdict: Verdict) -> Verdict:
+    """Return a verdict as a report keeps it: its findings are in their order, so what orders them is not written."""
+    findings = tuple(replace(one, weight=0.0) for one in verdict.findings)
+    comparisons = tuple(replace(one, finding=None) for one in verdict.comparisons)
+    return replace(verdict, findings=findings, comparisons=comparisons)
+
+
+def written(place: Path, document: object) -> Path:
+    path = place / "report.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_a_run_is_read_back_whole(run, tmp_path):
+    found = read_run(written(tmp_path, report_json(run)))
+    assert found.verdicts == tuple(without_weights(one) for one in run.verdicts)
+    assert (found.unused, found.not_run, found.provenance) == (run.unused, run.not_run, run.provenance)
+    assert (found.written_by, found.remarks) == (perfguard.__version__, ())
+    # The page of what was read is that of what was written.
+    assert page_html(found) == page_html(run)
+
+
+def as_format_1(document: dict) -> dict:
+    """Return a report as perfguard 0.1 wrote it."""
+    del document["run"]
+    for one in document["workloads"]:
+        for key in ("compared_with", "steps", "memory", "source"):
+            del one[key]
+        for comparison in one["comparisons"]:
+            comparison.pop("allowed")
+            comparison.pop("reference_samples", None)
+        for finding in one["findings"]:
+            del finding["more"], finding["excerpt"]
+    return {**document, "format": 1, "perfguard": "0.1.0"}
+
+
+def test_an_older_report_is_read_with_a_remark(run, tmp_path):
+    path = written(tmp_path, as_format_1(report_document(run)))
+    found = read_run(path)
+    (remark,) = found.remarks
+    assert f"{path} was written by perfguard 0.1.0, an older one (format 1;" in remark
+    assert [one.outcome for one in found.verdicts] == [Outcome.PASSED, Outcome.FAILED]
+    assert found.provenance == Provenance()
+    assert len(read_report(path)) == 2
+    assert remark.replace("&", "&amp;") in page_html(found)
+
+
+def newer(document: dict, change) -> dict:
+    change(document)
+    return {**document, "format": 7, "perfguard": "9.1.0"}
+
+
+def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run, tmp_path):
+    def change(document):
+        first = document["workloads"][1]
+        document["cloud"] = {"a": 1}
+        first["heat"] = [1]
+        first["findings"].append(
+            {"code": "Z900", "headline": "a new kind", "severity": "error", "message": "boom", "place": ""}
+        )
+        first["comparisons"][0]["state"] = "wobbly"
+        first["measurements"].append({"metric": "m", "subject": "s", "value": None})
+        first["ledger"]["entries"][0]["cause"] = "moonlight"
+
+    path = written(tmp_path, newer(report_document(run), change))
+    found = read_run(path)
+    (remark,) = found.remarks
+    assert "was written by perfguard 9.1.0, a newer one (format 7;" in remark
+    assert "1 x cloud, 1 x comparisons, 1 x heat, 1 x ledger, 1 x measurements" in remark
+    assert "pip install --upgrade perfguard" in remark
+    last = found.verdicts[1]
+    assert (last.outcome, last.ledger) == (Outcome.FAILED, None)
+    assert last.findings == without_weights(run.verdicts[1]).findings
+    assert last.notes[0] == "Z900 a new kind: boom"
+    assert len(last.comparisons) == len(run.verdicts[1].comparisons) - 1
+    with pytest.raises(StoreError, match="format 7, and this perfguard reads up to 2: it was written by a newer one"):
+        read_report(path)
+
+
+def test_a_workload_with_an_outcome_that_is_not_known_is_left_out_and_counted(run, tmp_path):
+    def change(document):
+        document["workloads"][0]["outcome"] = "SKIPPED"
+
+    found = read_run(written(tmp_path, newer(report_document(run), change)))
+    assert [one.workload for one in found.verdicts] == [run.verdicts[1].workload]
+    assert "1 x workload" in found.remarks[0]
+
+
+@pytest.mark.parametrize("workloads", [7, {"a": 1}, None, "x"])
+def test_a_newer_report_of_another_form_says_so_in_one_sentence(tmp_path, workloads):
+    path = written(tmp_path, {"format": 9, "perfguard": "9.9.9", "workloads": workloads})
+    with pytest.raises(StoreError, match=r"written by perfguard 9\.9\.9, in format 9, of which .* can read nothing"):
+        read_run(path)
+
+
+@pytest.mark.parametrize("read", [read_run, read_report])
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("", "is damaged"),
+        ("[]", "is damaged"),
+        ("{}", "is damaged"),
+        ('{"format": 2, "perfguard": "0", "workloads": []}', "is damaged"),
+        ("\x00" * 40, "is damaged"),
+    ],
+)
+def test_what_is_no_report_is_refused_with_the_next_command(tmp_path, read, text, why):
+    with pytest.raises(StoreError) as caught:
+        read(written(tmp_path, text))
+    assert why in str(caught.value)
+    assert "pytest --perfguard --perfguard-report FILE" in str(caught.value)
+
+
+@given(st.floats(0, 0.9999))
+@settings(max_examples=40)
+def test_a_truncated_report_is_never_read_as_a_shorter_one(tmp_path_factory, share):
+    text = report_json(show.run_of(show.without_baseline()))
+    path = written(tmp_path_factory.mktemp("cut"), text[: int(share * (len(text) - 2))])
+    with pytest.raises(StoreError, match="is damaged"):
+        read_run(path)
+
+
+def test_a_number_that_is_none_is_refused(run, tmp_path):
+    text = report_json(run).replace('"judged": true', '"judged": NaN', 1)
+    with pytest.raises(StoreError, match="NaN is not JSON"):
+        read_run(written(tmp_path, text))

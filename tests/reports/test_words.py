@@ -1,0 +1,222 @@
+"""What happened, in words: the first thing a reader sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from perfguard.findings import Code, Finding, Severity
+from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.recording import Provenance
+from perfguard.reports.quantities import changed, quantity
+from perfguard.reports.words import headline, sentence, told
+from tests.reports import runs_to_show as show
+
+NOBODY = Provenance()
+
+
+def comparison(metric: str, before, now, subject: str = "", state: State = State.WORSE) -> Comparison:
+    return Comparison(metric=metric, subject=subject, state=state, judged=True, reference=before, current=now)
+
+
+def verdict(outcome: Outcome, *findings: Finding, comparisons=(), **more) -> Verdict:
+    return Verdict(workload="a.py::a", outcome=outcome, findings=findings, comparisons=tuple(comparisons), **more)
+
+
+def error(code: Code, place: str = "", message: str = "m") -> Finding:
+    return Finding(code=code, place=place, message=message)
+
+
+LEDGER = Ledger(
+    metric="run_wall_time",
+    base_ns=566_300,
+    current_ns=2_911_500,
+    entries=(
+        Entry(cause=Cause.SHAPES, subject="aten::mm", base_ns=127_000, current_ns=1_486_500),
+        Entry(cause=Cause.IDLE, base_ns=351_000, current_ns=609_700),
+        Entry(cause=Cause.RESIDUAL, base_ns=88_300, current_ns=815_300),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "one, expected",
+    [
+        (
+            comparison("peak_memory_bytes", 7168, 13312, "cpu"),
+            "The peak memory of cpu rose from 7.00 KiB to 13.0 KiB (+85.7 %).",
+        ),
+        (
+            comparison("operator_calls", 2, 4, "MatMul"),
+            "The calls of MatMul a step rose from 2 calls/step to 4 calls/step (+100.0 %).",
+        ),
+        (comparison("step_time", 100.0, 80.0), "A step fell from 100.0 us to 80.0 us (−20.0 %)."),
+        (
+            comparison("memory_growth_bytes", 0, 4096, "cpu"),
+            "What a step leaves behind on cpu rose from 0 bytes/step to 4.00 KiB/step (+4096).",
+        ),
+        (comparison("operator_calls", None, 1, "Cast", State.NEW), "The calls of Cast a step is new: 1 calls/step."),
+        (comparison("operator_calls", 1, None, "Cast", State.GONE), "The calls of Cast a step is gone."),
+        (comparison("operator_shapes", {"1": 1}, {"2": 1}, "Cast"), "operator_shapes[Cast] changed."),
+        (
+            comparison("of_a_later_version", 1, 2, "a\u202eb"),
+            "of_a_later_version[a\\u202eb] rose from 1 to 2 (+100.0 %).",
+        ),
+    ],
+)
+def test_a_number_that_moved_is_a_sentence(one, expected):
+    assert sentence(one, verdict(Outcome.FAILED)) == expected
+
+
+def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
+    found = verdict(
+        Outcome.FAILED,
+        error(Code.R101, "step_cost"),
+        comparisons=[comparison("step_cost", 1.5, 6.9)],
+        ledger=LEDGER,
+    )
+    assert headline(found) == "A step became slower: 566.3 us → 2912 us, its CPU cost +360.0 %."
+    assert told(found, NOBODY).where == (
+        "The largest part of the change is aten::mm: +1360 us, 58 % of it (its shapes changed)."
+    )
+
+
+@pytest.mark.parametrize(
+    "found, expected",
+    [
+        (verdict(Outcome.PASSED), "The recording is whole; nothing was compared with it."),
+        (
+            verdict(Outcome.PASSED, comparisons=[comparison("steps", 3, 3, state=State.SAME)]),
+            "Nothing got worse: 1 numbers compared.",
+        ),
+        (
+            verdict(Outcome.PASSED, comparisons=[comparison("step_time", 100.0, 50.0, state=State.BETTER)]),
+            "Nothing got worse. A step fell from 100.0 us to 50.0 us (−50.0 %).",
+        ),
+        (
+            verdict(Outcome.INVALID, error(Code.C101)),
+            "The recording is not whole, so nothing was compared: the profiled window is not the one asked for.",
+        ),
+        (verdict(Outcome.INCONCLUSIVE, error(Code.B101)), "Nothing was judged: no baseline to compare with."),
+        (
+            verdict(Outcome.FAILED, error(Code.B110), refresh=Refresh.REFUSED),
+            "The baseline was not refreshed: the baseline would be relaxed, and nobody says why.",
+        ),
+        (
+            verdict(Outcome.FAILED, error(Code.R103, "gone", "x is not measured")),
+            "a metric vanished: x is not measured",
+        ),
+    ],
+)
+def test_the_headline_says_what_the_outcome_is_about(found, expected):
+    assert headline(found) == expected
+
+
+def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
+    found = verdict(
+        Outcome.FAILED,
+        error(Code.R102, "peak_memory_bytes[cpu]"),
+        error(Code.R101, "step_time"),
+        error(Code.R102, "operator_calls[a]"),
+        comparisons=[
+            comparison("operator_calls", 1, 2, "a"),
+            comparison("peak_memory_bytes", 100, 200, "cpu"),
+            comparison("step_time", 10.0, 20.0),
+        ],
+    )
+    assert headline(found).startswith("A step rose from 10.0 us to 20.0 us (+100.0 %). The peak memory of cpu rose")
+
+
+@pytest.mark.parametrize(
+    "commit, branch, expected",
+    [
+        (None, None, "baseline: fedcba987654 (a first one)"),
+        ("abcdefabcdefabcdef", None, "baseline: fedcba987654 (a first one) → now: abcdefabcdef"),
+        (
+            "abcdefabcdefabcdef+dirty",
+            "main",
+            "baseline: fedcba987654 (a first one) → now: abcdefabcdef with changes on main",
+        ),
+    ],
+)
+def test_it_says_since_when(commit, branch, expected):
+    assert told(show.failing(), Provenance(commit=commit, branch=branch)).since == expected
+
+
+@pytest.mark.parametrize(
+    "make, commands",
+    [
+        (show.passing, ["perfguard view"]),
+        (
+            show.failing,
+            [
+                "pytest --perfguard tests/test_net.py::test_fails",
+                "perfguard ab --base HEAD~1 -- tests/test_net.py::test_fails",
+                "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'",
+                "perfguard view",
+            ],
+        ),
+        (
+            show.without_baseline,
+            [
+                "pytest --perfguard tests/test_net.py::test_new",
+                "pytest --perfguard --perfguard-update tests/test_net.py::test_new",
+                "perfguard view",
+            ],
+        ),
+    ],
+)
+def test_it_says_what_to_do_next(make, commands):
+    found = [command for _, command in told(make(), NOBODY).advice]
+    assert [one if not one.startswith("perfguard view") else "perfguard view" for one in found] == commands
+
+
+def test_a_name_that_a_shell_would_obey_is_quoted():
+    odd = replace(show.failing(), workload="a.py::b; rm -rf ~", source="a.py:1")
+    assert "pytest --perfguard 'a.py::b; rm -rf ~'" in [command for _, command in told(odd, NOBODY).advice]
+
+
+def test_three_findings_are_told_and_the_rest_is_counted():
+    many = [error(Code.R102, f"operator_calls[{n}]") for n in range(5)]
+    many.append(Finding(code=Code.R102, message="", more=7))
+    many.append(Finding(code=Code.R105, message="w", severity=Severity.NOTE))
+    found = told(verdict(Outcome.FAILED, *many), NOBODY)
+    assert (len(found.points), found.more) == (3, 2 + 7 + 1)
+
+
+@pytest.mark.parametrize(
+    "value, unit, expected",
+    [
+        (0, "bytes", "0 bytes"),
+        (1023, "bytes", "1023 bytes"),
+        (1536, "bytes/step", "1.50 KiB/step"),
+        (5 * 1024**4, "bytes", "5.00 TiB"),
+        (-2048, "bytes", "-2.00 KiB"),
+        (0.5, "us", "0.50 us"),
+        (9999.4, "us", "9999 us"),
+        (12_345.0, "us/step", "12.3 ms/step"),
+        (2_500_000, "us", "2.50 s"),
+        (1.5, "ratio", "1.5 ratio"),
+        (float("nan"), "us", "no number"),
+        (None, "us", ""),
+    ],
+)
+def test_quantities_have_the_unit_that_suits_them(value, unit, expected):
+    assert quantity(value, unit) == expected
+
+
+@pytest.mark.parametrize(
+    "before, now, expected",
+    [
+        (100, 138.3, "+38.3 %"),
+        (100, 50, "−50.0 %"),
+        (0, 4, "+4"),
+        (0, 0, "+0"),
+        (-2, 2, "+200.0 %"),
+        (1, float("inf"), ""),
+        ([], 1, ""),
+    ],
+)
+def test_changes_are_told_as_percentages(before, now, expected):
+    assert changed(before, now) == expected
