@@ -7,6 +7,7 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,10 +145,10 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
     """Write a temporary neighbour and rename it, so that a reader, a crash or a full disk never sees half a file.
 
-    Raises `StoreError`; what was at `path` before is then untouched.
+    A long text may come in pieces. Raises `StoreError`; what was at `path` before is then untouched.
     """
     temporary: str | None = None
     try:
@@ -157,7 +158,7 @@ def write_atomically(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())

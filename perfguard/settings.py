@@ -28,6 +28,8 @@ class Settings:
 
     root: Path
     baselines: Path = Path("baselines")
+    #: A file, relative to `root`, or the URL of a database; None is `perfguard-history.db` beside pyproject.toml.
+    history: str | None = None
     window: StepWindow = field(default_factory=StepWindow)
     timed_steps: int = 30
     threads: int = 1
@@ -68,6 +70,7 @@ def read_settings(root: Path) -> Settings:
         "backend",
         "time",
         "runs",
+        "history",
         "unused",
         "tolerance",
         "ignore",
@@ -76,6 +79,8 @@ def read_settings(root: Path) -> Settings:
     values: dict[str, Any] = {}
     if "baselines" in table:
         values["baselines"] = Path(_typed(table, "baselines", str, _TABLE))
+    if "history" in table:
+        values["history"] = _typed(table, "history", str, _TABLE)
     if "window" in table:
         values["window"] = _window(table["window"])
     if "backend" in table:

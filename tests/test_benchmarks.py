@@ -1,4 +1,4 @@
-"""What the benchmark of reading scales is still what a profiler would have written: valid, complete, and only larger."""
+"""The benchmarks: what that of reading scales is still what a profiler would have written, and that of the history runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from perfguard.contract.readers import READERS
 from perfguard.contract.schema import RowSchema, row_schema
 from perfguard.documents import schema
 from perfguard.testing import generate
+from tests.benchmarks import history
 from tests.benchmarks.reading import inputs, process, report, scaling, sources
 
 RECORDING = Path(__file__).parent / "data/recordings/torch-mlp/profiler"
@@ -251,3 +252,28 @@ def test_a_process_that_goes_beyond_a_limit_is_ended(
     assert found.failure == failure
     assert found.status == (3 if failure is None else found.status)
     assert found.status != 0
+
+
+# -- the history -------------------------------------------------------------------------------------------------------
+
+
+def test_the_runs_of_the_history_have_as_many_numbers_as_asked_for() -> None:
+    found = history.entry(1, 50)
+    assert [len(one.numbers) for one in found.workloads] == [10] * 5
+    assert sum(one.metric == "operator_time" for one in found.workloads[0].numbers) == 2
+    assert history.entry(1, 50) == found != history.entry(2, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_the_benchmark_of_the_history_prints_all_it_measures(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "postgres" and history.programs() is None:
+        pytest.skip("PostgreSQL is not installed here: apt-get install postgresql")
+    monkeypatch.setattr(history, "ROUNDS", 1)
+    head, size, *lines = history.report_on(kind, 3, 20, tmp_path)
+    assert "3 runs of 20 measurements, 60 in all" in head
+    assert "bytes a measurement" in size
+    assert len(lines) == 9
+    assert all(" s " in line and line.endswith(" x") for line in lines)

@@ -306,3 +306,18 @@ def test_a_reader_never_sees_half_a_file(tmp_path):
     writer.join()
     assert seen <= set(texts)
     assert os.listdir(tmp_path) == ["x.json"]
+
+
+def test_a_text_in_pieces_is_one_text_or_none(tmp_path):
+    path = tmp_path / "x.json"
+    write_atomically(path, (f"{number}\n" for number in range(3)))
+    assert path.read_text() == "0\n1\n2\n"
+
+    def broken():
+        yield "half"
+        raise StoreError("the database went away. Mend that.")
+
+    with pytest.raises(StoreError, match="went away"):
+        write_atomically(path, broken())
+    assert path.read_text() == "0\n1\n2\n"
+    assert os.listdir(tmp_path) == ["x.json"]

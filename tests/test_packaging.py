@@ -95,7 +95,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
-    extras |= {"browser", "dask", "dev", "html", "readers", "remote", "test", "testing"}
+    extras |= {"browser", "dask", "dev", "history", "html", "postgres", "readers", "remote", "test", "testing"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
@@ -165,19 +165,8 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add((node.module or "").partition(".")[0])
     # In the extras, and imported where they are needed.
-    optional = {
-        "mindspore",
-        "torch",
-        "torch_npu",
-        "scipy",
-        "xdist",
-        "hypothesis",
-        "dask",
-        "distributed",
-        "fsspec",
-        "jinja2",
-        "plotly",
-    }
+    optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
+    optional |= {"alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
     declared = base_dependencies() | {"tomli"}
     named_otherwise = {"google": "protobuf", "google_crc32c": "google-crc32c"}

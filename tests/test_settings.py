@@ -42,6 +42,8 @@ def limit(settings: Settings, metric: str, subject: str = "") -> Tolerance | Non
         ('backend = "torch"', "backend", "torch"),
         ('time = "off"', "time", False),
         ('time = "on"', "time", True),
+        ('history = "runs.db"', "history", "runs.db"),
+        ('history = "postgresql://host/db"', "history", "postgresql://host/db"),
         ('unused = "warn"', "unused", "warn"),
         ('unused = "fail"', "unused", "fail"),
         ('ignore = ["A103", "C"]', "ignore", ("A103", "C")),
@@ -145,6 +147,7 @@ def test_what_is_unknown_is_refused_with_the_nearest_known(tmp_path, table, mess
     ("table", "named"),
     [
         ("baselines = 3", "baselines"),
+        ("history = 3", "history"),
         ('baselines = ["b"]', "baselines"),
         ("window = 3", "window"),
         ('window = "3"', "window"),

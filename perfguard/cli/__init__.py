@@ -31,6 +31,7 @@ class _Commands(CommandGroup):
         "report": "perfguard.cli.report",
         "view": "perfguard.cli.view",
         "baseline": "perfguard.cli.baseline",
+        "history": "perfguard.cli.history",
         "schema": "perfguard.cli.schema",
         "codes": "perfguard.cli.codes",
     }

@@ -1,4 +1,4 @@
-"""Stores: where baselines live.
+"""Stores: where baselines live, and beside them the history of all runs (`history`).
 
 What goes in and out: `Baseline`s by the name of their workload. To add one: a class that keeps `Store`, and a line in
 `STORES`.

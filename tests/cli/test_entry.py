@@ -51,6 +51,8 @@ def call(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comple
         (("baseline", "prune"), 2, "run this where pytest runs"),
         (("baseline", "refresh", "--co", "-q"), 4, "no tests"),
         (("schema", "list"), 0, "torch_trace"),
+        (("history", "show"), 2, "There is no history in"),
+        (("history", "add", "report.json"), 0, "added: report.json is run 1"),
         (("schema", "show", "qqqqq"), 2, "list them with: perfguard schema list"),
         (("--version",), 0, f"perfguard, version {perfguard.__version__}"),
         (("--help",), 0, "baseline"),
@@ -101,7 +103,7 @@ def test_every_command_explains_itself(arguments):
     assert found.output.startswith("Usage: ")
 
 
-@pytest.mark.parametrize("name", ["check", "compare", "baseline", "schema"])
+@pytest.mark.parametrize("name", ["check", "compare", "baseline", "history", "schema"])
 def test_the_help_lists_the_command(name):
     assert f"  {name} " in run("--help").output
 
@@ -115,11 +117,12 @@ def test_the_help_lists_the_command(name):
         (("Check",), "There is no command 'Check'; did you mean 'check'?"),
         (
             ("zzz",),
-            "There is no command 'zzz'; known are run, check, analyse, compare, ab, calibrate, ops, report, view, "
-            "baseline, schema, codes.",
+            "There is no command 'zzz'; known are run, check, analyse, compare, ab, calibrate, ops, report, view, baseline, "
+            "history, schema, codes.",
         ),
         (("baseline", "shwo"), "'show'?"),
         (("baseline", "refesh"), "'refresh'?"),
+        (("history", "trends"), "'trend'?"),
         (("schema", "lst"), "'list'?"),
         (("baseline", "zzz"), "baseline --help"),
         (("schema", "zzz"), "schema --help"),

@@ -1,0 +1,408 @@
+"""A trend: what one number did over the runs of a history, since when it is another, and whether that is worse.
+
+What goes in: a `Series` in the order of its commits, and the tolerance of its metric. What comes out: a `Trend`, with lasting
+changes, slow creep, and two anchors, the run before and the last release. It needs no database.
+
+* An exact number changes where it changes: every other value that lasts for two runs, or is the newest, is a level of its own.
+* A time is split into levels by PELT (Killick, Fearnhead and Eckley 2012, as `ruptures` has it) on its logarithm, where a
+  single outlier counts as the median of its neighbours (Hampel's filter). The noise comes from the differences of neighbours,
+  so that a step does not count as noise.
+* Creep is a rise beyond the tolerance in which no single step is: its slope is that of Theil (1950) and Sen (1968), and that it
+  is no accident says Kendall's tau.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from perfguard import thresholds
+from perfguard.errors import UsageError
+from perfguard.judge.tolerance import Tolerance
+from perfguard.measure.measurement import Better, Kind, Metric, label
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+#: Of a longer window the slope is taken of so many medians of neighbours: it looks at all pairs.
+_MOST_OF_A_SLOPE = 200
+#: A step that is so much of a creep is told beside it; one that is nearly all of it is a step, and there is no creep.
+_OWN_SHARE = 1 / 3
+_ALONE = 3 / 4
+#: Runs whose median says what a noisy number was at one place.
+_NEIGHBOURS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Which run a number is of. `at` is when its commit was made, where that is known, else when it ran."""
+
+    run: int
+    at: datetime
+    commit: str | None = None
+    branch: str | None = None
+    release: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One number of a series."""
+
+    value: float
+    moment: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """What may be compared over time: one metric of one subject, in the order of the commits.
+
+    `machine` is empty for exact metrics. Of what is not `current` the newest runs have nothing any more. `way` says how it was
+    recorded, where the same was recorded in several ways side by side.
+    """
+
+    workload: str
+    metric: str
+    subject: str
+    unit: str
+    machine: str
+    points: tuple[Point, ...]
+    current: bool = True
+    way: str = ""
+
+    @property
+    def label(self) -> str:
+        """How it is written: `operator_time[MatMul]`."""
+        return label(self.metric, self.subject)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The numbers alone."""
+        return tuple(point.value for point in self.points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A new level: from the run at `index` on `after`, and `before` until then. `beyond` the tolerance it is worse.
+
+    One that is `gradual` is no step: a straight line tells the runs on both sides better.
+    """
+
+    index: int
+    moment: Moment
+    before: float
+    after: float
+    beyond: bool
+    gradual: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creep:
+    """A slow rise (or fall, where more is better) over `runs` runs since `moment`, of which no step is beyond the tolerance.
+
+    `largest_step` is a fraction of the level, between neighbours (of noisy numbers, between the medians of five on each side).
+    """
+
+    index: int
+    moment: Moment
+    runs: int
+    before: float
+    after: float
+    largest_step: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """What a series came to. `previous` and `release` are the two anchors: the run before, and the last release before it.
+
+    `level` is the newest level, `reference` that of the last release, or of the first run where there was none. It is `worse`
+    where the tolerance says so of the two; without a tolerance it is only shown.
+    """
+
+    series: Series
+    changes: tuple[Change, ...]
+    creep: Creep | None
+    previous: Point | None
+    release: Point | None
+    level: float
+    reference: float
+    tolerance: Tolerance | None
+    worse: bool
+
+    @property
+    def latest(self) -> Point:
+        """The newest number."""
+        return self.series.points[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    """Runs `start` to `end` (not included), and what they have in common."""
+
+    start: int
+    end: int
+    value: float
+
+
+def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None) -> Trend:
+    """Return what a series came to. Raises `UsageError` without ruptures or scipy.
+
+    `metric` is None for one that this version does not know; `tolerance` is None for what is only shown.
+    """
+    values = series.values
+    exact = metric is not None and metric.kind is Kind.EXACT
+    better = metric.better if metric is not None else Better.EQUAL
+    limits = tolerance or _as_shown(metric)
+    levels = _exact_levels(values) if exact else _timed_levels(values)
+    changes = _changes(series, levels, limits, better, exact=exact)
+    creep = _creep(series, levels, changes, limits, better, exact=exact)
+    if creep is not None:
+        changes = tuple(one for one in changes if one.index < creep.index or _share(one, creep) >= _OWN_SHARE)
+    release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
+    level = creep.after if creep else levels[-1].value
+    reference = _level_at(release or 0, levels, creep, len(values))
+    judged = tolerance is not None and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
+    return Trend(
+        series=series,
+        changes=changes,
+        creep=creep,
+        previous=series.points[-2] if len(values) > 1 else None,
+        release=series.points[release] if release is not None else None,
+        level=level,
+        reference=reference,
+        tolerance=tolerance,
+        worse=judged and limits.is_worse(level, reference, better),
+    )
+
+
+def _as_shown(metric: Metric | None) -> Tolerance:
+    """Return what is a large change of a number that is only shown."""
+    if metric is None:
+        return Tolerance()
+    relative = metric.warn_relative or 0.0 if metric.relative == math.inf else metric.relative
+    return Tolerance(relative=relative, absolute=metric.absolute)
+
+
+# -- levels ------------------------------------------------------------------------------------------------------------
+
+
+def _exact_levels(values: Sequence[float]) -> list[_Level]:
+    """Return the levels of an exact number; one run that differs from equal neighbours on both sides is none."""
+    found: list[_Level] = []
+    for index, value in enumerate(values):
+        if found and found[-1].value == value:
+            found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
+            continue
+        if len(found) > 1 and found[-2].value == value and found[-1].end - found[-1].start == 1:
+            found.pop()
+            found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
+            continue
+        found.append(_Level(start=index, end=index + 1, value=value))
+    return found
+
+
+def _timed_levels(values: Sequence[float]) -> list[_Level]:
+    """Return the levels of a noisy number, each the median of its runs; fewer than `TREND_RUNS` runs are one level."""
+    starts = [0, *(change_points(values) if len(values) >= thresholds.TREND_RUNS else ())]
+    ends = [*starts[1:], len(values)]
+    return [
+        _Level(start=start, end=end, value=statistics.median(values[start:end]))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def change_points(values: Sequence[float]) -> tuple[int, ...]:
+    """Return where new levels of a noisy number begin, as places in `values`. Raises `UsageError` without ruptures."""
+    try:
+        from ruptures import KernelCPD
+    except ImportError as error:
+        raise missing("ruptures", error) from error
+    scaled = _scaled(values)
+    noise = _noise(scaled)
+    clean = _without_outliers(scaled, noise)
+    # With a linear kernel this is PELT for a change in the mean, computed in C.
+    search: Any = KernelCPD(kernel="linear", min_size=thresholds.TREND_SHORTEST)
+    penalty = thresholds.TREND_PENALTY * noise**2 * math.log(len(clean))
+    return tuple(int(place) for place in search.fit(clean.reshape(-1, 1)).predict(pen=penalty)[:-1])
+
+
+def missing(package: str, error: ImportError) -> UsageError:
+    """Say that a package is missing."""
+    return UsageError(
+        f"perfguard history needs {package}, and it cannot be imported ({error}). Run: pip install 'perfguard[history]'"
+    )
+
+
+def _scaled(values: Sequence[float]) -> Numbers:
+    """Return logarithms, so that noise is a fraction; of what can be zero or negative, fractions of its median size."""
+    import numpy as np
+
+    numbers = np.asarray(values, dtype=float)
+    if numbers.min() > 0:
+        logarithms: Numbers = np.log(numbers)
+        return logarithms
+    sizes = np.abs(numbers[numbers != 0])
+    return numbers / (float(np.median(sizes)) if sizes.size else 1.0)
+
+
+def _noise(scaled: Numbers) -> float:
+    """Return the standard deviation of the noise, from the differences of neighbours (their median: few are steps)."""
+    import numpy as np
+
+    from_differences = float(np.median(np.abs(np.diff(scaled)))) / 0.6745 / math.sqrt(2)
+    return max(from_differences, thresholds.TREND_NOISE_FLOOR)
+
+
+def _without_outliers(scaled: Numbers, noise: float) -> Numbers:
+    """Replace what lies apart from the median of its neighbours by that median (Hampel's filter): a step stays a step."""
+    import numpy as np
+
+    middle = _running_medians(scaled)
+    far = np.abs(scaled - middle) > thresholds.TREND_OUTLIER * noise
+    cleaned: Numbers = np.where(far, middle, scaled)
+    return cleaned
+
+
+def _running_medians(scaled: Numbers) -> Numbers:
+    import numpy as np
+
+    half = _NEIGHBOURS // 2
+    padded = np.concatenate([scaled[half:0:-1], scaled, scaled[-2 : -2 - half : -1]])
+    if len(padded) < len(scaled) + 2 * half:
+        return np.full(len(scaled), float(np.median(scaled)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)
+    return np.asarray(np.median(windows, axis=1), dtype=float)
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def _changes(
+    series: Series, levels: Sequence[_Level], limits: Tolerance, better: Better, *, exact: bool
+) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            index=after.start,
+            moment=series.points[after.start].moment,
+            before=before.value,
+            after=after.value,
+            beyond=limits.is_worse(after.value, before.value, better),
+            gradual=not exact and _is_gradual(series.values[before.start : after.end], after.start - before.start),
+        )
+        for before, after in pairwise(levels)
+    )
+
+
+def _is_gradual(values: Sequence[float], place: int) -> bool:
+    """Whether a straight line tells both sides of a change better than two levels do (least squares)."""
+    import numpy as np
+
+    scaled = _scaled(values)
+    clean = _without_outliers(scaled, _noise(scaled))
+    runs = np.arange(len(clean), dtype=float)
+    slope, start = np.polyfit(runs, clean, 1)
+    line = float(np.sum((clean - start - slope * runs) ** 2))
+    steps = sum(float(np.sum((side - side.mean()) ** 2)) for side in (clean[:place], clean[place:]))
+    return line < steps
+
+
+# -- creep -------------------------------------------------------------------------------------------------------------
+
+
+def _creep(
+    series: Series,
+    levels: Sequence[_Level],
+    changes: Sequence[Change],
+    limits: Tolerance,
+    better: Better,
+    *,
+    exact: bool,
+) -> Creep | None:
+    """Return the creep that ends with the newest run, if there is one.
+
+    It is looked for since the last step beyond the tolerance in either direction: from the best level, and from nearer by, for
+    a number that rested there first.
+    """
+    is_tight = limits.relative == limits.absolute == 0
+    if is_tight or better is Better.EQUAL or len(series.points) < thresholds.TREND_RUNS or not series.current:
+        return None
+    steps = [c for c in changes if not c.gradual and (c.beyond or limits.is_better(c.after, c.before, better))]
+    recent = [level for level in levels if not steps or level.start >= steps[-1].index]
+    best = (min if better is Better.LOWER else max)(recent, key=lambda level: level.value)
+    starts = {best.start, max(best.start, best.end - _length_after(best, levels))}
+    found = [_creep_from(series, start, limits, better, exact=exact) for start in starts]
+    slow = [one for one in found if one is not None and all(_share(c, one) < _ALONE for c in changes)]
+    return max(slow, key=lambda one: abs(one.after - one.before), default=None)
+
+
+def _share(change: Change, creep: Creep) -> float:
+    """Return how much of a creep one step is; 0 for one before it, and for what is no step."""
+    if change.gradual or change.index < creep.index or min(change.before, change.after) <= 0:
+        return 0.0
+    return math.log(change.after / change.before) / math.log(creep.after / creep.before)
+
+
+def _length_after(best: _Level, levels: Sequence[_Level]) -> int:
+    return next((level.end - level.start for level in levels if level.start == best.end), best.end - best.start)
+
+
+def _creep_from(series: Series, start: int, limits: Tolerance, better: Better, *, exact: bool) -> Creep | None:
+    import numpy as np
+
+    try:
+        from scipy.stats import kendalltau, theilslopes
+    except ImportError as error:
+        raise missing("scipy", error) from error
+    values = series.values[start:]
+    if len(values) < thresholds.TREND_RUNS or min(values) <= 0:
+        return None
+    scaled = _scaled(values)
+    places, thinned = _thinned(scaled)
+    doubt = float(kendalltau(places, thinned).pvalue)
+    slope, middle = (float(one) for one in theilslopes(thinned, places)[:2])
+    if math.isnan(doubt) or doubt > thresholds.TREND_DOUBT:
+        return None
+    before, after = math.exp(middle), math.exp(middle + slope * (len(values) - 1))
+    if exact:
+        before, after = values[0], values[-1]
+    if not limits.is_worse(after, before, better):
+        return None
+    width = 1 if exact else _NEIGHBOURS
+    sides = np.lib.stride_tricks.sliding_window_view(scaled, width)
+    medians = np.median(sides, axis=1)
+    largest = float(np.expm1(np.max(np.abs(medians[width:] - medians[:-width]))))
+    return Creep(
+        index=start,
+        moment=series.points[start].moment,
+        runs=len(values),
+        before=before,
+        after=after,
+        largest_step=largest,
+    )
+
+
+def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
+    """Return places and numbers; of very many, the medians of neighbours (without a few of the oldest)."""
+    import numpy as np
+
+    places = np.arange(len(scaled), dtype=float)
+    width = -(-len(scaled) // _MOST_OF_A_SLOPE)
+    rest = len(scaled) % width
+    blocks = (one[rest:].reshape(-1, width) for one in (places, scaled))
+    thinned_places, thinned = (np.median(block, axis=1) for block in blocks)
+    return thinned_places, thinned
+
+
+def _level_at(index: int, levels: Sequence[_Level], creep: Creep | None, runs: int) -> float:
+    """Return the level at one run; along a creep, the height of its line there."""
+    if creep is not None and index >= creep.index:
+        done = (index - creep.index) / max(1, runs - 1 - creep.index)
+        return float(creep.before * (creep.after / creep.before) ** done)
+    return next(level.value for level in levels if level.start <= index < level.end)

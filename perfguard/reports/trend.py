@@ -1,0 +1,169 @@
+"""Trends for the terminal: a row a series, and a sentence for every change, creep and level that is worse."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+
+from perfguard.judge.compare import show
+from perfguard.judge.trend import Change, Creep, Moment, Trend
+from perfguard.reports.terminal import printable
+from perfguard.screen import LOG, Screen
+
+#: How many places a drawn series has at most, and how many changes of it are told: the newest.
+_DRAWN = 24
+_CHANGES = 3
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+#: The same for a screen that has no such characters.
+_PLAIN_HEIGHTS = "_.-:=+*#"
+
+
+def trend_text(trends: Iterable[Trend], screen: Screen = LOG) -> str:
+    """Return a table a workload, with what is to be said of its series below, and the sum of it all."""
+    found = list(trends)
+    parts = []
+    for workload, group in groupby(found, key=lambda one: one.series.workload):
+        parts.append(_of_workload(workload, list(group), screen))
+    return "\n\n".join([*parts, _sum(found)])
+
+
+def drawn(values: Sequence[float], screen: Screen = LOG, *, most: int = _DRAWN) -> str:
+    """Draw numbers as a line of blocks from the lowest to the highest; of many a block is the median of neighbours."""
+    if len(values) > most:
+        edges = [round(place * len(values) / most) for place in range(most + 1)]
+        values = [statistics.median(values[start:end]) for start, end in pairwise(edges)]
+    heights = _HEIGHTS if screen.carried(_HEIGHTS) == _HEIGHTS else _PLAIN_HEIGHTS
+    low, high = min(values), max(values)
+    if low == high:
+        return heights[0] * len(values)
+    return "".join(heights[min(7, int(8 * (value / 2 - low / 2) / (high / 2 - low / 2)))] for value in values)
+
+
+def moment_text(moment: Moment) -> str:
+    """Name a run: `1a2b3c4d5e6f (2026-11-03)`, `v1.2 (1a2b3c4d5e6f, 2026-11-03)`, or without a commit `run 7 (2026-11-03)`."""
+    names = [*([moment.release] if moment.release else []), *([commit_text(moment.commit)] if moment.commit else [])]
+    first, *others = [printable(name) for name in names] or [f"run {moment.run}"]
+    return f"{first} ({', '.join([*others, moment.at.date().isoformat()])})"
+
+
+def commit_text(commit: str) -> str:
+    """Shorten a commit, and keep that it was not clean."""
+    name, dirty, _ = commit.partition("+dirty")
+    return printable(name[:12] + dirty)
+
+
+def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
+    from perfguard.reports.table import Column, Cut, table
+
+    machines = sorted({one.series.machine for one in trends if one.series.machine})
+    has_release = any(one.release is not None for one in trends)
+    columns = (
+        Column(title=""),
+        Column(title="metric", least=16, cut=Cut.MIDDLE),
+        Column(title="runs", leaves=3),
+        Column(title="trend", leaves=4),
+        Column(title="latest"),
+        Column(title="unit", leaves=1),
+        Column(title="since the last run", leaves=2),
+        Column(title="since the release" if has_release else "since the first run"),
+    )
+    rows = table(columns, [_row(one, machines, screen) for one in trends], screen)
+    where = [f"machine {number}: {printable(name)}" for number, name in enumerate(machines, 1)] if machines[1:] else []
+    lines = [f"  {line}" for one in trends for line in trend_lines(one)]
+    return "\n".join([printable(workload), rows, *where, *lines])
+
+
+def _row(one: Trend, machines: list[str], screen: Screen) -> tuple[str, ...]:
+    series = one.series
+    of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
+    name = printable(series.label + (f" ({series.way})" if series.way else "")) + of_machine
+    anchor = one.release or series.points[0]
+    return (
+        _state(one),
+        name,
+        str(len(series.points)),
+        drawn(series.values, screen),
+        show(one.latest.value),
+        printable(series.unit),
+        "-" if one.previous is None else change_text(one.previous.value, one.latest.value),
+        "-" if one.previous is None else change_text(anchor.value, one.latest.value),
+    )
+
+
+def _state(one: Trend) -> str:
+    if one.worse:
+        return "WORSE"
+    if not one.series.current:
+        return "gone"
+    if one.tolerance is None or one.tolerance.relative == math.inf:
+        return "shown"
+    return "creeps" if one.creep is not None else "ok"
+
+
+def trend_lines(one: Trend) -> list[str]:
+    """Return what is to be said of one series: that it is worse, its creep, and its newest changes."""
+    series = one.series
+    name = printable(series.label + (f" ({series.way})" if series.way else ""))
+    unit = printable(series.unit)
+    lines = []
+    if one.worse:
+        anchor = one.release.moment if one.release else one.series.points[0].moment
+        what = "the release" if one.release else "the first run,"
+        lines.append(
+            f"WORSE {name} {_levels(one.reference, one.level, unit)} since {what} {moment_text(anchor)}{_allowed(one)}"
+        )
+    if one.creep is not None:
+        lines.append(f"{name} {_creep(one.creep, unit)}")
+    told = one.changes[-_CHANGES:]
+    if earlier := len(one.changes) - len(told):
+        lines.append(f"{name} changed {earlier} time{'s' if earlier > 1 else ''} before that")
+    return lines + [f"{name} {_change(change, unit)}" for change in told]
+
+
+def _change(change: Change, unit: str) -> str:
+    how = "slowly, since about" if change.gradual else "since"
+    return f"{how} {moment_text(change.moment)}: {_levels(change.before, change.after, unit)}"
+
+
+def _creep(creep: Creep, unit: str) -> str:
+    step = f"{100 * creep.largest_step:.1f} %"
+    return (
+        f"creeps since {moment_text(creep.moment)}: {_levels(creep.before, creep.after, unit)} over {creep.runs} runs, "
+        f"no step larger than {step}"
+    )
+
+
+def _levels(before: float, after: float, unit: str) -> str:
+    return f"{show(before)} → {show(after)} {unit}, {change_text(before, after)}"
+
+
+def _allowed(one: Trend) -> str:
+    limits = one.tolerance
+    assert limits is not None
+    if limits.relative == limits.absolute == 0:
+        return " (exact: no change is allowed)"
+    allowed = f"{100 * limits.relative:.1f} %" if abs(one.reference) * limits.relative >= limits.absolute else ""
+    return f" (allowed {allowed or f'{show(limits.absolute)} {printable(one.series.unit)}'})"
+
+
+def change_text(before: float, after: float) -> str:
+    """Return `+10.2 %`, `0` for no change, and the difference itself where there is nothing to take a percentage of."""
+    if after == before:
+        return "0"
+    if before == 0:
+        return f"{'+' if after > 0 else '−'}{show(abs(after))}"
+    percent = 100 * (after - before) / abs(before)
+    return f"{'+' if percent > 0 else '−'}{abs(percent):.1f} %"
+
+
+def _sum(trends: list[Trend]) -> str:
+    worse = sum(one.worse for one in trends)
+    judged = sum(_state(one) not in ("shown", "gone") for one in trends)
+    workloads = len({one.series.workload for one in trends})
+    shown = f"; {len(trends) - judged} shown, not judged" if judged < len(trends) else ""
+    return (
+        f"{judged} series of {workloads} workload{'s' if workloads > 1 else ''} judged: {worse} worse, "
+        f"{judged - worse} not{shown}"
+    )

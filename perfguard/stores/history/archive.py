@@ -1,0 +1,366 @@
+"""A history that is open: runs go in whole, and series, runs and entries come out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, func, insert, select, update
+
+from perfguard.errors import UsageError
+from perfguard.judge.trend import Moment
+from perfguard.stores.history.database import Database
+from perfguard.stores.history.entry import (
+    Entry,
+    Number,
+    RunFacts,
+    WorkloadEntry,
+    canonical,
+    is_timed,
+    microseconds,
+    moment,
+)
+from perfguard.stores.history.series import Told, documents_of, parts, told_series
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+#: Rows that are fetched at a time when all of them are read.
+_FETCHED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run as it is kept. `outcomes` counts its workloads by what they came to."""
+
+    number: int
+    digest: str
+    perfguard: str
+    facts: RunFacts
+    added_at: datetime
+    outcomes: tuple[tuple[str, int], ...] = ()
+    measurements: int = 0
+
+    @property
+    def at(self) -> datetime:
+        """What orders runs: when the commit was made, else when the run ended, else when it was added."""
+        return self.facts.committed_at or self.facts.finished_at or self.added_at
+
+    @property
+    def moment(self) -> Moment:
+        """How a trend names it."""
+        facts = self.facts
+        return Moment(run=self.number, at=self.at, commit=facts.commit, branch=facts.branch, release=facts.release)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What adding came to: a report that was there already is the `run` it was, with the facts in `mended` as they are now."""
+
+    run: int
+    is_new: bool
+    mended: tuple[str, ...] = ()
+
+
+class History:
+    """Runs in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @property
+    def shown(self) -> str:
+        """The place, as it may be printed."""
+        return self.database.shown
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def add(self, entry: Entry, *, said: RunFacts | None = None) -> Added:
+        """Keep an entry, whole or not at all; `said` are facts that go before its own. Raises `StoreError`.
+
+        One that is there already is not added again; what is `said` of it is kept all the same.
+        """
+        said = said or RunFacts()
+        with self.database.writing() as connection:
+            known = connection.execute(select(RUNS.c.id).where(RUNS.c.digest == entry.digest)).scalar()
+            if known is not None:
+                return Added(run=known, is_new=False, mended=_mend(connection, known, said))
+            added_us = microseconds(entry.added_at) if entry.added_at else time.time_ns() // 1000
+            facts = _columns(said.over(entry.facts))
+            run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at_us": added_us, **facts}
+            number = _made(connection, RUNS, run)
+            for workload in entry.workloads:
+                _add_workload(connection, number, workload)
+        return Added(run=number, is_new=True)
+
+    def forget(self, runs: Iterable[int]) -> int:
+        """Delete runs with all they measured, and series nobody has any more; return how many runs there were."""
+        with self.database.writing() as connection:
+            doomed = list(runs)
+            count = 0
+            for some in parts(doomed):
+                connection.execute(delete(MEASUREMENTS).where(MEASUREMENTS.c.run_id.in_(some)))
+                connection.execute(delete(OUTCOMES).where(OUTCOMES.c.run_id.in_(some)))
+                count += connection.execute(delete(RUNS).where(RUNS.c.id.in_(some))).rowcount
+            _forget_unused(connection)
+        return count
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def runs(self, *, branch: str | None = None) -> tuple[Run, ...]:
+        """Return the runs (of one branch) in the order of their commits, the newest last."""
+        with self.database.reading() as connection:
+            return _runs(connection, branch=branch)
+
+    def workloads_of(self, run: int) -> tuple[WorkloadEntry, ...]:
+        """Return what the workloads of a run came to, by name, with their numbers."""
+        with self.database.reading() as connection:
+            numbers = connection.execute(
+                select(*_NUMBER)
+                .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
+                .where(MEASUREMENTS.c.run_id == run)
+            )
+            return _workloads(connection, run, numbers.all(), documents_of(connection))
+
+    def series(
+        self,
+        *,
+        workload: Callable[[str], bool],
+        metric: Callable[[str, str], bool],
+        runs: Sequence[Run],
+    ) -> tuple[Told, ...]:
+        """Return the series of the workloads and metrics that are asked for, over `runs` in their order."""
+        with self.database.reading() as connection:
+            return told_series(
+                connection, workload=workload, metric=metric, moments={run.number: run.moment for run in runs}
+            )
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every run with all it measured, in the order they were added; one at a time is held in memory."""
+        asked = (
+            select(MEASUREMENTS.c.run_id, *_NUMBER)
+            .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
+            .order_by(MEASUREMENTS.c.run_id, MEASUREMENTS.c.series_id)
+            .execution_options(yield_per=_FETCHED)
+        )
+        with self.database.reading() as connection:
+            documents, runs = documents_of(connection), _runs(connection)
+            with connection.execute(asked) as numbers:
+                grouped = groupby(numbers, key=lambda row: row.run_id)
+                of_run: tuple[int, list[Any]] = (-1, [])
+                for run in sorted(runs, key=lambda run: run.number):
+                    while of_run[0] < run.number and (following := next(grouped, None)) is not None:
+                        of_run = (following[0], list(following[1]))
+                    mine = of_run[1] if of_run[0] == run.number else []
+                    yield Entry(
+                        digest=run.digest,
+                        perfguard=run.perfguard,
+                        facts=run.facts,
+                        workloads=_workloads(connection, run.number, mine, documents),
+                        added_at=run.added_at,
+                    )
+
+
+def run_named(runs: Sequence[Run], name: str) -> Run:
+    """Return the run a name means: its number, its release, or the beginning of its commit (of several the newest).
+
+    Raises `UsageError` for a name of none, and of several commits.
+    """
+    text = name.removeprefix("#")
+    found = [run for run in runs if str(run.number) == text] or [run for run in runs if run.facts.release == name]
+    if not found and len(name) >= 4:
+        found = [run for run in runs if (run.facts.commit or "").startswith(name)]
+        if len({run.facts.commit for run in found}) > 1:
+            raise UsageError(f"{name!r} begins {len({run.facts.commit for run in found})} commits; give more of it.")
+    if not found:
+        raise UsageError(
+            f"There is no run {name!r}: give a number, a release or a commit. List them with: perfguard history show"
+        )
+    return found[-1]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _columns(facts: RunFacts) -> dict[str, Any]:
+    """Return facts as the columns of a run."""
+    return {
+        "commit": facts.commit,
+        "branch": facts.branch,
+        "release": facts.release,
+        "committed_at_us": None if facts.committed_at is None else microseconds(facts.committed_at),
+        "finished_at_us": None if facts.finished_at is None else microseconds(facts.finished_at),
+        "ci_url": facts.ci_url,
+    }
+
+
+def _mend(connection: Connection, run: int, said: RunFacts) -> tuple[str, ...]:
+    """Keep what is said of a run that is there already; return the names of what changed by it."""
+    told = {name: value for name, value in _columns(said).items() if value is not None}
+    before = connection.execute(select(RUNS).where(RUNS.c.id == run)).one()._mapping
+    changed = {name: value for name, value in told.items() if before[name] != value}
+    if changed:
+        connection.execute(update(RUNS).where(RUNS.c.id == run).values(**changed))
+    return tuple(name.removesuffix("_us") for name in changed)
+
+
+def _add_workload(connection: Connection, run: int, entry: WorkloadEntry) -> None:
+    workload = _id_of(connection, WORKLOADS, _sha256(entry.workload), {"name": entry.workload})
+    fingerprint = _fact(connection, entry.fingerprint)
+    row = {
+        "run_id": run,
+        "workload_id": workload,
+        "outcome": entry.outcome,
+        "finding": entry.finding,
+        "measurements": len(entry.numbers),
+        "fingerprint_id": fingerprint,
+        "environment_id": _fact(connection, entry.environment),
+        "tolerance_id": _fact(connection, entry.tolerance or None),
+    }
+    connection.execute(insert(OUTCOMES), [row])
+    if not entry.numbers:
+        return
+    series = _series_of(connection, entry, workload, fingerprint)
+    values = [
+        {"series_id": number_id, "run_id": run, "value": one.value}
+        for one, number_id in zip(entry.numbers, series, strict=True)
+    ]
+    connection.execute(insert(MEASUREMENTS), values)
+
+
+def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fingerprint: int | None) -> list[int]:
+    """Return the ids of the series that the numbers belong to; those that are not there yet are made."""
+    rows = {}
+    recorded = canonical(entry.fingerprint)
+    for one in entry.numbers:
+        machine = entry.machine if is_timed(one.metric) else ""
+        key = _sha256(canonical([entry.workload, one.metric, one.subject, one.unit, recorded, machine]))
+        rows[key] = {
+            "key": key,
+            "workload_id": workload,
+            "metric": one.metric,
+            "subject": one.subject,
+            "unit": one.unit,
+            "fingerprint_id": fingerprint,
+            "machine": machine,
+        }
+    known = _keys_of(connection, workload)
+    if new := [row for key, row in rows.items() if key not in known]:
+        connection.execute(insert(SERIES), new)
+        known = _keys_of(connection, workload)
+    return [known[key] for key in rows]
+
+
+def _keys_of(connection: Connection, workload: int) -> dict[str, int]:
+    found = connection.execute(select(SERIES.c.key, SERIES.c.id).where(SERIES.c.workload_id == workload))
+    return {row.key: row.id for row in found}
+
+
+def _fact(connection: Connection, plain: object) -> int | None:
+    """Return the id of a document, which is kept once."""
+    if plain is None:
+        return None
+    document = canonical(plain)
+    return _id_of(connection, FACTS, _sha256(document), {"document": document})
+
+
+def _id_of(connection: Connection, table: Any, key: str, values: dict[str, Any]) -> int:
+    """Return the id of what has a key, made where it is not there; writers come one after the other."""
+    found: int | None = connection.execute(select(table.c.id).where(table.c.key == key)).scalar()
+    return found if found is not None else _made(connection, table, {"key": key, **values})
+
+
+def _made(connection: Connection, table: Any, values: dict[str, Any]) -> int:
+    made = connection.execute(insert(table).values(**values)).inserted_primary_key
+    assert made is not None
+    return int(made[0])
+
+
+def _forget_unused(connection: Connection) -> None:
+    connection.execute(
+        delete(SERIES).where(~select(MEASUREMENTS.c.run_id).where(MEASUREMENTS.c.series_id == SERIES.c.id).exists())
+    )
+    of_workload = select(OUTCOMES.c.run_id).where(OUTCOMES.c.workload_id == WORKLOADS.c.id)
+    connection.execute(delete(WORKLOADS).where(~of_workload.exists()))
+    used = [OUTCOMES.c.fingerprint_id, OUTCOMES.c.environment_id, OUTCOMES.c.tolerance_id, SERIES.c.fingerprint_id]
+    for column in used:
+        assert column is not None
+    unused: list[ColumnElement[bool]] = [~select(column).where(column == FACTS.c.id).exists() for column in used]
+    connection.execute(delete(FACTS).where(*unused))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+_NUMBER = (SERIES.c.workload_id, SERIES.c.metric, SERIES.c.subject, SERIES.c.unit, MEASUREMENTS.c.value)
+
+
+def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ...]:
+    counts: dict[int, list[tuple[str, int]]] = {}
+    numbers: dict[int, int] = {}
+    counted = connection.execute(
+        select(OUTCOMES.c.run_id, OUTCOMES.c.outcome, func.count(), func.sum(OUTCOMES.c.measurements))
+        .group_by(OUTCOMES.c.run_id, OUTCOMES.c.outcome)
+        .order_by(OUTCOMES.c.outcome)
+    )
+    for number, outcome, count, measurements in counted:
+        counts.setdefault(number, []).append((outcome, count))
+        numbers[number] = numbers.get(number, 0) + int(measurements)
+    found = [
+        Run(
+            number=row.id,
+            digest=row.digest,
+            perfguard=row.perfguard,
+            facts=RunFacts(
+                commit=row.commit,
+                branch=row.branch,
+                release=row.release,
+                committed_at=None if row.committed_at_us is None else moment(row.committed_at_us),
+                finished_at=None if row.finished_at_us is None else moment(row.finished_at_us),
+                ci_url=row.ci_url,
+            ),
+            added_at=moment(row.added_at_us),
+            outcomes=tuple(counts.get(row.id, ())),
+            measurements=numbers.get(row.id, 0),
+        )
+        for row in connection.execute(select(RUNS))
+    ]
+    return tuple(
+        sorted((run for run in found if branch in (None, run.facts.branch)), key=lambda run: (run.at, run.number))
+    )
+
+
+def _workloads(
+    connection: Connection, run: int, numbers: Iterable[Any], documents: dict[int, Any]
+) -> tuple[WorkloadEntry, ...]:
+    of_workload: dict[int, list[Number]] = {}
+    for row in numbers:
+        number = Number(metric=row.metric, subject=row.subject, unit=row.unit, value=row.value)
+        of_workload.setdefault(row.workload_id, []).append(number)
+    rows = connection.execute(
+        select(OUTCOMES, WORKLOADS.c.name)
+        .join(WORKLOADS, WORKLOADS.c.id == OUTCOMES.c.workload_id)
+        .where(OUTCOMES.c.run_id == run)
+    )
+    found = [
+        WorkloadEntry(
+            workload=row.name,
+            outcome=row.outcome,
+            finding=row.finding,
+            fingerprint=documents.get(row.fingerprint_id),
+            environment=documents.get(row.environment_id),
+            tolerance=documents.get(row.tolerance_id, {}),
+            numbers=tuple(sorted(of_workload.get(row.workload_id, ()), key=lambda one: (one.metric, one.subject))),
+        )
+        for row in rows
+    ]
+    return tuple(sorted(found, key=lambda one: one.workload))

@@ -1,0 +1,196 @@
+"""An entry: one run of a suite as a history takes it, with what is known of it and every number it measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from perfguard.errors import StoreError, UsageError
+from perfguard.findings import Severity
+from perfguard.judge import Outcome, Rule, Tolerance, Verdict
+from perfguard.measure import METRICS, Kind
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of a run beside its numbers; None is what nobody said. Times are aware of their zone."""
+
+    commit: str | None = None
+    branch: str | None = None
+    #: The release that this run is of.
+    release: str | None = None
+    committed_at: datetime | None = None
+    finished_at: datetime | None = None
+    ci_url: str | None = None
+
+    def over(self, other: RunFacts) -> RunFacts:
+        """Return these facts, and `other`'s where nothing is known here."""
+        known = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return replace(other, **known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One number of a workload."""
+
+    metric: str
+    subject: str
+    unit: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadEntry:
+    """What one workload came to: `finding` is the worst one in words, `fingerprint` and `environment` are as reports have them.
+
+    Without a fingerprint what its files told of it stands there. `tolerance` are the rules of the test's own marker.
+    """
+
+    workload: str
+    outcome: str
+    finding: str | None = None
+    fingerprint: Mapping[str, Any] | None = None
+    environment: Mapping[str, Any] | None = None
+    tolerance: Mapping[str, Any] = field(default_factory=dict)
+    numbers: tuple[Number, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """What decides whether times may be compared, as text; empty where nobody knows."""
+        known = self.environment
+        return f"{known['cpu_model']}, {known['cpu_count']} cores, {known['device_name']}" if known else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run of a suite. `digest` is the SHA-256 of its report; `perfguard` is the version that wrote it.
+
+    `added_at` is when it was added to the history it comes from, and None for a report.
+    """
+
+    digest: str
+    perfguard: str
+    facts: RunFacts
+    workloads: tuple[WorkloadEntry, ...]
+    added_at: datetime | None = None
+
+
+def entry_of(verdicts: Iterable[Verdict], *, digest: str, perfguard: str, facts: RunFacts) -> Entry:
+    """Return the entry of a report's verdicts. Raises `StoreError` for what is there twice, and for no number at all."""
+    workloads = tuple(_workload(verdict) for verdict in verdicts)
+    _refuse_twice(one.workload for one in workloads)
+    return Entry(digest=digest, perfguard=perfguard, facts=facts, workloads=workloads)
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a document, whatever the order and the spaces it was written with."""
+    return hashlib.sha256(canonical(document).encode("ascii")).hexdigest()
+
+
+def canonical(document: object) -> str:
+    """Return a document as JSON text that is the same for the same content."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def is_timed(metric: str) -> bool:
+    """Whether a metric's numbers belong to a machine; of one that this version does not know they do."""
+    return metric not in METRICS or METRICS[metric].kind is Kind.TIMED
+
+
+def microseconds(at: datetime) -> int:
+    """Return whole microseconds since 1970."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(at_us: int) -> datetime:
+    """Invert `microseconds`; the result is in UTC."""
+    return _EPOCH + timedelta(microseconds=at_us)
+
+
+def instant(text: str, *, where: str) -> datetime:
+    """Read a time as ISO 8601 has it; without a zone it is UTC. Raises `UsageError`."""
+    text = text.strip()
+    try:
+        # Python 3.10 does not read the Z.
+        found = datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
+        return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{where} {text!r} is no time; write it as 2026-11-21 or 2026-11-21T11:52:48+00:00."
+        ) from error
+
+
+def _workload(verdict: Verdict) -> WorkloadEntry:
+    fingerprint = verdict.fingerprint.as_dict() if verdict.fingerprint else dict(verdict.traits)
+    fingerprint.pop("workload", None)
+    whole = verdict.outcome is not Outcome.INVALID
+    numbers = tuple(_numbers(verdict)) if whole else ()
+    _refuse_twice(f"{verdict.workload} {one.metric}[{one.subject}]" for one in numbers)
+    return WorkloadEntry(
+        workload=verdict.workload,
+        outcome=verdict.outcome.value,
+        finding=next(
+            (f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is not Severity.NOTE),
+            None,
+        ),
+        fingerprint=fingerprint or None,
+        environment=verdict.environment.as_dict() if verdict.environment else None,
+        tolerance={rule.pattern: _plain(rule.tolerance) for rule in verdict.rules},
+        numbers=numbers,
+    )
+
+
+def _numbers(verdict: Verdict) -> Iterator[Number]:
+    for one in verdict.measurements:
+        if not isinstance(one.value, (int, float)):
+            continue  # a list of names or a census is no number, and has no trend
+        unit = METRICS[one.metric].unit if one.metric in METRICS else ""
+        yield Number(metric=one.metric, subject=one.subject, unit=unit, value=_finite(one.value, verdict, one.label))
+
+
+def _finite(value: float, verdict: Verdict, name: str) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise StoreError(f"{name} of {verdict.workload} is no number that can be kept; measure again.")
+    return number
+
+
+def _refuse_twice(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise StoreError(f"{name} is there twice, so nobody knows which counts; write the report again.")
+        seen.add(name)
+
+
+def _plain(tolerance: Tolerance | None) -> Any:
+    """Return a tolerance as JSON has it: null switches off, and so does an infinite `relative` that is not there."""
+    if tolerance is None:
+        return None
+    relative = {} if tolerance.relative == math.inf else {"relative": tolerance.relative}
+    warn = {} if tolerance.warn_relative is None else {"warn": tolerance.warn_relative}
+    return {**relative, "absolute": tolerance.absolute, **warn}
+
+
+def rules_of(plain: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """Return the rules of `WorkloadEntry.tolerance`, without those for metrics of a later version: they judge nothing here."""
+    known = {pattern: one for pattern, one in plain.items() if pattern.partition("[")[0] in METRICS}
+    return tuple(Rule(pattern=pattern, tolerance=_tolerance(one)) for pattern, one in known.items())
+
+
+def _tolerance(plain: Any) -> Tolerance | None:
+    if plain is None:
+        return None
+    return Tolerance(
+        relative=plain.get("relative", math.inf), absolute=plain["absolute"], warn_relative=plain.get("warn")
+    )

@@ -1,0 +1,49 @@
+"""Migrations of a history: Alembic's revisions, run from code inside the transaction that opens it; there is no alembic.ini.
+
+To change a table: change `tables`, write a revision in `versions` beside the others, and name it in `tables.REVISION`. A test
+compares what the revisions leave with the tables.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfguard.errors import StoreError
+from perfguard.stores.history.tables import VERSION_TABLE
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_REVISIONS = Path(__file__).parent
+
+
+def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS) -> None:
+    """Run the revisions that a history lacks, in the transaction of `connection`.
+
+    The caller holds the lock against other writers, and commits. Raises `StoreError` where the history is of a revision that
+    nobody here knows.
+    """
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(revisions))
+    known = list(scripts.walk_revisions())[::-1]  # the oldest first
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    now = context.get_current_revision()
+    names = [one.revision for one in known]
+    if now is not None and now not in names:
+        raise StoreError(newer(place, now))
+    with Operations.context(context):
+        for one in known[names.index(now) + 1 if now is not None else 0 :]:
+            one.module.upgrade()
+            context.stamp(scripts, one.revision)
+
+
+def newer(place: str, revision: str) -> str:
+    """Say that a history is of a later version."""
+    return (
+        f"{place} was written by a newer perfguard (revision {revision} of its tables), and nothing was changed in it. "
+        "Run: pip install --upgrade perfguard"
+    )

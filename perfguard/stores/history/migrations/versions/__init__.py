@@ -1,0 +1,1 @@
+"""The revisions of a history's tables, one a module; each knows the one before it."""

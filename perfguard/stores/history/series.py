@@ -1,0 +1,161 @@
+"""Series read from a history: which numbers belong together, what else decides about them, and which are of the past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from perfguard import thresholds
+from perfguard.judge.trend import Moment, Point, Series
+from perfguard.stores.history.entry import WorkloadEntry
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+#: Ids that are named in one statement; SQLite takes 32 766 (999 before 3.32).
+_AT_ONCE = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A series with what else decides about it: the rules of its test's own marker, and what it was recorded with."""
+
+    series: Series
+    tolerance: dict[str, Any]
+    backend: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A row of the table of series, with its numbers and the places of their runs in the order, the newest last."""
+
+    row: Row[Any]
+    values: list[tuple[int, float]]
+
+    @property
+    def first(self) -> int:
+        return self.values[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.values[-1][0]
+
+
+def told_series(
+    connection: Connection,
+    *,
+    workload: Callable[[str], bool],
+    metric: Callable[[str, str], bool],
+    moments: Mapping[int, Moment],
+) -> tuple[Told, ...]:
+    """Return the series of the workloads and metrics that are asked for, over the runs of `moments` in their order.
+
+    One that was recorded in another way (another window, another mode) from some run on is followed by the new one, and left
+    out; where both go on side by side, on a CPU and on an NPU for instance, each is a series, and says how it was recorded.
+    """
+    order = {run: place for place, run in enumerate(moments)}
+    asked = select(SERIES, WORKLOADS.c.name).join(WORKLOADS, WORKLOADS.c.id == SERIES.c.workload_id)
+    rows = [row for row in connection.execute(asked) if workload(row.name) and metric(row.metric, row.subject)]
+    values = _values(connection, [row.id for row in rows], order)
+    outcomes = _outcomes(connection, sorted({row.workload_id for row in rows}), order)
+    documents = documents_of(connection)
+    alike: dict[tuple[str, str, str, str], list[_Found]] = {}
+    for row in rows:
+        if row.id in values:
+            key = (row.name, row.metric, row.subject, row.machine)
+            alike.setdefault(key, []).append(_Found(row=row, values=values[row.id]))
+    found = []
+    for _, group in sorted(alike.items()):
+        going_on = [one for one in group if all(other.first <= one.last for other in group)]
+        ways = _ways([documents.get(one.row.fingerprint_id) or {} for one in going_on])
+        for one, way in zip(going_on, ways, strict=True):
+            found.append(_told(one, way, outcomes[one.row.workload_id], documents, list(moments.values())))
+    return tuple(found)
+
+
+def documents_of(connection: Connection) -> dict[int, Any]:
+    """Return what belongs to many rows, by its id."""
+    return {row.id: json.loads(row.document) for row in connection.execute(select(FACTS.c.id, FACTS.c.document))}
+
+
+def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield ids in parts that one statement takes."""
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
+
+
+def _values(connection: Connection, series: list[int], order: dict[int, int]) -> dict[int, list[tuple[int, float]]]:
+    """Return (place in the order, value) of every series that has any, sorted."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    columns = (MEASUREMENTS.c.series_id, MEASUREMENTS.c.run_id, MEASUREMENTS.c.value)
+    for some in parts(series):
+        for one, run, value in connection.execute(select(*columns).where(MEASUREMENTS.c.series_id.in_(some))):
+            if run in order:
+                found.setdefault(one, []).append((order[run], value))
+    return {one: sorted(values) for one, values in found.items()}
+
+
+def _outcomes(
+    connection: Connection, workloads: list[int], order: dict[int, int]
+) -> dict[int, list[tuple[int, Row[Any]]]]:
+    """Return the outcomes of every workload that came with numbers, as (place in the order, row), the newest last."""
+    found: dict[int, list[tuple[int, Row[Any]]]] = {}
+    for some in parts(workloads):
+        for row in connection.execute(select(OUTCOMES).where(OUTCOMES.c.workload_id.in_(some))):
+            if row.run_id in order and row.measurements:
+                found.setdefault(row.workload_id, []).append((order[row.run_id], row))
+    return {one: sorted(rows, key=lambda item: item[0]) for one, rows in found.items()}
+
+
+def _ways(fingerprints: Sequence[dict[str, Any]]) -> list[str]:
+    """Return how each was recorded, as far as it is not how all of them were: `device npu`."""
+    names = sorted({name for one in fingerprints for name in one})
+    differing = [name for name in names if any(one.get(name) != fingerprints[0].get(name) for one in fingerprints)]
+    return [", ".join(f"{name} {_plain(one.get(name))}" for name in differing) for one in fingerprints]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={part}" for name, part in value.items())
+    return "unknown" if value is None else str(value)
+
+
+def _told(
+    found: _Found,
+    way: str,
+    outcomes: Sequence[tuple[int, Row[Any]]],
+    documents: dict[int, Any],
+    moments: Sequence[Moment],
+) -> Told:
+    row = found.row
+    later = [outcome for place, outcome in outcomes if place > found.last]
+    # What a later run of the same kind does not have is gone; a kind that has not run for long is a matter of the past.
+    gone = any(
+        outcome.fingerprint_id == row.fingerprint_id
+        and row.machine in ("", _machine_of(documents.get(outcome.environment_id)))
+        for outcome in later
+    )
+    fingerprint = documents.get(row.fingerprint_id) or {}
+    return Told(
+        series=Series(
+            workload=row.name,
+            metric=row.metric,
+            subject=row.subject,
+            unit=row.unit,
+            machine=row.machine,
+            points=tuple(Point(value=value, moment=moments[place]) for place, value in found.values),
+            current=not gone and len(later) < thresholds.TREND_STALE_RUNS,
+            way=way,
+        ),
+        tolerance=documents.get(outcomes[-1][1].tolerance_id, {}),
+        backend=str(fingerprint.get("backend", "")),
+    )
+
+
+def _machine_of(environment: dict[str, Any] | None) -> str:
+    return WorkloadEntry(workload="", outcome="", environment=environment).machine

@@ -1,0 +1,463 @@
+"""Where a history lies, and what is said when it cannot be used: each once, in a sentence, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.stores.history import open_history, shown_place
+from perfguard.stores.history.archive import History
+from perfguard.stores.history.migrations import upgrade
+from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TABLE
+from tests.facts import names_the_next_command, unwritable_directory
+from tests.histories import entry
+from tests.postgres import programs, running
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def opened(place: object, *, writing: bool = True, wait_s: float = 30.0) -> History:
+    return open_history(str(place), root=Path("/"), writing=writing, wait_s=wait_s)
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    """A history with three runs."""
+    history = opened(tmp_path / "history.db")
+    for number in range(3):
+        history.add(entry(number, {"steps": number}))
+    return tmp_path / "history.db"
+
+
+@contextmanager
+def as_the_owner(place: Path) -> Iterator[None]:
+    """Write where the tests may not, for a moment."""
+    user, mode = os.geteuid(), place.stat().st_mode
+    os.seteuid(os.getuid())
+    place.chmod(0o755)
+    yield
+    place.chmod(mode)
+    os.seteuid(user)
+
+
+def _use(history: History) -> None:
+    list(history.entries())
+    history.add(entry(99, {"steps": 1}))
+
+
+def refused(place: object, *words: str, writing: bool = True, kind: type = StoreError, wait_s: float = 30.0) -> str:
+    """Open, read and write; return the one sentence that says why not."""
+    with pytest.raises(kind) as raised:
+        _use(opened(place, writing=writing, wait_s=wait_s))
+    said = str(raised.value)
+    assert [word for word in words if word not in said] == [], said
+    assert "\n" not in said
+    assert "sqlite3." not in said
+    assert "sqlalche" not in said
+    return said
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_reading_makes_no_file(tmp_path):
+    said = refused(tmp_path / "none.db", "There is no history", "perfguard history add", writing=False, kind=UsageError)
+    assert "--perfguard-report" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_a_history_that_nobody_wrote_to(tmp_path):
+    path = tmp_path / "empty.db"
+    path.touch()
+    refused(path, "There is no history", writing=False, kind=UsageError)
+    opened(path).add(entry(1, {"steps": 5}))
+    assert len(opened(path, writing=False).runs()) == 1
+
+
+def test_a_closed_history_is_one_file(file):
+    assert [path.name for path in file.parent.iterdir()] == ["history.db"]
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize("writing", [True, False])
+@pytest.mark.parametrize(
+    "content",
+    [b"this is a report, not a database" * 100, bytes(range(256)) * 64, b"SQLite format 3\x00" + b"\xff" * 5000],
+    ids=["text", "bytes", "head"],
+)
+def test_what_is_no_database_is_left_as_it_is(tmp_path, content, writing):
+    path = tmp_path / "history.db"
+    path.write_bytes(content)
+    said = refused(path, str(path), "damaged, or no history", writing=writing)
+    assert names_the_next_command(said)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_a_truncated_file_is_damaged(file, part):
+    path = file
+    opened(path).add(entry(50, {f"operator_calls[{number}]": number for number in range(300)}))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(part * len(whole))])
+    assert names_the_next_command(refused(path, "damaged"))
+
+
+def test_a_database_of_something_else_is_not_taken(tmp_path):
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE invoices (id INTEGER)")
+    other.close()
+    content = path.read_bytes()
+    for writing in (True, False):
+        assert names_the_next_command(refused(path, "of something else", writing=writing))
+    assert path.read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["other.db"]
+
+
+def test_a_directory_and_a_pipe_are_no_history(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        assert names_the_next_command(refused(place, "not a regular file"))
+    refused(tmp_path / "no" / "such" / "history.db", "is no directory", "Name another file")
+
+
+def test_a_place_that_may_not_be_written():
+    with unwritable_directory() as place:
+        assert names_the_next_command(refused(place / "history.db", str(place)))
+        assert list(place.iterdir()) == [place / "x.json"]
+
+
+def test_a_history_that_may_not_be_written_is_read(file, tmp_path):
+    content = file.read_bytes()
+    with unwritable_directory() as place:
+        with as_the_owner(place):
+            (place / "history of #1.db").write_bytes(content)
+        history = opened(place / "history of #1.db", writing=False)
+        assert len(list(history.entries())) == 3
+        assert names_the_next_command(refused(place / "history of #1.db", "cannot be"))
+        assert len(list(history.entries())) == 3
+
+
+def test_another_process_that_holds_the_file(file):
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    history = opened(file, wait_s=0.3)
+    assert len(list(history.entries())) == 3  # readers wait for nobody
+    said = refused(file, "has been locked by another process for 0.3 seconds", "Nothing of this was kept", wait_s=0.3)
+    assert "run the same command again" in said
+    other.execute("ROLLBACK")
+    other.close()
+    assert history.add(entry(99, {"steps": 1})).is_new
+
+
+def test_another_process_that_holds_all_of_the_file(file):
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    for writing in (True, False):
+        refused(file, "has been locked by another process", writing=writing, wait_s=0.3)
+    other.close()
+    assert len(list(opened(file).entries())) == 3
+
+
+def test_a_writer_waits_for_another(file):
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    free = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    free.start()
+    assert opened(file).add(entry(99, {"steps": 1})).is_new
+    free.join()
+    other.close()
+
+
+# -- processes that end --------------------------------------------------------------------------------------------------
+
+HEAD = """
+import os, resource, signal, sys
+from pathlib import Path
+from perfguard.errors import StoreError
+from perfguard.stores.history import open_history
+from tests.histories import entry
+history = open_history(sys.argv[1], root=Path("/"), writing=True)
+many = {f"operator_time[{number}]": number for number in range(20_000)}
+"""
+
+
+def process(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", HEAD + textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_leaves_what_was_there(place):
+    """It dies with all of a run written and nothing of it committed."""
+    history = opened(place)
+    history.add(entry(1, {"steps": 5}))
+    killed = process(
+        """
+        from perfguard.stores.history import archive
+        added = archive._add_workload
+        def add_and_die(*arguments):
+            added(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
+        archive._add_workload = add_and_die
+        history.add(entry(2, many))
+        """,
+        place,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert [one.digest for one in opened(place, writing=False).entries()] == [entry(1, {"steps": 5}).digest]
+    assert opened(place).add(entry(2, {"steps": 5})).is_new
+
+
+FULL = """
+try:
+    history.add(entry(2, many))
+except StoreError as error:
+    print(error)
+print(len(history.runs()))
+"""
+
+
+def told_of_a_full_disk(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stderr
+    said, runs = done.stdout.splitlines()
+    assert "cannot be written" in said
+    assert "Nothing of this was kept" in said
+    assert names_the_next_command(said)
+    assert runs == "3"
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow(file):
+    """As on a full disk, but of the process alone."""
+    limit = file.stat().st_size + 200_000
+    told_of_a_full_disk(process(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n" + FULL, file))
+    assert len(list(opened(file).entries())) == 3
+    assert opened(file).add(entry(2, {"steps": 9})).is_new
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+def test_a_disk_that_fills(file, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", disk], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no disk can be made here: {made.stderr.decode().strip()}")
+    try:
+        shutil.copy(file, disk / "history.db")
+        told_of_a_full_disk(process(FULL, disk / "history.db"))
+        assert len(list(opened(disk / "history.db").entries())) == 3
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+# -- versions ------------------------------------------------------------------------------------------------------------
+
+
+def set_revision(history: History, revision: str) -> None:
+    with history.database.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
+
+
+@pytest.mark.parametrize("revision", ["9999", "0000"])
+@pytest.mark.parametrize("writing", [True, False])
+def test_a_history_of_a_newer_perfguard_is_left_as_it_is(place, revision, writing):
+    history = opened(place)
+    history.add(entry(1, {"steps": 5}))
+    set_revision(history, revision)
+    said = refused(
+        place, f"was written by a newer perfguard (revision {revision}", "pip install --upgrade", writing=writing
+    )
+    assert "a-secret-of-the-tests" not in said
+    set_revision(history, REVISION)
+    assert len(opened(place).runs()) == 1
+
+
+def test_the_migrations_leave_the_tables_that_the_code_uses(place):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with opened(place).database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == REVISION
+
+
+def test_measurements_are_kept_by_their_key_alone(tmp_path):
+    with opened(tmp_path / "history.db").database.reading() as connection:
+        made = connection.exec_driver_sql(
+            "SELECT sql FROM sqlite_master WHERE name = 'perfguard_measurements'"
+        ).scalar()
+    assert "WITHOUT ROWID" in made
+
+
+#: What a next version may bring.
+NEXT = """
+from alembic import op
+from sqlalchemy import Column, Text
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.add_column("perfguard_runs", Column("weather", Text))
+    op.execute("UPDATE perfguard_runs SET weather = 'fine'")
+    {then}
+"""
+
+
+def revisions(directory: Path, then: str) -> Path:
+    """Return a directory with the revisions there are, and one more."""
+    source = TOP / "perfguard" / "stores" / "history" / "migrations"
+    copied = shutil.copytree(source, directory, ignore=shutil.ignore_patterns("__pycache__"))
+    (copied / "versions" / "weather.py").write_text(NEXT.format(then=then), encoding="utf-8")
+    return copied
+
+
+def test_an_older_history_becomes_one_of_now_with_all_its_runs(place, tmp_path):
+    history = opened(place)
+    history.add(entry(1, {"steps": 5}))
+    with history.database.writing() as connection:
+        upgrade(connection, place="here", revisions=revisions(tmp_path / "next", "pass"))
+    with history.database.reading() as connection:
+        assert connection.exec_driver_sql("SELECT weather FROM perfguard_runs").scalar() == "fine"
+        assert connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar() == "0002"
+    refused(place, "was written by a newer perfguard (revision 0002")
+
+
+def test_an_upgrade_that_fails_changes_nothing(place, tmp_path):
+    history = opened(place)
+    history.add(entry(1, {"steps": 5}))
+    broken = revisions(tmp_path / "next", "op.execute('SELECT nothing FROM nowhere')")
+    with pytest.raises(StoreError), history.database.writing() as connection:
+        upgrade(connection, place="here", revisions=broken)
+    assert len(list(opened(place).entries())) == 1
+    with history.database.reading() as connection:
+        assert set(connection.execute(RUNS.select()).keys()) == set(RUNS.c.keys())
+
+
+# -- servers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "place, shown",
+    [
+        ("history.db", "history.db"),
+        ("postgresql://me:hidden@host/db", "postgresql://me:***@host/db"),
+        ("postgresql+psycopg://me:hidden@host:1/db", "postgresql://me:***@host:1/db"),
+        (
+            "postgresql://me@host/db?password=hidden&sslmode=require",
+            "postgresql://me@host/db?password=SECRET&sslmode=require",
+        ),
+        ("postgresql://me:hidden@host:port/db", "the URL of --history"),
+    ],
+)
+def test_a_password_is_never_shown(place, shown):
+    assert shown_place(place) == shown
+
+
+@pytest.mark.parametrize(
+    "place", ["mysql://me:hidden@host/db", "postgresql://me:hidden@host:port/db", "http://me:hidden@host", "://hidden"]
+)
+def test_another_kind_of_url_is_refused(place):
+    with pytest.raises(UsageError, match=r"postgresql://user@host/database") as raised:
+        opened(place)
+    assert "hidden" not in str(raised.value)
+
+
+def test_a_url_of_sqlite_is_a_file(tmp_path):
+    opened(f"sqlite:///{tmp_path}/history.db").add(entry(1, {"steps": 5}))
+    assert len(opened(tmp_path / "history.db").runs()) == 1
+    with pytest.raises(UsageError, match="in memory is lost at once"):
+        opened("sqlite://")
+
+
+@pytest.mark.slow
+def test_a_server_that_says_no(server):
+    wrong = server.url().replace(server.secret, "guessed-by-somebody")
+    said = refused(wrong, "password authentication failed")
+    assert "guessed" not in said
+    assert server.secret not in refused(server.url("nowhere"), '"nowhere" does not exist')
+
+
+@pytest.mark.slow
+def test_a_database_without_a_history_is_left_empty_by_a_reader(server):
+    url = server.made("read_only")
+    refused(url, "There is no history in postgresql://perfguard:***@", writing=False, kind=UsageError)
+
+
+@pytest.mark.slow
+def test_another_writer_that_holds_the_database(server):
+    place = server.made("locked")
+    first = opened(place)
+    with first.database.writing():
+        refused(place, "has been locked by another writer for 0.3 seconds", "Nothing of this was kept", wait_s=0.3)
+    assert first.add(entry(1, {"steps": 5})).is_new
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_in_mid_write(monkeypatch):
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed here: apt-get install postgresql")
+    from perfguard.stores.history import archive
+
+    with running() as server:
+        history = opened(server.made("history"))
+        history.add(entry(1, {"steps": 5}))
+        added = archive._add_workload
+
+        def add_and_stop(*arguments: object) -> None:
+            server.stop()
+            added(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(archive, "_add_workload", add_and_stop)
+            with pytest.raises(StoreError) as raised:
+                history.add(entry(2, {"steps": 6}))
+        said = str(raised.value)
+        assert " went away: " in said
+        assert "All that was there before is kept" in said
+        assert "nothing is added twice" in said
+        assert names_the_next_command(said)
+        assert server.secret not in said
+        with pytest.raises(PerfguardError, match="refused"):
+            history.runs()
+        server.start()
+        assert len(list(history.entries())) == 1
+        assert history.add(entry(2, {"steps": 6})).is_new
+
+
+def test_what_is_missing_is_said_with_the_command_that_brings_it(tmp_path):
+    """In a Python that has neither: both are hidden from it."""
+    code = """
+import sys
+sys.modules["sqlalchemy"] = None
+from pathlib import Path
+from perfguard.stores.history import open_history
+try:
+    open_history("history.db", root=Path(sys.argv[1]), writing=True)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.startswith("UsageError perfguard history needs sqlalchemy and alembic"), done.stderr
+    assert "pip install 'perfguard[history]'" in done.stdout
