@@ -84,7 +84,7 @@ def _main() -> None:
         )
         sys.exit(EXIT_USAGE)
     except PerfguardError as error:
-        from perfguard.reports.terminal import printable
+        from perfguard.reports.names import printable
 
         tell_plain(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)

@@ -138,7 +138,7 @@ def command(
                 _with_recording(recording, asked, place) if recording is not None else _with_side(side, asked, place)
             )
     except _Invalid as error:
-        from perfguard.reports.terminal import printable
+        from perfguard.reports.names import printable
 
         tell(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
@@ -363,7 +363,8 @@ def _tell(found: _Found, report: Path | None, shown_on: Screen) -> int:
     from perfguard.reports import RunReport
     from perfguard.reports.beside import beside_lines, beside_table
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import coverage_line, printable, summary
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import coverage_line, summary
 
     run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows))
     if not shown_on.is_quiet:

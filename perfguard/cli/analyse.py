@@ -40,7 +40,8 @@ def command(
     from perfguard.cli.check import examined
     from perfguard.contract import expectation
     from perfguard.judge import Policy
-    from perfguard.reports.terminal import checked, printable
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import checked
 
     options = AnalysisOptions(
         steps=None if steps is None else _steps(steps),

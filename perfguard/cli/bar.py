@@ -101,8 +101,8 @@ class Steps(_Drawn):
         """Show what is being done now."""
         if not self._is_wanted:
             return
+        from perfguard.reports.names import printable
         from perfguard.reports.table import Cut, cut
-        from perfguard.reports.terminal import printable
 
         if self._bar is None:
             self._show()

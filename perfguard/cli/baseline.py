@@ -78,7 +78,8 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 @verbose_option("Show every column, however narrow the screen.")
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     """List the baselines, or print one: what is stored, from which commit and machine."""
-    from perfguard.reports.terminal import baseline_rows, measurement_rows, printable
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import baseline_rows, measurement_rows
 
     shown_on = screen(verbose=verbose)
     store, _ = _open(baselines)
@@ -134,7 +135,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
     """Delete baselines whose test file no longer exists, or the named ones."""
-    from perfguard.reports.terminal import printable
+    from perfguard.reports.names import printable
 
     store, settings = _open(baselines)
     if workloads:

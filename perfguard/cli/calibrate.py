@@ -130,8 +130,8 @@ def _last_line(text: str) -> str:
 
 
 def _table(calibration: Calibration, shown_on: Screen) -> str:
+    from perfguard.reports.names import printable
     from perfguard.reports.table import Column, table
-    from perfguard.reports.terminal import printable
 
     rows = []
     for workload, metrics in calibration.workloads.items():

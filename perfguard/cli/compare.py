@@ -42,7 +42,8 @@ def command(
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
-    from perfguard.reports.terminal import compared_lines, coverage_line, printable, summary
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import compared_lines, coverage_line, summary
     from perfguard.settings import find_root, read_settings
 
     shown_on = screen(quiet=quiet, verbose=verbose)
@@ -83,7 +84,8 @@ def command(
 def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on: Screen) -> None:
     """Print which of the two is not whole, each with its own findings."""
     from perfguard.judge import Outcome
-    from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, printable
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
 
     for side, path, verdict in sides:
         if verdict.outcome is not Outcome.INVALID:

@@ -452,15 +452,15 @@ def _settings() -> Settings:
 
 
 def _table(rows: Sequence[tuple[str, ...]], columns: Sequence[Column], shown_on: Screen) -> str:
+    from perfguard.reports.names import printable
     from perfguard.reports.table import table
-    from perfguard.reports.terminal import printable
 
     return table(columns, [[printable(cell) for cell in row] for row in rows], shown_on)
 
 
 def _tell(text: str, *, err: bool = False) -> None:
     """Print lines, with what a terminal would obey escaped."""
-    from perfguard.reports.terminal import printable
+    from perfguard.reports.names import printable
 
     tell_plain("\n".join(printable(line) for line in text.split("\n")), err=err)
 

@@ -117,7 +117,7 @@ def _inspected(directory: Path) -> Contract:
     """Inspect a directory; that it is not whole is said, and what can be read is shown all the same."""
     from perfguard.capture.replay import replay
     from perfguard.contract import inspect
-    from perfguard.reports.terminal import printable
+    from perfguard.reports.names import printable
 
     contract = inspect(replay(directory))
     if contract.cycles and not contract.is_whole:
@@ -133,7 +133,7 @@ def _censuses_of(directory: Path, found: list[Census]) -> list[Census]:
 
 
 def _give_up(directory: Path) -> None:
-    from perfguard.reports.terminal import printable
+    from perfguard.reports.names import printable
 
     tell_plain(
         f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
@@ -184,8 +184,8 @@ def _difference_rows(shown: Iterable[Difference], shown_on: Screen, *, by_step: 
 
 
 def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_on: Screen) -> str:
+    from perfguard.reports.names import printable
     from perfguard.reports.table import Column, table
-    from perfguard.reports.terminal import printable
 
     rank, operator, *others = headers
     columns = [

@@ -53,7 +53,7 @@ def command(
 
 def tell_remarks(report: RunReport) -> None:
     """Say on standard error what could not be read of a report, and why."""
-    from perfguard.reports.terminal import printable
+    from perfguard.reports.names import printable
 
     for remark in report.remarks:
         click.echo(f"perfguard: {printable(remark)}", err=True)

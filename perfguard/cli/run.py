@@ -163,14 +163,8 @@ def _lines(verdict: Verdict, shown_on: Screen) -> Iterator[str]:
 
     from perfguard.judge import Outcome
     from perfguard.judge.refresh import REASON_OPTION
-    from perfguard.reports.terminal import (
-        SHOWN_PER_CODE,
-        change_lines,
-        coverage_line,
-        finding_lines,
-        measurement_rows,
-        printable,
-    )
+    from perfguard.reports.names import printable
+    from perfguard.reports.terminal import SHOWN_PER_CODE, change_lines, coverage_line, finding_lines, measurement_rows
 
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
     yield f"{word} {printable(verdict.workload)}"

@@ -31,8 +31,8 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
     from perfguard.cli.report import judged
     from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
+    from perfguard.reports.names import printable
     from perfguard.reports.page import page_html
-    from perfguard.reports.terminal import printable
     from perfguard.settings import find_root, read_settings
 
     verdicts = tuple(judged(directory, read_settings(find_root(Path.cwd()))))

@@ -389,7 +389,7 @@ class GateSession:
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
-            from perfguard.reports.terminal import printable
+            from perfguard.reports.names import printable
 
             baselines, them = ("baseline", "it") if len(self.unused) == 1 else ("baselines", "them")
             names = " ".join(shlex.quote(printable(workload)) for workload in self.unused)

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from perfguard.judge import Comparison, Ledger, Pace, Paired, State, Verdict
 from perfguard.judge.compare import show
+from perfguard.reports.ledger import LEDGER_LINES, ledger_lines
+from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
-from perfguard.reports.terminal import LEDGER_LINES, SHOWN_PER_CODE, finding_lines, ledger_lines, printable
+from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
 from perfguard.screen import LOG, Screen
 
 #: How many processes' numbers a row shows.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from perfguard.judge import Verdict
 from perfguard.reports import RunReport
-from perfguard.reports.terminal import finding_lines, printable
+from perfguard.reports.names import printable
+from perfguard.reports.terminal import finding_lines
 
 MOST = 10
 #: How many findings an annotation tells; the page has room for a few lines.

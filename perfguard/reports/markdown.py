@@ -12,7 +12,9 @@ from collections.abc import Iterable
 
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.reports import RunReport
-from perfguard.reports.terminal import coverage_line, finding_lines, ledger_lines, printable
+from perfguard.reports.ledger import ledger_lines
+from perfguard.reports.names import printable
+from perfguard.reports.terminal import coverage_line, finding_lines
 from perfguard.reports.words import told
 
 #: GitHub takes comments of at most 65 536 characters; what is longer is cut at a workload.

@@ -6,19 +6,18 @@ import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity, split_place
-from perfguard.judge import Baseline, Cause, Coverage, Entry, Ledger, Outcome, Refresh, Verdict
+from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
 from perfguard.reports import RunReport
+from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_lines
+from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
 from perfguard.screen import LOG, Screen
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
-#: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
-LEDGER_LINES = 8
-_SMALL = 100
 #: How many different shapes of an operator a table shows.
 _SHAPES = 3
 #: How much of a name a table in a log shows, of a workload's and of an operator's, and how little one on a screen.
@@ -410,128 +409,9 @@ _OF_MEASUREMENTS = (
 )
 
 
-def printable(text: str) -> str:
-    """Escape what a terminal would obey or hide: control characters, and marks that turn the direction of text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _got_slower(verdict: Verdict) -> bool:
     """Whether a time is among what was found."""
     return any(c.finding is not None and METRICS[c.metric].kind is Kind.TIMED for c in verdict.comparisons)
-
-
-def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
-    """Return the ledger: the whole, then its parts, the largest first; what is printed adds up as it stands.
-
-    With `most` there are at most so many parts: small ones, and those beyond, are one line. Rounding is in that line, or in the
-    residual, which is always the last.
-    """
-    *parts, residual = ledger.entries
-    own, others = parts, []
-    if most is not None:
-        own = [entry for entry in parts if _SMALL * abs(entry.change_ns) >= abs(ledger.change_ns)][: most - 2]
-        others = [entry for entry in parts if entry not in own]
-    base, current = _tenths(ledger.base_ns), _tenths(ledger.current_ns)
-    rows = [(_tenths(entry.change_ns), _part(entry)) for entry in own]
-    if others:
-        told = current - base - sum(tenths for tenths, _ in rows) - _tenths(residual.change_ns)
-        rows.append((told, _others(others, own)))
-        rows.sort(key=lambda row: -abs(row[0]))
-    rows.append((current - base - sum(tenths for tenths, _ in rows), "residual"))
-    what = _WHOLE.get(ledger.metric, f"step ({ledger.metric})")
-    rank = "" if ledger.rank is None else f" of rank {ledger.rank}, the slowest"
-    width = max(len(_signed(tenths)) for tenths, _ in rows)
-    return [
-        f"{what}{rank} {_us(base)} → {_us(current)} us, {_signed(current - base)} us:",
-        *(f"  {_signed(tenths):>{width}} us  {printable(text)}" for tenths, text in rows),
-    ]
-
-
-def asked_ledger_lines(verdict: Verdict) -> list[str]:
-    """Return the whole ledger where somebody asked for it, or why there is none."""
-    if verdict.ledger is None:
-        return ["no ledger: it takes a comparison, and the times of operators on both sides"]
-    return ledger_lines(verdict.ledger)
-
-
-_WHOLE = {"step_time": "step", "profiled_step_time": "profiled step", "operator_time": "all that was profiled"}
-_OF_THE_STEP = {
-    Cause.COMMUNICATION: "communication not overlapped",
-    Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "operators beside each other",
-    Cause.PROFILER: "the profiler's own time, which is not in the step",
-    Cause.RANK: "another rank was the slowest before",
-}
-
-
-def _part(entry: Entry) -> str:
-    name = _short(entry.subject, 70)
-    if entry.cause in _OF_THE_STEP:
-        sign = -1 if entry.cause in (Cause.OVERLAP, Cause.PROFILER) else 1
-        before, now = (_us(_tenths(sign * ns)) for ns in (entry.base_ns, entry.current_ns))
-        return _OF_THE_STEP[entry.cause] + ("" if entry.cause is Cause.RANK else f" ({before} → {now} us)")
-    if entry.cause is Cause.NEW:
-        return f"{name}: new{_each(entry.current_calls, entry.current_ns)}"
-    if entry.cause is Cause.VANISHED:
-        return f"{name}: vanished{_each(entry.base_calls, entry.base_ns)}"
-    longer = entry.change_ns > 0
-    if entry.cause is Cause.CALLS and entry.base_calls and entry.current_calls:
-        counts = f"{show(entry.base_calls)} → {show(entry.current_calls)}"
-        more = entry.current_calls > entry.base_calls
-        return f"{name}: {'more' if more else 'fewer'} calls ({counts}, {_a_call(entry.base_ns, entry.base_calls)} us each)"
-    price = _price(entry)
-    if entry.cause is Cause.RENAMED:
-        return f"{_short(entry.renamed_from, 70)} → {name}: renamed ({entry.note}; {price})"
-    if entry.cause is Cause.SHAPES:
-        return f"{name}: changed shapes ({price}; {_shortened(entry.note)})"
-    return f"{name}: {'slower' if longer else 'faster'}{' per call' if entry.current_calls else ''} ({price})"
-
-
-def _price(entry: Entry) -> str:
-    """Return `4 calls, 77.1 → 154.6 us`, each; without the calls the times of all of them."""
-    if not (entry.base_calls and entry.current_calls):
-        return f"{_us(_tenths(entry.base_ns))} → {_us(_tenths(entry.current_ns))} us"
-    before, now = _a_call(entry.base_ns, entry.base_calls), _a_call(entry.current_ns, entry.current_calls)
-    return f"{_calls(entry.current_calls)}, {before} → {now} us"
-
-
-def _each(calls: float | None, ns: int) -> str:
-    return f" ({_calls(calls)}, {_a_call(ns, calls)} us each)" if calls else ""
-
-
-def _calls(calls: float) -> str:
-    return f"{show(calls)} call{'' if calls == 1 else 's'}"
-
-
-def _a_call(ns: int, calls: float) -> str:
-    return show(ns / calls / 1e3)
-
-
-def _others(entries: list[Entry], told: list[Entry]) -> str:
-    """Name what one line stands for: how many operators, and which parts that are of none."""
-    names = {entry.subject for entry in entries if entry.cause not in _OF_THE_STEP}
-    more = names - {entry.subject for entry in told}
-    count = f"{len(more)} other operator{'' if len(more) == 1 else 's'}" if more else "the rest of these operators"
-    return ", ".join(
-        [*([count] if names else []), *(_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP)]
-    )
-
-
-def _tenths(ns: int) -> int:
-    """Round to tenths of a us, half away from zero: a part and the same part back are alike."""
-    return (abs(ns) + 50) // 100 * (1 if ns >= 0 else -1)
-
-
-def _us(tenths: int) -> str:
-    return f"{'−' if tenths < 0 else ''}{abs(tenths) // 10}.{abs(tenths) % 10}"
-
-
-def _signed(tenths: int) -> str:
-    return _us(tenths) if tenths < 0 else f"+{_us(tenths)}"
-
-
-def _shortened(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _find(verdict: Verdict, metric: str) -> Measurement | None:
@@ -553,7 +433,3 @@ def _cost(verdict: Verdict) -> str:
 def _overhead(verdict: Verdict) -> str:
     found = _find(verdict, "profiler_overhead")
     return f"{found.value:.2f} x" if found and isinstance(found.value, (int, float)) else "-"
-
-
-def _short(name: str, width: int = 60) -> str:
-    return name if len(name) <= width else "…" + name[-(width - 1) :]

@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 
 from perfguard.judge.compare import show
 from perfguard.judge.trend import Change, Creep, Moment, Trend
-from perfguard.reports.terminal import printable
+from perfguard.reports.names import printable
 from perfguard.screen import LOG, Screen
 
 #: How many places a drawn series has at most, and how many changes of it are told: the newest.

@@ -14,8 +14,8 @@ from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, 
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
+from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity, time_us
-from perfguard.reports.terminal import printable
 
 #: How many findings the first screen tells, and how many operators it names.
 _FIRST = 3

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from perfguard.documents import schema
 from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, Rule, Tolerance, compared, ledger
 from perfguard.measure import Measurement
-from perfguard.reports.terminal import ledger_lines
+from perfguard.reports.ledger import ledger_lines
 from tests.facts import FINGERPRINT, HERE, WORKLOAD, baseline, measured
 from tests.judge.test_verdict import examine
 

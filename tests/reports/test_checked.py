@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge import Outcome, Verdict
 from perfguard.measure import Measurement, Operator
-from perfguard.reports.terminal import SHOWN_PER_CODE, checked, grouped_lines, operator_rows, printable
+from perfguard.reports.names import printable
+from perfguard.reports.terminal import SHOWN_PER_CODE, checked, grouped_lines, operator_rows
 
 
 def finding(place: str = "", code: Code = Code.S103, **more: Any) -> Finding:

@@ -13,15 +13,15 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
+from perfguard.reports.ledger import ledger_lines
+from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
     coverage_line,
     explanation,
     failure_message,
     finding_line,
     finding_lines,
-    ledger_lines,
     measurement_rows,
-    printable,
     summary,
 )
 from perfguard.screen import Screen

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import perfguard
 from perfguard.reports import require_page
+from perfguard.reports.names import printable
 from perfguard.reports.page.figures import figures_of
 from perfguard.reports.page.tables import tables_of
-from perfguard.reports.terminal import printable
 from perfguard.reports.words import told
 
 if TYPE_CHECKING:

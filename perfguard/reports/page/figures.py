@@ -17,8 +17,8 @@ from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports.ledger import CORRECTIONS, entry_name, entry_text, page_whole
+from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity, size_bytes, time_us
-from perfguard.reports.terminal import printable
 from perfguard.window import Phase
 
 #: A figure: kind (where it goes), title, what it shows in words, the same as a table, and plotly's traces and layout.

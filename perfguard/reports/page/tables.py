@@ -12,8 +12,8 @@ from perfguard.findings import Finding, Severity, split_place
 from perfguard.judge import Comparison, State, Verdict
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import Value
+from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity
-from perfguard.reports.terminal import printable
 
 #: How many findings of a workload are written out; all of them are in the JSON report.
 MOST_FINDINGS = 500
