@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -288,13 +288,30 @@ def trend(
     )
     if not found:
         _nothing(f"no such workload and metric was measured in these {_counted(len(runs), 'run')}")
-    settings = _settings()
-    trends = [_trend(one, settings) for one in found]
+    trends = [_trend(one, _settings()) for one in found]
     shown_on = screen(verbose=verbose)
     tell(trend_text(trends, shown_on), shown_on)
     for note in _notes(runs, branch):
         _tell(note)
     sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)
+
+
+def trends_of(workloads: Collection[str], place: str | None) -> list[Trend]:
+    """Return the trends of whole workloads, for a report of them; none where no history is named and none is there."""
+    from perfguard.settings import find_root
+    from perfguard.stores.history import HISTORY_FILE
+
+    settings = _settings()
+    is_named = place or os.environ.get(VARIABLE) or settings.history
+    if not is_named and not (find_root(Path.cwd()) / HISTORY_FILE).is_file():
+        return []
+    history = _open(place)
+    found = history.series(
+        workload=lambda name: name in workloads,
+        metric=lambda metric, subject: _is_asked_for(metric, subject, ()),
+        runs=history.runs(),
+    )
+    return [_trend(one, settings) for one in found]
 
 
 def _trend(told: Told, settings: Settings) -> Trend:

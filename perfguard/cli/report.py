@@ -28,22 +28,32 @@ _PAGE = "perfguard.html"
     "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="For pull requests and job summaries."
 )
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="OpenMetrics, as GitLab reads it.")
+@click.option("--history", "place", metavar="FILE|URL", help="Says since when (default: that of `perfguard history`).")
 @click.option("--json", "as_json", type=click.Path(path_type=Path), metavar="FILE", help="One report of all of them.")
 def command(
-    places: tuple[Path, ...], html: Path | None, markdown: Path | None, metrics: Path | None, as_json: Path | None
+    places: tuple[Path, ...],
+    html: Path | None,
+    markdown: Path | None,
+    metrics: Path | None,
+    place: str | None,
+    as_json: Path | None,
 ) -> None:
     """Make one report of reports (--perfguard-report) and of recordings or profiler directories.
 
     A recording is judged against its baseline where there is one; tolerances come from [tool.perfguard] of the nearest
-    pyproject.toml. Several reports, of a matrix of jobs, become one. Exit codes: 0 it was written, whatever it says; 2 usage.
+    pyproject.toml. Several reports, of a matrix of jobs, become one. Where there is a history, the page says since which
+    commit a number is what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
+    from perfguard.cli.history import trends_of
     from perfguard.documents import write_atomically
     from perfguard.reports import REPORTERS
 
-    found = joined([(place, _read(place)) for place in places])
+    found = joined([(one, _read(one)) for one in places])
     wanted = {"html": html, "markdown": markdown, "metrics": metrics, "json": as_json}
     if not any(wanted.values()):
         wanted["html"] = Path(_PAGE)
+    if wanted["html"] is not None:
+        found = replace(found, trends=tuple(trends_of({one.workload for one in found.verdicts}, place)))
     for name, path in wanted.items():
         if path is not None:
             write_atomically(path, REPORTERS[name](found))

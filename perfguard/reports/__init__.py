@@ -14,6 +14,7 @@ from importlib.util import find_spec
 
 from perfguard.errors import UsageError
 from perfguard.judge import Coverage, Verdict
+from perfguard.judge.trend import Trend
 from perfguard.recording import Provenance
 
 
@@ -30,6 +31,8 @@ class RunReport:
     provenance: Provenance = field(default_factory=Provenance)
     #: The perfguard that wrote it, where it was read from a file; and what the reader has to say of the file.
     written_by: str = ""
+    #: What a history says of these workloads, where one was asked.
+    trends: tuple[Trend, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from operator import eq
 
 from perfguard.findings import ADVICE, Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
@@ -270,6 +271,16 @@ def _since(verdict: Verdict, provenance: Provenance) -> str:
 def _commit(commit: str) -> str:
     name, _, rest = printable(commit).partition("+")
     return name[:12] + (" with uncommitted changes" if rest else "")
+
+
+def since_when(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
+    """Yield what a history says of the numbers that got worse: since which commit; of a green workload, what creeps."""
+    from perfguard.reports.trend import trend_lines
+
+    worse = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
+    told = [one for one in trends if one.series.label in worse or (not worse and (one.worse or one.creep is not None))]
+    for one in sorted(told, key=lambda one: not one.series.label.startswith("step"))[:_FIRST]:
+        yield from trend_lines(one)[:2]
 
 
 def _point(finding: Finding) -> Point:

@@ -147,3 +147,21 @@ def test_view_of_what_is_no_directory_is_refused(tmp_path):
     found = run("view", tmp_path / "nowhere")
     assert found.exit_code == 2
     assert "is not a directory" in found.stderr
+
+
+def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed")
+    for number in range(4):
+        document = json.loads(report.read_text())
+        document["run"] |= {"commit": f"{number:040d}", "committed_at": f"2026-11-0{number + 1}T00:00:00+00:00"}
+        for workload in document["workloads"]:
+            for one in workload["measurements"]:
+                if one["metric"] == "peak_memory_bytes" and number < 2:
+                    one["value"] //= 2
+        (tmp_path / "one.json").write_text(json.dumps(document))
+        assert run("history", "add", "one.json").exit_code == 0
+    assert run("report", "one.json").exit_code == 0
+    page = Path("perfguard.html").read_text(encoding="utf-8")
+    assert "history: peak_memory_bytes[cpu] since 000000000000 (2026-11-03): 776 → 1552 bytes, +100.0 %" in page
+    (tmp_path / "elsewhere").mkdir()
+    assert run("report", "one.json", "--history", "elsewhere/none.db", "--html", "x.html").exit_code == 2

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from perfguard.capture.replay import replay
 from perfguard.gate import examine, judge, judge_again
-from perfguard.judge import Baseline, Policy, Verdict
-from perfguard.measure import Measurement
+from perfguard.judge import Baseline, Policy, Tolerance, Verdict
+from perfguard.judge.trend import Moment, Point, Series, Trend, trend
+from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.testing import generate
@@ -173,6 +176,24 @@ def many_ranks(place: Path, count: int, *, quick: int) -> Verdict:
             event["dur"] *= 0.25
     odd.write_text(json.dumps(trace))
     return examine(replay(place), workload="a job", policy=POLICY)
+
+
+def history_of(workload: str, *, metric: str = "step_time", since: int = 29, runs: int = 40) -> Trend:
+    """Return the trend of a number that is a third more from one run on; the tenth run was a release."""
+    points = tuple(
+        Point(
+            value=(100.0 if number < since else 133.0) * (1 + 0.01 * math.sin(7 * number)),
+            moment=Moment(
+                run=number + 1,
+                at=datetime(2026, 1, 1 + number % 28, tzinfo=timezone.utc),
+                commit=f"{number:02d}{HOSTILE[0]}",
+                release="v1.2" if number == 9 else None,
+            ),
+        )
+        for number in range(runs)
+    )
+    series = Series(workload=workload, metric=metric, subject="", unit="us", machine="a", points=points)
+    return trend(series, metric=METRICS[metric], tolerance=Tolerance(relative=0.25))
 
 
 def run_of(*verdicts: Verdict, **more: object) -> RunReport:

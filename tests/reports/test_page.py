@@ -21,8 +21,9 @@ from perfguard.measure import Measurement, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
 from perfguard.reports.page import page_html
-from perfguard.reports.page.figures import figures_of
+from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
+from perfguard.reports.words import since_when
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
 
@@ -260,6 +261,31 @@ def test_any_verdict_can_be_drawn_and_listed(verdict):
         is_valid(figure)
     found = tables_of(verdict)
     json.dumps([found.operators, found.metrics], allow_nan=False)
+
+
+# -- history ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_history_says_since_which_commit_and_is_drawn():
+    verdict = show.failing()
+    found = show.history_of(verdict.workload)
+    is_valid(drawn_trend(found))
+    lines = list(since_when(verdict, [found]))
+    assert lines[0].startswith("WORSE step_time 100")
+    assert "since the release v1.2" in lines[0]
+    assert "step_time since 29<script>" in lines[1]
+    text = page_html(show.run_of(verdict, show.passing(), trends=(found,)))
+    assert text.count('<p class="since">history: ') == 2
+    assert '"kind":"history"' in text
+    assert "<script>window" not in text
+
+
+def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
+    verdict = show.failing()
+    other = show.history_of(verdict.workload, metric="profiler_overhead")
+    assert list(since_when(verdict, [other])) == []
+    steady = show.history_of(verdict.workload, since=99)
+    assert list(since_when(show.passing(), [steady])) == []
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

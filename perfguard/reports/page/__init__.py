@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import perfguard
 from perfguard.reports import require_page
 from perfguard.reports.names import printable
-from perfguard.reports.page.figures import figures_of
+from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
-from perfguard.reports.words import told
+from perfguard.reports.words import since_when, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,11 +69,17 @@ def page_html(report: RunReport, *, timelines: Mapping[str, bytes] | None = None
 def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any]:
     """Return what the frame and the script know of one workload."""
     words, tables = told(verdict, report.provenance), tables_of(verdict)
+    trends = [one for one in report.trends if one.series.workload == verdict.workload]
     return {
         "number": number,
         "words": words,
         "tables": tables,
-        "data": {"figures": figures_of(verdict), "operators": tables.operators, "metrics": tables.metrics},
+        "history": list(since_when(verdict, trends)),
+        "data": {
+            "figures": [*figures_of(verdict), *map(drawn_trend, trends)],
+            "operators": tables.operators,
+            "metrics": tables.metrics,
+        },
     }
 
 

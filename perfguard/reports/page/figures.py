@@ -14,11 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfguard.judge import Entry, Ledger, Outcome, Verdict
+from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports.ledger import CORRECTIONS, entry_name, entry_text, page_whole
 from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity, size_bytes, time_us
+from perfguard.reports.trend import moment_text, trend_lines
 from perfguard.window import Phase
 
 #: A figure: kind (where it goes), title, what it shows in words, the same as a table, and plotly's traces and layout.
@@ -29,6 +31,8 @@ _PARTS = 7
 _BINS = 48
 _STEPS = 2000
 _COLUMNS = 40
+#: How many runs of a history the table has, the newest, and how many lines are drawn into its figure.
+_RUNS, _LINES = 200, 100
 #: Fewer steps than this are points, and no distribution.
 _FEW = 12
 #: A part below this share of the largest one is drawn with the others.
@@ -114,6 +118,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
             "ticktext": [_safe(_ending(text, 34)) for text in ticks],
             "autorange": "reversed",
             "showgrid": False,
+            "zeroline": False,
         },
         bargap=0.25,
         xaxis={"title": {"text": "us a step"}, "range": _around([ledger.base_ns / 1e3, *changes])},
@@ -442,6 +447,49 @@ def _thinned(steps: Sequence[Step]) -> list[Step]:
     if stretch <= 1:
         return list(steps)
     return [max(steps[at : at + stretch], key=lambda step: step.wall_ns) for at in range(0, len(steps), stretch)]
+
+
+# -- history ---------------------------------------------------------------------------------------------------------
+
+
+def drawn_trend(one: Trend) -> Figure:
+    """Draw a number over the runs of a history; dashed lines stand where a new level begins, dotted ones at releases."""
+    points = one.series.points
+    names = [_safe(moment_text(point.moment)) for point in points]
+    lines = [{**_line(change.index - 0.5, "worse"), "layer": "below"} for change in one.changes]
+    lines += [
+        {**_line(at, "faint"), "line": {"color": "faint", "width": 1, "dash": "dot"}}
+        for at, point in enumerate(points)
+        if point.moment.release
+    ]
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(range(len(points))),
+        "y": [point.value for point in points],
+        "text": names,
+        "line": {"color": "now", "width": 1.5},
+        "marker": {"color": "now", "size": 5},
+        "hovertemplate": f"%{{text}}: %{{y:.5g}} {_safe(one.series.unit)}<extra></extra>",
+        "showlegend": False,
+    }
+    step = max(1, math.ceil(len(points) / 12))
+    ticks = list(range(0, len(points), step))
+    rows = [["run", one.series.unit or "value"]]
+    rows += [[moment_text(point.moment), f"{point.value:.6g}"] for point in points[-_RUNS:]]
+    told = "; ".join(trend_lines(one)) or "no lasting change"
+    unit = printable(one.series.unit)
+    return _figure(
+        "history",
+        f"{printable(one.series.label)} over {len(points)} runs",
+        f"{told} (dashed: a new level begins; dotted: a release)",
+        rows,
+        [trace],
+        shapes=lines[:_LINES],
+        xaxis={"tickvals": ticks, "ticktext": [names[at].split(" ")[0] for at in ticks], "tickangle": 45},
+        yaxis={"title": {"text": unit}},
+        height=260,
+    )
 
 
 # -- ranks -----------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@
     drawn.set(plot, figure);
     return make("figure", { "data-kind": figure.kind }, caption, plot, table);
   };
-  const ranksOf = (figures) => {
+  const oneOf = (figures) => {
     if (figures.length < 2) return figures.map(figureOf);
     const choice = make("select", {}, ...figures.map((figure, at) => make("option", { value: at }, figure.title)));
     const place = make("div", {}, figureOf(figures[0]));
@@ -221,7 +221,7 @@
     for (const place of article.querySelectorAll("[data-figures]")) {
       const kinds = place.dataset.figures.split(" ");
       const figures = data.figures.filter((figure) => kinds.includes(figure.kind));
-      place.append(...(kinds[0] === "ranks" ? ranksOf(figures) : figures.map(figureOf)));
+      place.append(...(place.closest(".needs-figures") ? oneOf(figures) : figures.map(figureOf)));
       if (place.classList.contains("beside")) article.classList.toggle("flat", !figures.length);
       const section = place.closest(".needs-figures");
       if (section) section.hidden = !figures.length;
