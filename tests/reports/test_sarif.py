@@ -198,3 +198,16 @@ def test_whatever_a_finding_says_the_log_is_unicode(file, key, message):
     one = Finding(code=Code.S103, place=f"{file}.json $.args[{key!r}]", message=message)
     other = Finding(code=Code.S103, place=f"{file}.json $.args['{key}']", message=message)
     json.dumps(log_of(one, other), ensure_ascii=False).encode("utf-8")
+
+
+def test_a_log_is_what_models_of_the_standard_accept():
+    """sarif-pydantic has the objects of SARIF 2.1.0 with their types."""
+    models = pytest.importorskip("sarif_pydantic", reason="sarif-pydantic is not installed")
+    findings = [
+        finding(place=place, severity=severity) for place in ("a.csv:3 $.x", "", "rank 1") for severity in Severity
+    ]
+    log = models.Sarif.model_validate(log_of(*findings))
+    (run,) = log.runs
+    assert [result.rule_id for result in run.results] == ["S103"] * len(findings)
+    assert run.results[0].locations[0].physical_location.region.start_line == 3
+    assert {rule.id for rule in run.tool.driver.rules} == {code.name for code in Code}

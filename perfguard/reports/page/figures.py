@@ -172,10 +172,10 @@ def _ending(text: str, width: int) -> str:
 def _distribution(verdict: Verdict) -> Figure | None:
     """How long the unprofiled steps took, of the baseline and now, over each other."""
     now = _samples(verdict, "step_time") or [step.wall_ns / 1e3 for step in verdict.steps if step.phase is Phase.TIMED]
-    before = list(_reference(verdict, "step_time"))
+    before = _reference(verdict, "step_time")
     title = "Steps of the test's own process, unprofiled"
     if not now and not before:
-        now, before = _samples(verdict, "profiled_step_time"), list(_reference(verdict, "profiled_step_time"))
+        now, before = _samples(verdict, "profiled_step_time"), _reference(verdict, "profiled_step_time")
         title = "How long a profiled step takes"
     if len(now) + len(before) < 2:
         return None
@@ -290,9 +290,9 @@ def _cost(verdict: Verdict) -> Figure | None:
     """What was judged of time: the cost of a step in each process, of the baseline and now, with the limit."""
     found = next((one for one in verdict.comparisons if one.metric == "step_cost"), None)
     now = _samples(verdict, "step_cost")
-    if found is None or not now or not found.reference_samples:
+    before = _reference(verdict, "step_cost")
+    if found is None or not now or not before:
         return None
-    before = list(found.reference_samples)
     unit = METRICS["step_cost"].unit
     traces = [_points(*side, unit=unit) for side in _sides(before, now)]
     rows = [["side", f"cost of a step in each process ({unit})"]]
@@ -304,7 +304,7 @@ def _cost(verdict: Verdict) -> Figure | None:
         f"baseline best {min(before):.4g}, now best {min(now):.4g} {unit} ({changed(min(before), min(now))}){limit}",
         rows,
         traces,
-        shapes=[] if found.allowed is None else [_line(found.allowed, "worse")],
+        shapes=[_line(limit, "worse") for limit in _finite([found.allowed] if found.allowed is not None else [])],
         showlegend=False,
         xaxis={"title": {"text": f"{unit}: CPU time over the calibration kernel's"}},
         height=190,
@@ -313,12 +313,17 @@ def _cost(verdict: Verdict) -> Figure | None:
 
 def _samples(verdict: Verdict, metric: str) -> list[float]:
     found = next((one for one in verdict.measurements if one.metric == metric and not one.subject), None)
-    return list(found.samples) if found is not None else []
+    return _finite(found.samples) if found is not None else []
 
 
-def _reference(verdict: Verdict, metric: str) -> tuple[float, ...]:
+def _reference(verdict: Verdict, metric: str) -> list[float]:
     found = next((one for one in verdict.comparisons if one.metric == metric and not one.subject), None)
-    return found.reference_samples if found is not None else ()
+    return _finite(found.reference_samples) if found is not None else []
+
+
+def _finite(values: Iterable[float]) -> list[float]:
+    """Leave out what is no number: it has no place in a figure."""
+    return [value for value in values if math.isfinite(value)]
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -340,7 +345,7 @@ def _memory(verdict: Verdict) -> Figure | None:
         found = peaks.get(f"rank{track.rank}:{track.device}") or peaks.get(track.device)
         before = found.reference if found is not None and isinstance(found.reference, (int, float)) else None
         rows.append([name, size_bytes(track.peak_bytes), "" if before is None else size_bytes(before)])
-        if before is not None and len(tracks) <= 4:
+        if before is not None and math.isfinite(before) and len(tracks) <= 4:
             shapes.append(
                 {
                     **_line(0, "base"),

@@ -112,7 +112,7 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
                 state if judged or not compared else "shown",
                 *(_plain(one) for one in ((calls.reference, calls.current) if calls else (None, None))),
                 *(_plain(one) for one in ((time.reference, time.current) if time else (None, None))),
-                time.allowed if time is not None and time.judged else None,
+                _plain(time.allowed) if time is not None and time.judged else None,
                 why,
             ]
         )
@@ -134,8 +134,8 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
                 state if verdict.comparisons else "",
                 before,
                 now,
-                100 * (now - before) / abs(before) if before and now is not None else None,
-                one.allowed,
+                _plain(100 * (now - before) / abs(before)) if before and now is not None else None,
+                _plain(one.allowed),
                 _told(one.reference, unit),
                 _told(one.current, unit),
                 changed(one.reference, one.current),
