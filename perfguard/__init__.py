@@ -25,7 +25,7 @@ __all__ = [
     "write_profiler_config",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Module, and the name there.
 _HOMES = {
