@@ -20,6 +20,8 @@ _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 #: The number a document of perfguard's own begins with; `newest_format` says how far one has come. A newer one is refused, or
 #: read with a remark, and never guessed at.
 FORMAT = 1
+#: A number of more digits than this is beyond what a float holds, and of no size or time.
+_DIGITS = 300
 
 
 def schemas_directory() -> Path:
@@ -71,7 +73,12 @@ def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any
     `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
     is not JSON, is of a newer format, or breaks the schema.
     """
-    document = parsed(path, remedy=remedy)
+    return checked(path, parsed(path, remedy=remedy), schema_name, remedy=remedy)
+
+
+def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> dict[str, Any]:
+    """Return a document that was read from `path`, when it is of a format that is known and keeps its schema; raises as
+    `read_document` does."""
     newest = newest_format(schema_name)
     if (found := format_of(document)) > newest:
         raise StoreError(
@@ -97,7 +104,8 @@ def parsed(path: Path, *, remedy: str) -> Any:
         # Opening a pipe would wait for a writer who never comes.
         raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
     except FileNotFoundError as error:
         raise DamagedError(f"{path} is missing. {remedy}") from error
     except OSError as error:
@@ -133,6 +141,12 @@ def _dumps(value: object, *, indent: int | None = None) -> str:
         # A file name that is not UTF-8 comes as lone surrogates; escaped, it survives the way there and back.
         return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=True, allow_nan=False)
     return text
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"{text[:20]}… has {len(text)} digits")
+    return int(text)
 
 
 def _finite(text: str) -> float:

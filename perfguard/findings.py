@@ -124,7 +124,7 @@ class Finding:
         return self.severity is Severity.ERROR and self.code.family in INVALIDATING_FAMILIES
 
 
-_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]+))?(?P<inside> \$.*)?\Z", re.DOTALL)
+_PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]{1,18}))?(?P<inside> \$.*)?\Z", re.DOTALL)
 
 
 def split_place(place: str) -> tuple[str, int | None, str]:

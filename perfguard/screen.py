@@ -133,7 +133,7 @@ def screen_of(stream: TextIO, *, colours: bool | None = None, verbosity: int = 0
     )
 
 
-def width_of(stream: TextIO) -> int | None:
+def width_of(stream: TextIO | None) -> int | None:
     """Return how wide a stream is: COLUMNS, else the terminal's; one that does not say has 80, a log has none."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isascii() and asked.isdigit() and int(asked):
@@ -141,15 +141,15 @@ def width_of(stream: TextIO) -> int | None:
     if not is_terminal(stream):
         return None
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno()).columns or 80  # type: ignore[union-attr]
     except (OSError, ValueError):
         return 80
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at a stream while it is written; a closed one is none."""
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at a stream while it is written; a closed one is none, and so is one that was never there."""
     try:
-        return stream.isatty()
+        return stream is not None and stream.isatty()
     except ValueError:
         return False
 

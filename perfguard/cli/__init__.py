@@ -5,6 +5,7 @@ Exit codes: 0 passed, 1 regression, 2 usage, 3 invalid capture or contract broke
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -68,13 +69,20 @@ def main() -> None:
 def _main() -> None:
     """Run it; perfguard's own errors become one sentence and exit code 2, as click's do."""
     try:
-        sys.exit(cli.main(standalone_mode=False))
+        status = cli.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.exit(status)
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
+        sys.exit(EXIT_USAGE)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_USAGE)
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.

@@ -52,6 +52,7 @@ def command(
     wanted = {"html": html, "markdown": markdown, "metrics": metrics, "json": as_json}
     if not any(wanted.values()):
         wanted["html"] = Path(_PAGE)
+    _refuse_clash(places, (path for path in wanted.values() if path is not None))
     if wanted["html"] is not None:
         found = replace(found, trends=tuple(trends_of({one.workload for one in found.verdicts}, place)))
     for name, path in wanted.items():
@@ -59,6 +60,15 @@ def command(
             write_atomically(path, REPORTERS[name](found))
             click.echo(f"{name}: {path}")
     tell_remarks(found)
+
+
+def _refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
+    """Refuse to write a file that is read, or that another form is written to."""
+    taken = {os.path.realpath(place) for place in places}
+    for path in files:
+        if os.path.realpath(path) in taken:
+            raise UsageError(f"{path} is another file of this command, and would be overwritten; name another one.")
+        taken.add(os.path.realpath(path))
 
 
 def tell_remarks(report: RunReport) -> None:
@@ -70,25 +80,26 @@ def tell_remarks(report: RunReport) -> None:
 
 
 def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
-    """Return several reports as one; a workload that is in two of them is called by its file as well."""
+    """Return several reports as one; of a workload that is in two of them it is told which file it is of."""
     from collections import Counter
 
     from perfguard.recording import Provenance
     from perfguard.reports import RunReport
 
-    every = list(reports)
+    # A file that is named twice is one report.
+    every = list(dict(reports).items())
     if len(every) == 1:
         return every[0][1]
     names = Counter(verdict.workload for _, one in every for verdict in one.verdicts)
     verdicts = [
-        verdict if names[verdict.workload] == 1 else replace(verdict, workload=f"{verdict.workload} ({place})")
+        verdict if names[verdict.workload] == 1 else replace(verdict, origin=str(place))
         for place, one in every
         for verdict in one.verdicts
     ]
     origins = {one.provenance for _, one in every}
     writers = {one.written_by for _, one in every}
     return RunReport(
-        verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.workload)),
+        verdicts=tuple(sorted(verdicts, key=lambda verdict: (verdict.workload, verdict.origin))),
         unused=tuple(sorted({name for _, one in every for name in one.unused})),
         not_run=tuple(sorted({name for _, one in every for name in one.not_run})),
         provenance=origins.pop() if len(origins) == 1 else Provenance(),

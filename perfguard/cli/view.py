@@ -36,11 +36,12 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
     from perfguard.settings import find_root, read_settings
 
     verdicts = tuple(judged(directory, read_settings(find_root(Path.cwd()))))
-    timelines: dict[str, bytes] = {}
+    timelines: dict[Path, bytes] = {}
     for verdict in verdicts:
         place, text = _timeline(verdict)
         if text is not None:
-            timelines[verdict.workload] = text
+            assert verdict.recording is not None
+            timelines[verdict.recording] = text
         elif place is not None:
             click.echo(
                 f"the timeline is too large for a page; open it from Perfetto: {printable(str(place))}", err=True
@@ -66,6 +67,6 @@ def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
         return None, None
     try:
         return found[0], trace_bytes(found[0], most_bytes=_MOST_TRACE_BYTES)
-    except (OSError, EOFError):
+    except OSError:
         # It is damaged, and the page says so among its findings.
         return None, None

@@ -12,12 +12,14 @@ from typing import Any
 
 from perfguard.findings import Finding, split_place
 
-#: Of one file so many places are quoted, and so far into it is looked; a line is quoted as far as this many characters.
+#: So many files are quoted from, those of the worst findings, and so many places of each; it is looked so far into a file, and
+#: a line is quoted as far as this many characters.
+_FILES = 30
 _PLACES = 20
 _BYTES = 1 << 26
 _CHARACTERS = 400
 #: A JSON file above this is not read once more to quote from it.
-_JSON_BYTES = 1 << 24
+_JSON_BYTES = 1 << 22
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
@@ -33,7 +35,7 @@ def with_excerpts(findings: Iterable[Finding], directory: Path) -> tuple[Finding
         if (line is not None or inside) and not one.more:
             wanted.setdefault(file, []).append(one)
     quoted: dict[int, str] = {}
-    for file, group in wanted.items():
+    for file, group in list(wanted.items())[:_FILES]:
         if (path := _inside(directory, file)) is not None:
             quoted |= _quoted(path, group[:_PLACES])
     return tuple(replace(one, excerpt=text) if (text := quoted.get(id(one))) else one for one in found)

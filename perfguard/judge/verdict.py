@@ -104,6 +104,8 @@ class Verdict:
     memory: tuple[MemoryTrack, ...] = ()
     #: The file and line that asked for it (`tests/test_lenet.py:12`): a test, or a script; empty where nobody knows.
     source: str = ""
+    #: The report it was read from, where several were joined and it is in more than one of them.
+    origin: str = ""
 
     @property
     def coverage(self) -> Coverage:

@@ -26,13 +26,14 @@ from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT
 from perfguard.plugin.progress import AtWork, ProgressLine
+from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
-    from perfguard.recording import Provenance, Recording
+    from perfguard.recording import Recording
     from perfguard.timing import LostRun, Timing
 
 #: Seconds after which a timed process is taken for hung: so many, and so many times what the test's own process took.
@@ -447,7 +448,7 @@ class GateSession:
             unused=self.unused,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
             error_rate=self._error_rate(),
-            provenance=self._provenance,
+            provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
         )
 
     @cached_property

@@ -34,6 +34,8 @@ class RunReport:
     #: What a history says of these workloads, where one was asked.
     trends: tuple[Trend, ...] = ()
     remarks: tuple[str, ...] = ()
+    #: Whether a newer perfguard wrote it, so that something may have been left out.
+    is_partial: bool = False
 
     @property
     def coverage(self) -> Coverage:

@@ -86,7 +86,8 @@ def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
 def _exact(verdict: Verdict) -> str:
     """Say how many of what was judged changed, time left out."""
     judged = [one for one in verdict.comparisons if one.judged and one.metric != "step_ab"]
-    changed = sum(one.finding is not None for one in judged)
+    found = {one.place for one in verdict.findings if one.code.family == "R"}
+    changed = sum(one.label in found for one in judged)
     return f"{changed} of {len(judged)} changed" if changed else f"{len(judged)} same"
 
 

@@ -91,9 +91,10 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "lost_runs": [{"number": lost.number, "reason": lost.reason} for lost in verdict.lost_runs],
         "ledger": verdict.ledger.as_dict() if verdict.ledger else None,
         "compared_with": verdict.compared_with.as_dict() if verdict.compared_with else None,
-        "steps": [{**asdict(step), "phase": step.phase.value} for step in verdict.steps],
+        "steps": [_step_document(step) for step in verdict.steps],
         "memory": [track.as_dict() for track in verdict.memory],
         "source": verdict.source,
+        **({"origin": verdict.origin} if verdict.origin else {}),
     }
 
 
@@ -148,7 +149,21 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         steps=tuple(Step(**{**one, "phase": Phase(one["phase"])}) for one in plain.get("steps", ())),
         memory=tuple(MemoryTrack.from_dict(one) for one in plain.get("memory", ())),
         source=plain.get("source", ""),
+        origin=plain.get("origin", ""),
     )
+
+
+def _step_document(step: Step) -> dict[str, Any]:
+    """Return a step as a plain document; a long window has a hundred thousand of them."""
+    return {
+        "index": step.index,
+        "phase": step.phase.value,
+        "cycle": step.cycle,
+        "start_ns": step.start_ns,
+        "wall_ns": step.wall_ns,
+        "thread_cpu_ns": step.thread_cpu_ns,
+        "rank": step.rank,
+    }
 
 
 def _tolerance_document(tolerance: Tolerance | None) -> Any:

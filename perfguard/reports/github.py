@@ -12,7 +12,7 @@ from pathlib import Path
 from perfguard.judge import Verdict
 from perfguard.reports import RunReport
 from perfguard.reports.names import printable
-from perfguard.reports.terminal import finding_lines
+from perfguard.reports.terminal import finding_line, finding_lines
 
 MOST = 10
 #: How many findings an annotation tells; the page has room for a few lines.
@@ -44,10 +44,24 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
     outcomes = " and ".join(sorted({verdict.outcome.value for verdict in verdicts}))
     place["title"] = f"perfguard {outcomes}: {printable(first.workload)}"
-    told = [line for verdict in verdicts for line in finding_lines(verdict.findings)]
-    more = [f"and {len(told) - _FINDINGS} more"] if len(told) > _FINDINGS else []
+    told, rest = _told(verdicts)
+    more = [f"and {rest} more"] if rest > 0 else []
     properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
-    return f"::error {properties}::{_data(chr(10).join([*told[:_FINDINGS], *more]))}"
+    return f"::error {properties}::{_data(chr(10).join([*told, *more]))}"
+
+
+def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:
+    """Return the findings of one workload, or the worst of each of several; and how many findings, or workloads, are left."""
+    if len(verdicts) > 1:
+        worst = [f"{_own(one)}: {next(iter(finding_lines(one.findings)), one.outcome.value)}" for one in verdicts]
+        return worst[:_FINDINGS], len(worst) - _FINDINGS
+    found = [one for one in verdicts[0].findings if not one.more][:_FINDINGS]
+    return [finding_line(one) for one in found], sum(one.more or 1 for one in verdicts[0].findings) - len(found)
+
+
+def _own(verdict: Verdict) -> str:
+    """Return what tells a workload from others of its test: parameters, a name."""
+    return printable(verdict.workload.rpartition("::")[2])
 
 
 def _file(path: Path, workspace: Path | None) -> str:

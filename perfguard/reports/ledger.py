@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from perfguard.judge import Cause, Entry, Ledger, Verdict
 from perfguard.judge.compare import show
-from perfguard.reports.names import printable, shortened
+from perfguard.reports.names import cut, printable, shortened
 
 #: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
 LEDGER_LINES = 8
 _SMALL = 100
+#: How much of what tells a part is written.
+_NOTE = 60
 
 
 def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
@@ -17,6 +19,8 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     With `most` there are at most so many parts: small ones, and those beyond, are one line. Rounding is in that line, or in the
     residual, which is always the last.
     """
+    if not ledger.entries:
+        return []
     *parts, residual = ledger.entries
     own, others = parts, []
     if most is not None:
@@ -74,7 +78,7 @@ def _part(entry: Entry) -> str:
     if entry.cause is Cause.RENAMED:
         return f"{shortened(entry.renamed_from, 70)} → {name}: renamed ({entry.note}; {price})"
     if entry.cause is Cause.SHAPES:
-        return f"{name}: changed shapes ({price}; {_shortened(entry.note)})"
+        return f"{name}: changed shapes ({price}; {cut(entry.note, _NOTE)})"
     return f"{name}: {'slower' if longer else 'faster'}{' per call' if entry.current_calls else ''} ({price})"
 
 
@@ -121,10 +125,6 @@ def _signed(tenths: int) -> str:
     return _us(tenths) if tenths < 0 else f"+{_us(tenths)}"
 
 
-def _shortened(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
 def page_whole(ledger: Ledger) -> str:
     """Return what the whole is: a step, a profiled step, or all that was profiled."""
     return _WHOLE.get(ledger.metric, "step in a fresh process")
@@ -135,8 +135,8 @@ CORRECTIONS = frozenset({Cause.PROFILER, Cause.OVERLAP, Cause.RANK, Cause.RESIDU
 _NAMES = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps (nothing ran)",
-    Cause.OVERLAP: "less: operators side by side",
-    Cause.PROFILER: "less: the profiler's own time",
+    Cause.OVERLAP: "operators side by side (correction)",
+    Cause.PROFILER: "the profiler's time (correction)",
     Cause.RANK: "another rank was the slowest",
     Cause.RESIDUAL: "not explained (residual)",
 }

@@ -6,23 +6,25 @@ stands in code: nothing of it is a link, a mention or a heading.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable
 
+from perfguard.findings import Severity
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.reports import RunReport
 from perfguard.reports.ledger import ledger_lines
-from perfguard.reports.names import printable
-from perfguard.reports.terminal import coverage_line, finding_lines
+from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
 from perfguard.reports.words import told
 
 #: GitHub takes comments of at most 65 536 characters; what is longer is cut at a workload.
 MOST_CHARACTERS = 60_000
-#: How many lines of a ledger and workloads of the table are written, and how much of a line.
+#: How many lines of a ledger and workloads of the table are written, and how much of a line and of a name.
 _LEDGER = 8
 _ROWS = 200
 _LINE = 200
+_NAME = 120
+_WARNINGS = 10
 _SYMBOLS = {"PASSED": "✅", "FAILED": "❌", "INVALID": "🚫", "INCONCLUSIVE": "❔"}
 
 
@@ -30,16 +32,33 @@ def report_markdown(report: RunReport) -> str:
     """Return the run: what is not green in words, then a table of all of it."""
     red = [verdict for verdict in report.verdicts if not verdict.passed]
     parts = [_title(report), *_said_of_the_run(report)]
-    tables = _table(report.verdicts)
-    room = MOST_CHARACTERS - sum(map(len, parts)) - len(tables)
+    room = MOST_CHARACTERS - sum(map(len, parts))
+    table = _table(report.verdicts, room // 2 if red else room)
+    room -= len(table)
     for number, verdict in enumerate(red):
         section = _section(verdict, report)
         if len(section) > room:
             parts.append(f"{len(red) - number} more are not green; the table names them, the report has all of it.")
             break
-        room -= len(section)
+        room -= len(section) + 2
         parts.append(section)
-    return "\n\n".join([*parts, tables, f"<sub>perfguard{_commits(report)}</sub>"]) + "\n"
+    warned = _warnings(report.verdicts)
+    if warned and len(warned) <= room:
+        parts.append(warned)
+    return "\n\n".join([*parts, table, f"<sub>perfguard{_commits(report)}</sub>"]) + "\n"
+
+
+def _warnings(verdicts: Iterable[Verdict]) -> str:
+    """Return what is to be said of workloads that passed, a line each."""
+    lines = [
+        f"{shortened(verdict.workload, _NAME)}: {finding_line(finding)}"
+        for verdict in verdicts
+        for finding in verdict.findings
+        if verdict.passed and finding.severity is Severity.WARNING
+    ]
+    more = [f"and {len(lines) - _WARNINGS} more"] if len(lines) > _WARNINGS else []
+    told = _fenced(cut(printable(line), _LINE + _NAME) for line in [*lines[:_WARNINGS], *more])
+    return f"Warnings of what passed:\n\n{told}" if lines else ""
 
 
 def _title(report: RunReport) -> str:
@@ -67,13 +86,16 @@ def _said_of_the_run(report: RunReport) -> Iterable[str]:
 def _section(verdict: Verdict, report: RunReport) -> str:
     """Return what is to be said of one workload that is not green."""
     words = told(verdict, report.provenance)
-    lines = [f"#### {_SYMBOLS[verdict.outcome.value]} {_code(verdict.workload)}", ""]
+    lines = [
+        f"#### {_SYMBOLS[verdict.outcome.value]} {_code(shortened(verdict.workload, 4 * _NAME))}{_of(verdict)}",
+        "",
+    ]
     lines += [f"**{_inline(words.headline)}**", ""]
     if words.where:
         lines += [_inline(words.where), ""]
     findings = finding_lines(verdict.findings)
     ledger = ledger_lines(verdict.ledger, most=_LEDGER) if verdict.ledger is not None and words.where else []
-    lines.append(_fenced(_shortened(line) for line in [*findings, *ledger]))
+    lines.append(_fenced(cut(line, _LINE) for line in [*findings, *ledger]))
     if words.source:
         lines += ["", f"The test: {_code(words.source)}"]
     commands = [f"# {what}\n{command}" for what, command in words.advice]
@@ -81,25 +103,35 @@ def _section(verdict: Verdict, report: RunReport) -> str:
     return "\n".join(lines)
 
 
-def _table(verdicts: tuple[Verdict, ...]) -> str:
-    """Return a row a workload, those that are not green first."""
+def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
+    """Return a row a workload, those that are not green first, in so many characters."""
     ordered = sorted(verdicts, key=lambda verdict: verdict.passed)
     rows = ["| outcome | workload | compared | worse | new | gone | better |", "|---|---|--:|--:|--:|--:|--:|"]
+    shown = 0
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
         counts = (found.compared, found.worse, found.new, found.gone, found.better)
-        cells = [f"{_SYMBOLS[verdict.outcome.value]} {outcome}", _code(verdict.workload), *map(str, counts)]
-        rows.append(f"| {' | '.join(cells)} |")
-    more = [f"\nand {len(ordered) - _ROWS} more workloads"] if len(ordered) > _ROWS else []
+        name = _code(shortened(verdict.workload, _NAME)) + _of(verdict)
+        row = f"| {' | '.join([f'{_SYMBOLS[verdict.outcome.value]} {outcome}', name, *map(str, counts)])} |"
+        room -= len(row) + 1
+        if room < 0:
+            break
+        rows.append(row)
+        shown += 1
+    more = [f"\nand {len(ordered) - shown} more workloads"] if len(ordered) > shown else []
     is_long = len(ordered) > 10
     text = "\n".join([*rows, *more])
     return f"<details><summary>All workloads ({len(ordered)})</summary>\n\n{text}\n\n</details>" if is_long else text
 
 
+def _of(verdict: Verdict) -> str:
+    return f" (of {_code(shortened(verdict.origin, _NAME))})" if verdict.origin else ""
+
+
 def _commits(report: RunReport) -> str:
     found = report.provenance
-    return f", commit {html.escape(printable(found.commit)[:12])}" if found.commit else ""
+    return f", commit {_inline(printable(found.commit)[:12])}" if found.commit else ""
 
 
 def _code(text: str) -> str:
@@ -116,10 +148,6 @@ _LINKED = re.compile(r"(?=@)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)")
 def _inline(text: str) -> str:
     """Return a text in which nothing is markup, a link or a mention."""
     return _LINKED.sub("<!-- -->", _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text)))
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
 
 
 def _fenced(lines: Iterable[str], language: str = "text") -> str:

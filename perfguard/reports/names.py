@@ -11,3 +11,8 @@ def printable(text: str) -> str:
 def shortened(name: str, width: int = 60) -> str:
     """Cut a name in front, where it tells least."""
     return name if len(name) <= width else "…" + name[-(width - 1) :]
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text at its end."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"

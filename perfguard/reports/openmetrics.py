@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from perfguard.judge import OF_THE_WHOLE
 from perfguard.measure import METRICS
 from perfguard.reports import RunReport
+from perfguard.reports.names import printable
 
 _PREFIX = "perfguard_"
 
@@ -20,7 +21,7 @@ def report_openmetrics(report: RunReport) -> str:
     """Return a gauge a metric, with a sample a workload and subject; and `perfguard_outcome`, 1 where it is."""
     lines = ["# HELP perfguard_outcome 1 for the outcome of a workload.", "# TYPE perfguard_outcome gauge"]
     lines += [
-        f"perfguard_outcome{_labels(workload=verdict.workload, outcome=verdict.outcome.value)} 1"
+        f"perfguard_outcome{_labels(workload=verdict.workload, origin=verdict.origin, outcome=verdict.outcome.value)} 1"
         for verdict in report.verdicts
     ]
     for metric in sorted(OF_THE_WHOLE & METRICS.keys()):
@@ -39,18 +40,18 @@ def _samples(report: RunReport, metric: str) -> Iterable[str]:
             if one.metric != metric or isinstance(one.value, bool) or not isinstance(one.value, (int, float)):
                 continue
             if math.isfinite(one.value):
-                labels = _labels(workload=verdict.workload, **({"subject": one.subject} if one.subject else {}))
+                labels = _labels(workload=verdict.workload, origin=verdict.origin, subject=one.subject)
                 yield f"{_PREFIX}{metric}{labels} {one.value!r}"
 
 
 def _labels(**labels: str) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+    told = (f'{name}="{_escaped(value)}"' for name, value in labels.items() if value or name == "workload")
+    return "{" + ",".join(told) + "}"
 
 
 def _escaped(text: str) -> str:
-    """Return a label's value: backslash, quote and line feed are escaped, what cannot be encoded is replaced."""
-    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Return a label's value: control characters, backslash and quote are escaped."""
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _help(text: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import perfguard
-from perfguard.documents import format_of, newest_format, parsed, read_document, schema
+from perfguard.documents import checked, format_of, newest_format, parsed, schema
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code
 from perfguard.judge import Verdict
+from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_from_document
@@ -22,8 +24,9 @@ _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
 def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file, to judge by them: one of a newer perfguard is refused, for half of what was measured
     is not to be judged. Raises `StoreError`."""
-    _refuse_baseline(path)
-    return _run_report(path, read_document(path, "report", remedy=_REMEDY)).verdicts
+    document = parsed(path, remedy=_REMEDY)
+    _refuse_baseline(path, document)
+    return _run_report(path, checked(path, document, "report", remedy=_REMEDY)).verdicts
 
 
 def read_run(path: Path) -> RunReport:
@@ -31,40 +34,33 @@ def read_run(path: Path) -> RunReport:
 
     Raises `StoreError` for a file that is no report, or damaged.
     """
-    _refuse_baseline(path)
     document = parsed(path, remedy=_REMEDY)
+    _refuse_baseline(path, document)
     number, newest = format_of(document), newest_format("report")
     if number <= newest:
         older = () if number in (0, newest) else (_of_an_older(path, document, number, newest),)
-        return _run_report(path, read_document(path, "report", remedy=_REMEDY), remarks=older)
+        return _run_report(path, checked(path, document, "report", remedy=_REMEDY), remarks=older)
     try:
         left_out = _leave_out_what_is_not_known(document)
-        return _run_report(path, document, remarks=(_of_a_newer(path, document, number, newest, left_out),))
-    except (StoreError, KeyError, TypeError, ValueError, AttributeError) as error:
+        remark = _of_a_newer(path, document, number, newest, left_out)
+        return replace(_run_report(path, document, remarks=(remark,)), is_partial=True)
+    except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"{path} was written by {_writer(document)}, in format {number}, of which this perfguard "
             f"({perfguard.__version__}, format {newest}) can read nothing. Run: pip install --upgrade perfguard"
         ) from error
 
 
-def is_baseline(path: Path) -> bool:
-    """Whether a file that was named as a report is a baseline."""
-    try:
-        read_document(path, "baseline", remedy="")
-    except StoreError:
-        return False
-    return True
-
-
-def _refuse_baseline(path: Path) -> None:
-    if is_baseline(path):
+def _refuse_baseline(path: Path, document: object) -> None:
+    """Say of a baseline that was named as a report what it is: it has measurements, and no workloads."""
+    if isinstance(document, dict) and "measurements" in document and "workloads" not in document:
         raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
 
 
 def _run_report(path: Path, document: dict[str, Any], *, remarks: tuple[str, ...] = ()) -> RunReport:
     try:
         verdicts = tuple(verdict_from_document(one) for one in document["workloads"])
-    except (KeyError, PerfguardError) as error:
+    except (KeyError, TypeError, ValueError, PerfguardError) as error:
         # A code or a window that this version does not know: the schema cannot list what a later one may add.
         raise StoreError(f"{path} holds what this perfguard does not know: {error}. {_REMEDY}") from error
     summary = document.get("summary", {})
@@ -102,9 +98,12 @@ def _of_a_newer(path: Path, document: Any, number: int, newest: int, left_out: C
 
 
 #: Lists of a workload whose items stand alone: one that is not known is left out, and counted.
-_LISTS = frozenset({"findings", "comparisons", "measurements", "timings", "lost_runs", "steps", "memory"})
+_LISTS = frozenset({"findings", "comparisons", "measurements", "timings", "lost_runs", "steps", "memory", "tolerance"})
+#: Parts of a workload without which there is no verdict to show.
+_VITAL = frozenset({"workload", "outcome"})
 #: How often the document is looked at again after something was left out of it.
 _ROUNDS = 20
+Place = tuple[str | int, ...]
 
 
 def _leave_out_what_is_not_known(document: Any) -> Counter[str]:
@@ -113,69 +112,88 @@ def _leave_out_what_is_not_known(document: Any) -> Counter[str]:
 
     left_out: Counter[str] = Counter()
     if not isinstance(document, dict):
-        return left_out
+        raise ValueError("it is no object")
     document["format"] = newest_format("report")
     validator = Draft202012Validator(schema("report"))
     for _ in range(_ROUNDS):
-        # From the last to the first, so that a place in a list stays true.
-        errors = sorted(validator.iter_errors(document), key=lambda e: [(str(type(p)), p) for p in e.absolute_path])
+        errors = list(validator.iter_errors(document))
         if not errors:
             break
-        done: set[tuple[str | int, ...]] = set()
-        for error in reversed(errors):
-            place = tuple(error.absolute_path)
+        for error in errors:
             if error.validator == "additionalProperties":
-                _take_keys(document, place, error.schema.get("properties", {}), left_out)
-            elif (item := _item_of(place)) not in done:
-                done.add(item)
-                _take(document, item, left_out)
-    for one in document.get("workloads", ()):
-        _keep_findings_as_notes(one)
+                _take_keys(document, tuple(error.absolute_path), error.schema.get("properties", {}), left_out)
+        doomed = {_item_of(tuple(e.absolute_path)) for e in errors if e.validator != "additionalProperties"}
+        # What goes with a workload needs no care of its own. From the last to the first, so that places in lists stay true.
+        outer = {place for place in doomed if not any(place[:length] in doomed for length in range(1, len(place)))}
+        for place in sorted(outer, key=_order, reverse=True):
+            _take(document, place, left_out)
+    for one in document["workloads"]:
+        _keep_findings_as_notes(one, left_out)
     return left_out
 
 
-def _take_keys(document: Any, place: Sequence[str | int], known: dict[str, Any], left_out: Counter[str]) -> None:
+def _order(place: Place) -> list[tuple[str, int]]:
+    """Order places part by part, numbers by their size."""
+    return [("", part) if isinstance(part, int) else (part, 0) for part in place]
+
+
+def _take_keys(document: Any, place: Place, known: dict[str, Any], left_out: Counter[str]) -> None:
     found = _at(document, place)
     for key in [key for key in found if key not in known]:
         del found[key]
         left_out[key] += 1
 
 
-def _item_of(place: Sequence[str | int]) -> tuple[str | int, ...]:
+def _item_of(place: Place) -> Place:
     """Return what has to go where something at `place` is not known: an item of a list, a part of a workload, or all of it."""
     if len(place) >= 4 and place[0] == "workloads" and place[2] in _LISTS:
-        return tuple(place[:4])
-    return tuple(place[:3])
+        return place[:4]
+    if len(place) >= 3 and place[0] == "workloads":
+        return place[:2] if place[2] in _VITAL else place[:3]
+    return place[:2]
 
 
-def _take(document: Any, item: tuple[str | int, ...], left_out: Counter[str]) -> None:
-    if not item or len(item) == 1:
+def _take(document: Any, place: Place, left_out: Counter[str]) -> None:
+    """Take one item out; a part of a workload that has to be there becomes an empty one."""
+    if len(place) < 2:
         raise ValueError("the document itself is of another form")
-    holder = _at(document, item[:-1])
-    last = item[-1]
-    if len(item) == 3 and last in ("workload", "outcome", "coverage"):
-        # Without these there is no verdict to show.
-        holder, last = document["workloads"], item[1]
-        left_out["workload"] += 1
-    elif len(item) == 3 and isinstance(holder, dict) and holder.get(str(last)) is not None:
-        holder[str(last)] = [] if isinstance(holder[str(last)], list) else None
-        left_out[str(last)] += 1
+    if len(place) == 2:
+        left_out["workload" if place[0] == "workloads" else str(place[0])] += 1
+        del _at(document, place[:1])[place[1]]
         return
+    left_out[str(place[2])] += 1
+    holder, last = _at(document, place[:-1]), place[-1]
+    if len(place) == 3 and last in _EMPTY:
+        holder[last] = json.loads(_EMPTY[str(last)])
     else:
-        left_out[str(item[2]) if len(item) > 2 else str(item[0])] += 1
-    del holder[last]
+        del holder[last]
 
 
-def _at(document: Any, place: Sequence[str | int]) -> Any:
+#: What stands for a part that cannot be read, where a report has to have it.
+_EMPTY = {
+    **dict.fromkeys(("fingerprint", "environment", "recording", "baseline"), "null"),
+    **dict.fromkeys(("findings", "comparisons", "measurements"), "[]"),
+    **dict.fromkeys(("layouts", "notes", "environment_changes", "ignore", "changes"), "[]"),
+    "tolerance": "{}",
+    "coverage": '{"compared": 0, "worse": 0, "new": 0, "gone": 0, "not-comparable": 0}',
+}
+
+
+def _at(document: Any, place: Place) -> Any:
     for part in place:
         document = document[part]
     return document
 
 
-def _keep_findings_as_notes(workload: dict[str, Any]) -> None:
-    """Findings of codes that this version does not have stay readable; the outcome they led to is in the document."""
+def _keep_findings_as_notes(workload: dict[str, Any], left_out: Counter[str]) -> None:
+    """Findings of codes, and limits of metrics, that this version does not have stay readable as notes; the outcome that they
+    led to is in the document."""
     unknown = [one for one in workload["findings"] if one["code"] not in Code.__members__]
+    workload["findings"] = [one for one in workload["findings"] if one["code"] in Code.__members__]
+    notes = [f"{one['code']} {one['headline']}: {one['message']}" for one in unknown]
+    rules = [name for name in workload["tolerance"] if name.partition("[")[0] not in METRICS]
+    notes += [f"a tolerance of {name}: {workload['tolerance'].pop(name)}" for name in rules]
+    workload["ignore"] = [one for one in workload["ignore"] if any(code.name.startswith(one) for code in Code)]
+    workload["notes"] = [*notes, *workload["notes"]]
     if unknown:
-        workload["findings"] = [one for one in workload["findings"] if one["code"] in Code.__members__]
-        notes = [f"{one['code']} {one['headline']}: {one['message']}" for one in unknown]
-        workload["notes"] = [*notes, *workload["notes"]]
+        left_out["findings, which are among the notes"] += len(unknown)

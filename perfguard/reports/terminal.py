@@ -411,7 +411,11 @@ _OF_MEASUREMENTS = (
 
 def _got_slower(verdict: Verdict) -> bool:
     """Whether a time is among what was found."""
-    return any(c.finding is not None and METRICS[c.metric].kind is Kind.TIMED for c in verdict.comparisons)
+    found = {one.place for one in verdict.findings if one.code.family == "R"}
+    return any(
+        one.label in found and one.metric in METRICS and METRICS[one.metric].kind is Kind.TIMED
+        for one in verdict.comparisons
+    )
 
 
 def _find(verdict: Verdict, metric: str) -> Measurement | None:

@@ -9,18 +9,23 @@ from dataclasses import dataclass
 from itertools import takewhile
 from operator import eq
 
-from perfguard.findings import ADVICE, Code, Finding, Severity
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
-from perfguard.reports.names import printable
+from perfguard.reports.names import cut, printable
 from perfguard.reports.quantities import changed, quantity, time_us
 
 #: How many findings the first screen tells, and how many operators it names.
 _FIRST = 3
+#: How many changes of a baseline the page lists.
+_CHANGES = 200
 _WORDS = re.compile(r"\w+")
+#: Wholes that are a step by the clock; and how far the clock may be from the cost, as a factor, to be told in its place.
+_BY_THE_CLOCK = frozenset({"run_wall_time", "run_cpu_time", "step_time"})
+_ALIKE = 2.0
 #: How much of a shape is written.
 _SHAPES = 60
 
@@ -45,13 +50,12 @@ _NOUNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One of the worst findings: its code, what it says, and what to do about one of its kind."""
+    """One of the worst findings: its code, and what it says."""
 
     code: str
     severity: str
     headline: str
     message: str
-    fix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class Told:
     """The first screen of one workload, in words. Empty texts are left out."""
 
     workload: str
+    origin: str
     outcome: str
     headline: str
     where: str
@@ -69,6 +74,7 @@ class Told:
     source: str
     recording: str
     coverage: str
+    changes: tuple[str, ...]
 
 
 def told(verdict: Verdict, provenance: Provenance) -> Told:
@@ -82,6 +88,7 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
     shown = (errors or [finding for finding in verdict.findings if not finding.more])[:_FIRST]
     return Told(
         workload=printable(verdict.workload),
+        origin=printable(verdict.origin),
         outcome=verdict.outcome.value,
         headline=headline(verdict),
         where=_where(verdict),
@@ -92,6 +99,7 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
         source=printable(verdict.source),
         recording=printable(str(verdict.recording or "")),
         coverage=coverage_line(verdict.coverage) if verdict.comparisons else "",
+        changes=tuple(printable(change) for change in verdict.changes[:_CHANGES]),
     )
 
 
@@ -99,7 +107,7 @@ def headline(verdict: Verdict) -> str:
     """Return one sentence that says what the outcome is about."""
     worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
     if verdict.outcome is Outcome.PASSED:
-        return _green(verdict)
+        return _refreshed(verdict) or _green(verdict)
     if worst is None:
         return "Nothing was compared."
     if verdict.outcome is Outcome.INVALID:
@@ -128,9 +136,9 @@ def _worst_numbers(verdict: Verdict) -> list[Comparison]:
 
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
-    """Say how a number changed: `A step takes 2911.5 us, 566.3 us in the baseline: +414.1 %.`"""
+    """Say how a number changed: `A step became slower: 566.3 us → 2912 us (+414.1 %).`"""
     noun = _noun(one)
-    if one.metric == "step_cost" and (ledger := verdict.ledger) is not None and ledger.change_ns > 0:
+    if one.metric == "step_cost" and (ledger := verdict.ledger) is not None and _tells_the_cost(ledger, one):
         before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
         return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)})."
     unit = METRICS[one.metric].unit if one.metric in METRICS else ""
@@ -147,20 +155,45 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     return f"{noun} changed."
 
 
+def _tells_the_cost(ledger: Ledger, cost: Comparison) -> bool:
+    """Whether the times of a step by the clock moved as its cost did: then they are what a reader knows it by."""
+    if not isinstance(cost.reference, (int, float)) or not isinstance(cost.current, (int, float)):
+        return False
+    if not cost.reference or ledger.base_ns <= 0 or ledger.metric not in _BY_THE_CLOCK:
+        return False
+    by_clock, by_cost = ledger.change_ns / ledger.base_ns, (cost.current - cost.reference) / cost.reference
+    return by_cost > 0 and by_cost / _ALIKE <= by_clock <= by_cost * _ALIKE
+
+
 def _noun(one: Comparison) -> str:
     subject = printable(one.subject)
     return _NOUNS[one.metric].format(subject) if one.metric in _NOUNS else printable(one.label)
 
 
+def _refreshed(verdict: Verdict) -> str:
+    """Say what became of the baseline, where it was to be written."""
+    if verdict.refresh in (None, Refresh.DUE):
+        return ""
+    count = len(verdict.changes)
+    changes = f", with {count} change{'' if count == 1 else 's'}" if count else ""
+    return f"The baseline was {verdict.refresh.value}{changes}."
+
+
 def _green(verdict: Verdict) -> str:
     if not verdict.comparisons:
         return "The recording is whole; nothing was compared with it."
+    warned = [one for one in verdict.findings if one.code is Code.R105]
+    slower = [one for one in verdict.comparisons if one.label in {finding.place for finding in warned}]
+    if slower:
+        return f"Nothing failed, but this is a warning: {sentence(slower[0], verdict)}"
     better = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
     if better:
         first = sentence(better[0], verdict)
         more = f" {len(better) - 1} more got better." if len(better) > 1 else ""
         return f"Nothing got worse. {first}{more}"
-    return f"Nothing got worse: {verdict.coverage.compared} numbers compared."
+    untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
+    time = " Time was shown, and not judged." if untimed else ""
+    return f"Nothing got worse: {verdict.coverage.compared} numbers compared.{time}"
 
 
 def _where(verdict: Verdict) -> str:
@@ -200,6 +233,8 @@ def _calls(one: Comparison) -> str:
 
 
 def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
+    if not ledger.entries:
+        return ""
     worst = max(ledger.entries, key=lambda one: one.change_ns)
     share = _signed_us(worst.change_ns)
     if worst.change_ns <= ledger.change_ns:
@@ -220,18 +255,13 @@ def _shapes(verdict: Verdict, entry: Entry) -> str:
     if not pairs:
         return ""
     _, before, now = max(pairs)
-    return f": {_cut(before)} → {_cut(now)}"
+    return f": {cut(printable(before), _SHAPES)} → {cut(printable(now), _SHAPES)}"
 
 
 def _alike(before: str, now: str) -> tuple[int, int]:
     """Return how alike two shapes are: how many of their words are equal, place by place, and how far they begin alike."""
     sides = _WORDS.findall(before), _WORDS.findall(now)
     return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
-
-
-def _cut(text: str) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= _SHAPES else f"{shown[: _SHAPES - 1]}…"
 
 
 def _signed_us(ns: int) -> str:
@@ -280,7 +310,9 @@ def since_when(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
     worse = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
     told = [one for one in trends if one.series.label in worse or (not worse and (one.worse or one.creep is not None))]
     for one in sorted(told, key=lambda one: not one.series.label.startswith("step"))[:_FIRST]:
-        yield from trend_lines(one)[:2]
+        lines = trend_lines(one)
+        # Since which commit is what is asked; that it is worse stands above.
+        yield lines[-1] if one.changes else lines[0]
 
 
 def _point(finding: Finding) -> Point:
@@ -290,14 +322,19 @@ def _point(finding: Finding) -> Point:
         severity=finding.severity.value,
         headline=finding.code.value,
         message=printable(f"{place}{finding.message}"),
-        fix=ADVICE[finding.code].fix,
     )
+
+
+def _test_of(verdict: Verdict) -> str:
+    """Return the id of the test: a workload that was given a name has it behind a `#`, after any parameters."""
+    head, separator, name = verdict.workload.rpartition("#")
+    return head if separator and "]" not in name else verdict.workload
 
 
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     """Yield what to do next, each with its command."""
     recording = shlex.quote(printable(str(verdict.recording or "DIR")))
-    test = shlex.quote(printable(verdict.workload.partition("#")[0]))
+    test = shlex.quote(printable(_test_of(verdict)))
     is_test = "::" in verdict.workload and bool(verdict.source)
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
@@ -305,11 +342,15 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
         yield "See it here", f"pytest --perfguard {test}"
     if verdict.outcome is Outcome.FAILED and is_test:
         base = verdict.compared_with.commit if verdict.compared_with else None
-        commit = shlex.quote(printable(base or "HEAD~1").partition("+")[0][:12])
-        yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
+        if base and "+" not in base:
+            # Of a checkout with changes nobody has the code any more.
+            commit = shlex.quote(printable(base)[:12])
+            yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
         yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
     if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
+    if any(finding.code in (Code.B103, Code.B108) for finding in verdict.findings) and verdict.passed and is_test:
+        yield "Measure times to judge by, on this machine", f"perfguard baseline refresh --runs 5 {test}"
     if any(finding.code is Code.R106 for finding in verdict.findings) and is_test:
         yield "Store what got better", f"pytest --perfguard-ratchet {test}"
     if verdict.recording is not None:

@@ -41,6 +41,7 @@ def test_quiet_has_no_bar():
     assert re.fullmatch(r"\d+ compared: 0 worse.*\n", text)
 
 
+@pytest.mark.exhaustive
 def test_calibrate_says_which_run_it_is_at_and_what_is_left(tmp_path):
     pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard[calibrate]'")
     (tmp_path / "pyproject.toml").write_text(
@@ -58,6 +59,7 @@ def test_calibrate_says_which_run_it_is_at_and_what_is_left(tmp_path):
     assert any(line.startswith("workload ") for line in text.rpartition("\r")[2].splitlines())
 
 
+@pytest.mark.exhaustive
 def test_ab_says_what_it_is_at_and_takes_that_away(tmp_path):
     checkout = Checkout(tmp_path / "checkout", tmp_path / "temporary")
     checkout.commit(test_replay=REPLAY)

@@ -47,11 +47,18 @@ def test_several_reports_become_one_and_a_name_in_two_of_them_is_told_apart(repo
     other.write_text(report_json(show.run_of(show.passing())), encoding="utf-8")
     assert run("report", report, other, "--json", "all.json").exit_code == 0
     found = read_run(tmp_path / "all.json")
-    assert [one.workload for one in found.verdicts] == [
-        "tests/test_net.py::test_fails",
-        f"tests/test_net.py::test_passes ({other})",
-        f"tests/test_net.py::test_passes ({report})",
+    assert [(one.workload, one.origin) for one in found.verdicts] == [
+        ("tests/test_net.py::test_fails", ""),
+        ("tests/test_net.py::test_passes", str(other)),
+        ("tests/test_net.py::test_passes", str(report)),
     ]
+    assert run("report", report, report, "--html", "p.html", "--markdown", "m.md", "--metrics", "x.txt").exit_code == 0
+    assert "2 workloads" not in (tmp_path / "m.md").read_text()
+    assert run("report", report, other, "--html", "p.html", "--markdown", "m.md", "--metrics", "x.txt").exit_code == 0
+    assert f"of {other}" in (tmp_path / "p.html").read_text()
+    assert "py312.json" in (tmp_path / "m.md").read_text()
+    lines = [line.partition("} ")[0] for line in (tmp_path / "x.txt").read_text().splitlines() if line[0] != "#"]
+    assert len(lines) == len(set(lines))
     assert found.provenance == show.HERE
 
 
@@ -165,3 +172,31 @@ def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
     assert "history: peak_memory_bytes[cpu] since 000000000000 (2026-11-03): 776 → 1552 bytes, +100.0 %" in page
     (tmp_path / "elsewhere").mkdir()
     assert run("report", "one.json", "--history", "elsewhere/none.db", "--html", "x.html").exit_code == 2
+
+
+def test_view_of_several_recordings_of_one_workload_shows_each_its_own_timeline(tmp_path):
+    import base64
+    import re
+
+    for name in "ab":
+        shutil.copytree(TORCH, tmp_path / "r" / name)
+        trace = next((tmp_path / "r" / name / "profiler").rglob("*.json"))
+        document = json.loads(trace.read_text())
+        document["traceName"] = name
+        trace.write_text(json.dumps(document))
+    assert run("view", tmp_path / "r", "--output", tmp_path / "v.html", "--no-open").exit_code == 0
+    packed = re.findall(r'class="trace"[^>]*>([^<]+)<', (tmp_path / "v.html").read_text(encoding="utf-8"))
+    assert {json.loads(gzip.decompress(base64.b64decode(one)))["traceName"] for one in packed} == {"a", "b"}
+
+
+@pytest.mark.parametrize("at", [0, 60, 400])
+def test_view_of_a_damaged_timeline_says_what_is_wrong(tmp_path, at):
+    shutil.copytree(TORCH, tmp_path / "r")
+    path = next((tmp_path / "r" / "profiler").rglob("*.json"))
+    packed = bytearray(gzip.compress(path.read_bytes()))
+    packed[at : at + 300] = b"\xff" * 300
+    path.with_name(path.name + ".gz").write_bytes(packed)
+    path.unlink()
+    found = run("view", tmp_path / "r", "--output", tmp_path / "v.html", "--no-open")
+    assert found.exit_code == 0
+    assert "S101" in (tmp_path / "v.html").read_text() or "A101" in (tmp_path / "v.html").read_text()

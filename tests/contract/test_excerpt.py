@@ -61,3 +61,10 @@ def test_of_one_file_no_more_than_twenty_places_are_quoted(place):
 
 def test_a_finding_that_stands_for_others_quotes_nothing(place):
     assert quoted(place, "a.csv:1", more=3) == [""]
+
+
+def test_of_many_files_those_of_the_worst_findings_are_quoted(place):
+    for number in range(40):
+        (place / f"f{number:02d}.csv").write_text(str(number))
+    found = quoted(place, *(f"f{number:02d}.csv:1" for number in range(40)))
+    assert found == [str(number) if number < 30 else "" for number in range(40)]

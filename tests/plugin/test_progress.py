@@ -63,6 +63,7 @@ def test_nothing_of_it_is_in_a_log(project):
     assert "s left" not in run.text
 
 
+@pytest.mark.exhaustive
 def test_a_refresh_says_which_test_and_process_it_is_at_and_what_is_left(project):
     project.write("test_p.py", REFRESHED)
     lines = shown_on_a_terminal(project, "--perfguard-update", "--perfguard-runs=2", "--color=no", columns=75)
@@ -79,6 +80,7 @@ def test_a_refresh_says_which_test_and_process_it_is_at_and_what_is_left(project
     assert "baselines: 2 created, 0 updated, 0 kept, 0 unused" in lines
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_a_refresh_is_in_a_log(project):
     project.write("test_p.py", REFRESHED)
     run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-time=on")

@@ -66,7 +66,7 @@ def table_of(text: str) -> list[str]:
 # -- widths ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("columns", [40, 80, *(pytest.param(wide, marks=pytest.mark.exhaustive) for wide in (60, 200))])
 def test_the_table_is_no_wider_than_the_terminal(four, columns):
     status, text = on_a_terminal(
         four.command("--perfguard", "--tb=no"), columns=columns, cwd=four.directory, env=four.environment()
@@ -140,7 +140,9 @@ def test_a_failing_message_has_no_colours_of_its_own(four):
 # -- characters ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp437", "cp1252"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("cp437", "cp1252"))]
+)
 def test_nothing_is_lost_where_the_output_lacks_characters(four, encoding):
     done = subprocess.run(
         four.command("--perfguard", "--junitxml=junit.xml"),
@@ -176,7 +178,7 @@ def test_the_output_is_as_it_was_after_a_run(project):
 # -- less and more -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quiet", ["-q", "-qq"])
+@pytest.mark.parametrize("quiet", ["-q", pytest.param("-qq", marks=pytest.mark.exhaustive)])
 def test_quiet_names_what_is_not_green_and_counts(four, quiet):
     run = four.run("--perfguard", "--tb=no", quiet)
     lines = [line.removeprefix("perfguard: ") for line in run.out.splitlines() if line.startswith("perfguard: ")]

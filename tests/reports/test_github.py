@@ -63,7 +63,7 @@ def test_several_measurements_of_one_test_are_one_annotation():
         replace(failed("a.py::a#decode", "a.py:3", "two"), outcome=Outcome.INVALID),
     )
     assert properties["title"] == "perfguard FAILED and INVALID: a.py::a#prefill"
-    assert message == "R102 one\nR102 two"
+    assert message == "a#prefill: R102 one\na#decode: R102 two"
 
 
 @pytest.mark.parametrize("count, shown", [(0, 0), (1, 1), (MOST, MOST), (MOST + 1, MOST), (500, MOST)])

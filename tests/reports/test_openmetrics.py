@@ -13,6 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from perfguard.judge import OF_THE_WHOLE, Outcome, Verdict  # noqa: E402
 from perfguard.measure import Measurement  # noqa: E402
+from perfguard.reports.names import printable  # noqa: E402
 from perfguard.reports.openmetrics import report_openmetrics  # noqa: E402
 from tests.reports import runs_to_show as show  # noqa: E402
 
@@ -66,7 +67,7 @@ def test_any_name_and_number_is_read_back_as_it_was(numbers):
     ]
     found = read(report_openmetrics(show.run_of(*verdicts)))
     for (workload, metric, subject), value in numbers.items():
-        labels = {"workload": workload, **({"subject": subject} if subject else {})}
+        labels = {"workload": printable(workload), **({"subject": printable(subject)} if subject else {})}
         told = found.get(f"perfguard_{metric}", {}).get(tuple(sorted(labels.items())))
         assert (told is None) == (not math.isfinite(value))
         assert told is None or float(told) == float(value)

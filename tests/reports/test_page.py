@@ -257,7 +257,7 @@ VERDICTS = st.builds(
 
 
 @given(VERDICTS)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_any_verdict_can_be_drawn_and_listed(verdict):
     for figure in figures_of(verdict):
         is_valid(figure)
@@ -273,11 +273,10 @@ def test_a_history_says_since_which_commit_and_is_drawn():
     found = show.history_of(verdict.workload)
     is_valid(drawn_trend(found))
     lines = list(since_when(verdict, [found]))
-    assert lines[0].startswith("WORSE step_time 100")
-    assert "since the release v1.2" in lines[0]
-    assert "step_time since 29<script>" in lines[1]
+    (line,) = lines
+    assert line.startswith("step_time since 29<script>")
     text = page_html(show.run_of(verdict, show.passing(), trends=(found,)))
-    assert text.count('<p class="since">history: ') == 2
+    assert text.count('<p class="since">history: ') == 1
     assert '"kind":"history"' in text
     assert "<script>window" not in text
 
@@ -307,7 +306,7 @@ def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
 def test_the_worst_of_the_other_numbers_come_first():
     states = [row[1] for row in tables_of(show.failing()).metrics]
     assert states[0] == "worse"
-    order = ("worse", "new", "gone", "better", "not-comparable", "same", "shown")
+    order = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown")
     assert states == sorted(states, key=order.index)
 
 

@@ -55,7 +55,9 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         found[name].write_text(page_html(run), encoding="utf-8")
     found["ranks"] = page_of_ranks(place, "ranks")
     found["timeline"] = place / "timeline.html"
-    found["timeline"].write_text(page_html(show.run_of(failing), timelines={failing.workload: trace}), encoding="utf-8")
+    found["timeline"].write_text(
+        page_html(show.run_of(failing), timelines={failing.recording: trace}), encoding="utf-8"
+    )
     return found
 
 
@@ -99,15 +101,18 @@ def is_well_made(shown: Shown, name: str, scheme: str) -> None:
     shown.keep(f"{name}-{width}-{scheme}-whole", whole=True)
 
 
-@pytest.mark.parametrize("size, scheme", SIGHTS, ids=["laptop", "phone"])
-@pytest.mark.parametrize("name", ["all", "invalid", "hostile", "ranks"])
+@pytest.mark.parametrize(
+    "name, size, scheme",
+    [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), ("invalid", *SIGHTS[0]), ("ranks", *SIGHTS[0])],
+    ids=["all on a phone", "hostile", "invalid", "ranks"],
+)
 def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("size, scheme", OTHER_SIGHTS, ids=["laptop", "phone", "desktop"])
-@pytest.mark.parametrize("name", ["passing", "failing", "all", "operators"])
+@pytest.mark.parametrize("size, scheme", [*SIGHTS, *OTHER_SIGHTS])
+@pytest.mark.parametrize("name", ["passing", "failing", "all", "operators", "hostile", "invalid", "ranks"])
 def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
@@ -348,3 +353,10 @@ def test_the_timeline_is_handed_to_perfetto_and_can_be_saved(browser, pages, tmp
     assert set(shown.outside) == {"https://ui.perfetto.dev/"}
     assert shown.said == []
     shown.context.close()
+
+
+@pytest.mark.parametrize("fragment", ["#w99", "#f99", "#f0", "#w0", "#elsewhere"])
+def test_a_link_that_leads_nowhere_shows_the_page(opened, fragment):
+    shown = opened("failing", fragment=fragment)
+    assert shown.page.locator("article:visible").count() == 1
+    assert len(texts(shown, 0)) > 10

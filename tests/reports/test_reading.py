@@ -14,7 +14,7 @@ import perfguard
 from perfguard.errors import StoreError
 from perfguard.judge import Outcome, Verdict
 from perfguard.recording import Provenance
-from perfguard.reports import RunReport
+from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.document import report_document, report_json
 from perfguard.reports.page import page_html
 from perfguard.reports.reading import read_report, read_run
@@ -94,7 +94,10 @@ def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run,
     found = read_run(path)
     (remark,) = found.remarks
     assert "was written by perfguard 9.1.0, a newer one (format 7;" in remark
-    assert "1 x cloud, 1 x comparisons, 1 x heat, 1 x ledger, 1 x measurements" in remark
+    assert (
+        "1 x cloud, 1 x comparisons, 1 x findings, which are among the notes, 1 x heat, 1 x ledger, 1 x measurements"
+        in remark
+    )
     assert "pip install --upgrade perfguard" in remark
     last = found.verdicts[1]
     assert (last.outcome, last.ledger) == (Outcome.FAILED, None)
@@ -152,3 +155,71 @@ def test_a_number_that_is_none_is_refused(run, tmp_path):
     text = report_json(run).replace('"judged": true', '"judged": NaN', 1)
     with pytest.raises(StoreError, match="NaN is not JSON"):
         read_run(written(tmp_path, text))
+
+
+def test_what_goes_with_one_workload_takes_nothing_of_another(run, tmp_path):
+    def change(document):
+        first = document["workloads"][0]
+        first["outcome"] = "FLAKY"
+        first["findings"] = [{"code": "R102", "headline": "", "severity": "grave", "message": "", "place": ""}]
+        for one in first["measurements"][:5]:
+            one["value"] = None
+
+    for turned in (False, True):
+        document = newer(report_document(run), change)
+        document["workloads"] = document["workloads"][::-1] if turned else document["workloads"]
+        (kept,) = read_run(written(tmp_path, document)).verdicts
+        assert kept.workload == run.verdicts[1].workload
+        assert kept.measurements == run.verdicts[1].measurements
+        assert kept.findings == without_weights(run.verdicts[1]).findings
+
+
+@pytest.mark.parametrize(
+    "part, value, what",
+    [
+        ("tolerance", {"of_a_later_one": {"relative": 0.1}}, "nothing"),
+        ("tolerance", {"step_time": "auto"}, "1 x tolerance"),
+        ("tolerance", {"step_time": {"relative": "much"}}, "1 x tolerance"),
+        ("notes", None, "1 x notes"),
+        ("layouts", None, "1 x layouts"),
+        ("coverage", {"compared": 0.5}, "1 x coverage"),
+        ("steps", [{"index": 1, "phase": "cooldown"}], "1 x steps"),
+        ("timings", [{"workload": "a"}], "1 x timings"),
+        ("baseline", "promoted", "1 x baseline"),
+    ],
+)
+def test_a_part_that_is_not_known_is_left_out_and_the_workload_stays(run, tmp_path, part, value, what):
+    def change(document):
+        document["workloads"][1][part] = value
+
+    found = read_run(written(tmp_path, newer(report_document(run), change)))
+    assert [one.workload for one in found.verdicts] == [one.workload for one in run.verdicts]
+    assert found.is_partial
+    assert f"so this was left out: {what}" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one["steps"][0].__setitem__("phase", "cooldown"),
+        lambda one: one["measurements"].append({"metric": "m", "subject": "", "value": 10**400}),
+        lambda one: one["tolerance"].__setitem__("of_a_later_one", 0.5),
+        lambda one: one["timings"].append({"workload": "a", "environment": {"a": 1}}),
+    ],
+)
+def test_what_a_report_of_this_format_cannot_hold_is_one_sentence(run, tmp_path, change):
+    document = report_document(run)
+    change(document["workloads"][1])
+    with pytest.raises(StoreError):
+        read_run(written(tmp_path, document))
+
+
+def test_odd_parts_of_a_report_are_shown_in_every_form(run, tmp_path):
+    document = report_document(run)
+    document["workloads"][1]["ledger"]["entries"] = []
+    document["workloads"][0]["findings"].append(
+        {"code": "S103", "headline": "", "severity": "note", "message": "m", "place": "a.csv:" + "9" * 5000}
+    )
+    found = read_run(written(tmp_path, document))
+    for name in ("html", "markdown", "metrics", "terminal", "json"):
+        assert REPORTERS[name](found)

@@ -106,6 +106,8 @@ class Source:
 
     def read_into(self, view: memoryview) -> int:
         """Fill `view` as far as the file goes and return how many bytes that were; 0 at the end."""
+        from isal import igzip_lib
+
         filled = 0
         try:
             while filled < len(view):
@@ -113,8 +115,8 @@ class Source:
                 if not count:
                     break
                 filled += count
-        except (EOFError, zlib.error, OSError) as error:
-            # igzip has an exception of its own for what is no gzip; all of them are OSError, EOFError or zlib's.
+        except (igzip_lib.IsalError, EOFError, zlib.error, OSError) as error:  # type: ignore[misc]
+            # Of a damaged stream igzip raises an error of its own, which is none of the others.
             raise Unreadable(
                 f"it is not whole gzip: {error} (after {self.position + filled} bytes unpacked)"
             ) from error

@@ -24,6 +24,7 @@ from perfguard.reports.words import since_when, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from perfguard.judge import Coverage, Verdict
     from perfguard.reports import RunReport
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 _ORDER = {"INVALID": 1, "FAILED": 0, "INCONCLUSIVE": 2, "PASSED": 3}
 
 
-def page_html(report: RunReport, *, timelines: Mapping[str, bytes] | None = None) -> str:
-    """Return the page of a run. `timelines` are traces that go into it, by workload, in the trace event format.
+def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = None) -> str:
+    """Return the page of a run. `timelines` are traces that go into it, by recording, in the trace event format.
 
     Raises `UsageError` where the packages it is made with are not installed.
     """
@@ -46,10 +47,11 @@ def page_html(report: RunReport, *, timelines: Mapping[str, bytes] | None = None
         "plotting": plotting,
         "page": _own("page.js"),
     }
+    given = timelines or {}
     traces = [
-        {"number": number, "name": verdict.workload, "text": _packed((timelines or {})[verdict.workload])}
+        {"number": number, "name": verdict.workload, "text": _packed(given[verdict.recording])}
         for number, verdict in enumerate(verdicts)
-        if verdict.workload in (timelines or {})
+        if verdict.recording is not None and verdict.recording in given
     ]
     text: str = environment.get_template("page.html").render(
         report=report,

@@ -107,6 +107,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
         "showlegend": False,
     }
     ticks = ["baseline", *labels, "now"]
+    bounds = _around([ledger.base_ns / 1e3, *changes])
     return _figure(
         "waterfall",
         "Where the time of a step went",
@@ -121,7 +122,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
             "zeroline": False,
         },
         bargap=0.25,
-        xaxis={"title": {"text": "us a step"}, "range": _around([ledger.base_ns / 1e3, *changes])},
+        xaxis={"title": {"text": "us a step" if not bounds[0] else "us a step, not from 0 on"}, "range": bounds},
         height=44 + 23 * len(ticks),
     )
 
@@ -190,7 +191,7 @@ def _distribution(verdict: Verdict) -> Figure | None:
         {
             "type": "histogram",
             "name": name,
-            "x": [min(value, edges[1]) for value in values],
+            "x": [min(value, edges[1]) for value in _spread(values)],
             "histnorm": "percent",
             "xbins": {"start": edges[0], "end": edges[1] + edges[2], "size": edges[2]},
             "opacity": 0.6,
@@ -221,6 +222,14 @@ def _distribution(verdict: Verdict) -> Figure | None:
         yaxis={"title": {"text": "% of steps"}},
         height=190,
     )
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """Return as many quantiles as are drawn: of a hundred thousand steps the shape is the same."""
+    ordered = sorted(values)
+    if len(ordered) <= _STEPS:
+        return ordered
+    return [ordered[round(at * (len(ordered) - 1) / (_STEPS - 1))] for at in range(_STEPS)]
 
 
 def _few(title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
@@ -368,7 +377,7 @@ def _memory(verdict: Verdict) -> Figure | None:
         traces,
         shapes=shapes,
         showlegend=len(tracks) > 1,
-        xaxis={"title": {"text": "step (dashed: the baseline's peak)" if shapes else "step"}},
+        xaxis={"title": {"text": "step (dashed: baseline)" if shapes else "step"}},
         yaxis={"title": {"text": unit}, "rangemode": "tozero"},
         height=190,
     )
@@ -382,12 +391,15 @@ def _scale(most_bytes: int) -> tuple[int, str]:
 
 def _curve(track: MemoryTrack, several: bool, number: int, scale: int, unit: str) -> dict[str, Any]:
     parts = track.parts or 1
+    stretch = math.ceil(len(track.curve_bytes) / _STEPS) or 1
+    # Of a long window the highest point of each stretch.
+    highest = [max(track.curve_bytes[at : at + stretch]) for at in range(0, len(track.curve_bytes), stretch)]
     return {
         "type": "scatter",
         "mode": "lines",
         "name": _safe(_device(track, several)),
-        "x": [round(1 + at / parts, 4) for at in range(len(track.curve_bytes))],
-        "y": [float(f"{value / scale:.6g}") for value in track.curve_bytes],
+        "x": [round(1 + stretch * at / parts, 4) for at in range(len(highest))],
+        "y": [float(f"{value / scale:.6g}") for value in highest],
         "line": {"color": "now" if not number else f"line{number}", "width": 2, "shape": "hv"},
         **({"fill": "tozeroy"} if not number and not several else {}),
         "hovertemplate": f"step %{{x:.2f}}: %{{y}} {unit}<extra></extra>",

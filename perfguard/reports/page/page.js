@@ -12,9 +12,11 @@
   const stored = (() => { try { return localStorage.getItem("perfguard-theme"); } catch { return null; } })();
   const setTheme = (name) => { root.dataset.theme = name; redraw(); };
   root.dataset.theme = stored || (dark.matches ? "dark" : "light");
-  dark.addEventListener("change", (event) => setTheme(event.matches ? "dark" : "light"));
+  let chosen = Boolean(stored);
+  dark.addEventListener("change", (event) => { if (!chosen) setTheme(event.matches ? "dark" : "light"); });
   document.getElementById("theme").addEventListener("click", () => {
     const name = root.dataset.theme === "dark" ? "light" : "dark";
+    chosen = true;
     try { localStorage.setItem("perfguard-theme", name); } catch { /* a file may have no storage */ }
     setTheme(name);
   });
@@ -98,8 +100,8 @@
 
   // -- tables that sort and filter -----------------------------------------------------------------------------------
   const PAGE = 100;
-  const STATES = ["worse", "new", "gone", "better", "not-comparable", "same", "shown", ""];
-  const SYMBOL = { worse: "▲ ", better: "▼ ", new: "+ ", gone: "− ", same: "= ", shown: "", "not-comparable": "? ", "": "" };
+  const STATES = ["worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown", ""];
+  const SYMBOL = { worse: "▲ ", warned: "△ ", better: "▼ ", new: "+ ", gone: "− ", same: "= ", shown: "", "not-comparable": "? ", "": "" };
   const number = (value) => {
     if (value === null || value === undefined) return "";
     const size = Math.abs(value);
@@ -235,7 +237,7 @@
   };
   const show = (at) => {
     const article = document.getElementById(`w${at}`);
-    if (!article) return;
+    if (!article) return false;
     for (const one of document.querySelectorAll("main > article")) one.hidden = one !== article;
     for (const link of document.querySelectorAll("nav a")) {
       if (link.dataset.number === String(at)) link.setAttribute("aria-current", "true");
@@ -243,13 +245,16 @@
     }
     if (!built.has(at)) { built.add(at); build(article, DATA[at]); }
     article.querySelectorAll(".plot").forEach(draw);
+    return true;
   };
   const follow = () => {
     const found = /^#[wf](\d+)$/.exec(location.hash);
-    if (found) show(Number(found[1]));
-    if (found && location.hash.startsWith("#f")) document.getElementById(location.hash.slice(1)).scrollIntoView();
-    if (found && location.hash.startsWith("#w")) window.scrollTo(0, 0);
-    return Boolean(found);
+    // A link from another page of this name may lead nowhere here.
+    if (!found || !show(Number(found[1]))) return false;
+    const place = document.getElementById(location.hash.slice(1));
+    if (place && location.hash.startsWith("#f")) place.scrollIntoView();
+    else window.scrollTo(0, 0);
+    return true;
   };
   window.addEventListener("hashchange", follow);
   const find = document.getElementById("find-workload");

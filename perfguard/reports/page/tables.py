@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ MOST_FINDINGS = 500
 #: How much of a finding stands beside an operator; all of it is among the findings.
 _LONGEST = 160
 #: The worst first.
-_STATES = ("worse", "new", "gone", "better", "not-comparable", "same", "")
+_STATES = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown", "")
 #: What was looked at, in this order.
 _READ = ("ranks", "cycles", "files", "rows")
 _ONE_RANK = re.compile(r"rank\d+(?::|\Z)")
@@ -28,11 +28,10 @@ _ONE_RANK = re.compile(r"rank\d+(?::|\Z)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundInFile:
-    """The findings of one file: (code, severity, headline, where, message, excerpt, fix)."""
+    """The findings of one file; each has code, severity, symbol, headline, where, line, message, excerpt and fix, as texts."""
 
     file: str
     rank: int | None
-    worst: str
     findings: tuple[dict[str, str], ...]
     count: int
 
@@ -85,7 +84,8 @@ def _pairs(verdict: Verdict) -> Iterable[Comparison]:
             )
             for one in verdict.measurements
         )
-    return (one for one in found if not _ONE_RANK.match(one.subject))
+    # Single ranks are in the heat maps; what was found of one is here as well.
+    return (one for one in found if not _ONE_RANK.match(one.subject) or (one.judged and one.state is not State.SAME))
 
 
 def _operators(verdict: Verdict) -> list[list[Any]]:
@@ -104,7 +104,7 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     for name, metrics in by_name.items():
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
         judged = [one for one in metrics.values() if one.judged]
-        state = min((one.state.value for one in judged), key=_STATES.index, default="") if compared else ""
+        state = min((_state(one, told) for one in judged), key=_STATES.index, default="") if compared else ""
         why = "; ".join(_why(told[one.label], name) for one in metrics.values() if one.label in told)
         rows.append(
             [
@@ -122,11 +122,12 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
 def _metrics(verdict: Verdict) -> list[list[Any]]:
     """Return `[label, verdict, before, now, change in %, allowed, unit, before told, now told, allowed told]` of all others."""
     rows = []
+    told = {finding.place: finding for finding in verdict.findings if finding.code.family == "R"}
     for one in _pairs(verdict):
         if one.metric in ("operator_calls", "operator_time", "operator_shapes", "operator_share", "operator_position"):
             continue
         unit = METRICS[one.metric].unit if one.metric in METRICS else ""
-        state = one.state.value if one.judged else "not-comparable" if one.state is State.NOT_COMPARABLE else "shown"
+        state = _state(one, told)
         before, now = _plain(one.reference), _plain(one.current)
         rows.append(
             [
@@ -143,6 +144,15 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
             ]
         )
     return sorted(rows, key=lambda row: (_rank_of_state(row[1]), row[0]))
+
+
+def _state(one: Comparison, told: Mapping[str, Finding]) -> str:
+    """Return what became of a number, in a word; of one that is worse within a wide limit, that it was warned of."""
+    if not one.judged:
+        return "not-comparable" if one.state is State.NOT_COMPARABLE else "shown"
+    if one.state is State.SAME and one.label in told and told[one.label].severity is Severity.WARNING:
+        return "warned"
+    return one.state.value
 
 
 def _rank_of_state(state: str) -> int:
@@ -186,7 +196,6 @@ def _files(findings: tuple[Finding, ...]) -> tuple[tuple[FoundInFile, ...], int]
         FoundInFile(
             file=printable(file) or "the verdict",
             rank=rank,
-            worst=group[0].severity.value,
             findings=tuple(_in_file(group)),
             count=sum(one.more or 1 for one in group),
         )

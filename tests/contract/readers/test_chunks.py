@@ -240,3 +240,27 @@ def test_an_event_longer_than_is_read_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "trace.json"
     path.write_text(json.dumps([{"ph": "X", "name": "a"}, {"ph": "X", "name": "x" * 50_000}]))
     assert "longer than is read" in broken(path)[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_gzip_trace_with_damaged_bytes_is_a_finding_wherever_they_are(tmp_path, seed):
+    """Its own library has errors that are no OSError: one of them came through once."""
+    import gzip
+    import random
+    import shutil
+
+    from perfguard.capture.replay import replay
+    from perfguard.gate import examine
+    from perfguard.judge import Policy
+    from tests.facts import RECORDINGS
+
+    shutil.copytree(RECORDINGS / "torch-mlp", tmp_path / "r")
+    path = next((tmp_path / "r" / "profiler").rglob("*.json"))
+    packed = bytearray(gzip.compress(path.read_bytes(), mtime=0))
+    drawn = random.Random(seed)
+    for _ in range(1 + 100 * (seed % 2)):
+        packed[drawn.randrange(10, len(packed))] ^= 1 + drawn.randrange(255)
+    path.with_name(path.name + ".gz").write_bytes(packed)
+    path.unlink()
+    verdict = examine(replay(tmp_path / "r"), workload="a", policy=Policy())
+    assert [one.code.name for one in verdict.findings if one.invalidates][:1] == ["S101"]
