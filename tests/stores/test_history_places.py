@@ -188,7 +188,9 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(file):
             writer.close()
             path.write_bytes(file.read_bytes())
             Path(f"{path}-wal").write_bytes(log)
-        assert names_the_next_command(refused(path, "cannot be opened", writing=False))
+        with pytest.raises(StoreError, match="cannot be opened") as raised:
+            opened(path, writing=False)
+        assert names_the_next_command(str(raised.value))
 
 
 @pytest.mark.slow
