@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfguard.judge.trend import Trend
     from perfguard.recording import Provenance
+    from perfguard.reports import RunReport
     from perfguard.reports.table import Column
     from perfguard.screen import Screen
     from perfguard.settings import Settings
@@ -54,9 +55,11 @@ def command() -> None:
 @command.command()
 @_WHERE
 @click.option("--commit", metavar="SHA", help="The commit the reports are of, where they do not say so.")
-@click.option("--branch", metavar="NAME", help="Its branch.")
-@click.option("--release", metavar="NAME", help="These reports are of a release.")
-@click.option("--at", metavar="ISO-TIME", help="When the commit was made: it orders the runs.")
+@click.option("--branch", metavar="NAME", help="Its branch, where they do not say so.")
+@click.option("--release", metavar="NAME", help="These reports are of a release; also of a run that is there already.")
+@click.option(
+    "--at", metavar="ISO-TIME", help="When the commit was made, where they do not say so: it orders the runs."
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def add(
     place: str | None,
@@ -78,7 +81,7 @@ def add(
     counts = {"added": 0, "already there": 0, "not added": 0}
     for file in files:
         try:
-            entries, name = _read(file)
+            entries, name = _read(file, said=said)
         except PerfguardError as error:
             _tell(f"not added: {error}", err=True)
             counts["not added"] += 1
@@ -91,18 +94,19 @@ def add(
                 counts["not added"] += len(entries) - number
                 break
             counts["added" if done.is_new else "already there"] += 1
-            _tell(_added(name(entry), entry, said.over(entry.facts), done))
+            _tell(_added(name(entry), entry, said, done))
     if sum(counts.values()) > 1:
         _tell(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(EXIT_USAGE if counts["not added"] else EXIT_PASSED)
 
 
-def _read(path: Path) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
+def _read(path: Path, *, said: RunFacts) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
     """Return the runs a file holds, one of a report and all of an exported history, and how each is named.
 
-    What cannot be read of a report of another perfguard is told.
+    What is different in a report of an older perfguard is told; one of a newer is refused: once it is kept in part, the rest
+    of it could never be added.
     """
-    from perfguard.documents import parsed
+    from perfguard.documents import format_of, newest_format, parsed
     from perfguard.reports.reading import read_run
     from perfguard.stores.history.entry import digest_of, entry_of
     from perfguard.stores.history.exchange import read_entries
@@ -110,17 +114,32 @@ def _read(path: Path) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist; write it with: pytest --perfguard --perfguard-report {path}")
     if _is_export(path):
+        _refuse_facts_for_an_export(path, said)
         return read_entries(path), lambda entry: f"{path} {entry.digest[:12]}"
     report = read_run(path)
-    digest = digest_of(parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE"))
+    document = parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE")
+    if format_of(document) > newest_format("report"):
+        raise StoreError(
+            f"{path} was written by perfguard {report.written_by}, a newer one, and not all of it could be kept. "
+            f"Run: pip install --upgrade perfguard, then add it again"
+        )
     try:
         facts = _facts(report.provenance)
-        entry = entry_of(report.verdicts, digest=digest, perfguard=report.written_by, facts=facts)
+        entry = entry_of(report.verdicts, digest=digest_of(document), perfguard=report.written_by, facts=facts)
     except PerfguardError as error:
         raise type(error)(f"{path}: {error}") from error
     for remark in report.remarks:
         _tell(remark, err=True)
     return [entry], lambda _: str(path)
+
+
+def _refuse_facts_for_an_export(path: Path, said: RunFacts) -> None:
+    named = {"--commit": said.commit, "--branch": said.branch, "--at": said.committed_at}
+    if given := [option for option, value in named.items() if value is not None]:
+        raise UsageError(
+            f"{path} is an exported history, and each of its runs has a commit, a branch and a time of its own; "
+            f"add it without {', '.join(given)}."
+        )
 
 
 def _is_export(path: Path) -> bool:
@@ -151,12 +170,15 @@ def _facts(provenance: Provenance) -> RunFacts:
     )
 
 
-def _added(name: str, entry: Entry, facts: RunFacts, done: Added) -> str:
+def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
     from perfguard.reports.trend import commit_text
 
     if not done.is_new:
-        mended = f"; now with its {', '.join(done.mended)}" if done.mended else ""
-        return f"already there: {name} is run {done.run}{mended}"
+        marked = f"; now of release {said.release}" if done.is_marked else ""
+        has_more = any(one is not None for one in (said.commit, said.branch, said.committed_at))
+        kept = "; its commit, branch and time stay as they are" if has_more else ""
+        return f"already there: {name} is run {done.run}{marked}{kept}"
+    facts = entry.facts.completed_by(said)
     numbers = sum(len(one.numbers) for one in entry.workloads)
     known = [
         *([f"commit {commit_text(facts.commit)}"] if facts.commit else ["no commit: name it with --commit SHA"]),
@@ -296,22 +318,43 @@ def trend(
     sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)
 
 
-def trends_of(workloads: Collection[str], place: str | None) -> list[Trend]:
-    """Return the trends of whole workloads, for a report of them; none where no history is named and none is there."""
-    from perfguard.settings import find_root
-    from perfguard.stores.history import HISTORY_FILE
+def with_trends(report: RunReport, place: str | None) -> RunReport:
+    """Return a report with what a history says of its workloads.
+
+    A history at a `place` that was named must be of use: raises `UsageError` and `StoreError`. Of another, one that is not
+    there yet is nothing to speak of, and of one that cannot be used a remark says why.
+    """
+    from dataclasses import replace
+
+    from perfguard.stores.history import NoHistoryError
 
     settings = _settings()
-    is_named = place or os.environ.get(VARIABLE) or settings.history
-    if not is_named and not (find_root(Path.cwd()) / HISTORY_FILE).is_file():
-        return []
+    try:
+        return replace(report, trends=_trends_of(report, place, settings))
+    except PerfguardError as error:
+        if place is not None:
+            raise
+        if isinstance(error, NoHistoryError):
+            return report
+        return replace(report, remarks=(*report.remarks, f"the history was not looked at: {error}"))
+
+
+def _trends_of(report: RunReport, place: str | None, settings: Settings) -> tuple[Trend, ...]:
+    """Return the trends of whole workloads, recorded as the report's and on its machines.
+
+    They are of runs of its branch, where the history has any, else of all runs.
+    """
     history = _open(place)
+    runs = history.runs()
+    verdicts = {verdict.workload: verdict for verdict in report.verdicts}
+    branch = report.provenance.branch
+    of_branch = [run for run in runs if branch is not None and run.facts.branch == branch]
     found = history.series(
-        workload=lambda name: name in workloads,
+        workload=lambda name: name in verdicts,
         metric=lambda metric, subject: _is_asked_for(metric, subject, ()),
-        runs=history.runs(),
+        runs=of_branch or runs,
     )
-    return [_trend(one, settings) for one in found]
+    return tuple(_trend(one, settings) for one in found if one.is_of(verdicts[one.series.workload]))
 
 
 def _trend(told: Told, settings: Settings) -> Trend:

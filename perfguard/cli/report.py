@@ -44,7 +44,7 @@ def command(
     pyproject.toml. Several reports, of a matrix of jobs, become one. Where there is a history, the page says since which
     commit a number is what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
-    from perfguard.cli.history import trends_of
+    from perfguard.cli.history import with_trends
     from perfguard.documents import write_atomically
     from perfguard.reports import REPORTERS
 
@@ -54,7 +54,7 @@ def command(
         wanted["html"] = Path(_PAGE)
     _refuse_clash(places, (path for path in wanted.values() if path is not None))
     if wanted["html"] is not None:
-        found = replace(found, trends=tuple(trends_of({one.workload for one in found.verdicts}, place)))
+        found = with_trends(found, place)
     for name, path in wanted.items():
         if path is not None:
             write_atomically(path, REPORTERS[name](found))

@@ -8,16 +8,30 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from perfguard.cli.history import with_trends
 from perfguard.documents import read_document, violations
+from perfguard.errors import StoreError, UsageError
+from perfguard.judge import Outcome, Verdict
+from perfguard.recording import Provenance
+from perfguard.reports import RunReport
+from perfguard.stores.history import open_history
 from tests.cli import RECORDINGS, TORCH, report_file, run
-from tests.facts import WORKLOAD, names_the_next_command
-from tests.histories import commit, report
+from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, names_the_next_command
 
 pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'perfguard[history]'")
+
+from perfguard.stores.history.tables import VERSION_TABLE
+from tests.histories import commit, report
+from tests.histories import entry as entry_of_run
+
+TOP = Path(__file__).resolve().parents[2]
 
 SCRIPT = Path(sys.executable).with_name("perfguard")
 
@@ -92,13 +106,49 @@ def test_a_report_of_an_older_perfguard_says_nothing_of_its_run():
     assert rows(history("show").output) == [["1", "2026-05-01 00:00", "abcdef123456", "-", "-", "1 PASSED", "1"]]
 
 
-def test_options_go_before_the_report_and_mend_what_is_there():
-    report(Path("r.json"), 1, {"steps": 5})
-    history("add", "r.json", "--commit", "c" * 40, "--branch", "topic", "--at", "2026-01-02T03:04:00+01:00")
-    assert rows(history("show").output) == [["1", "2026-01-02 02:04", "c" * 12, "topic", "-", "1 PASSED", "1"]]
-    again = history("add", "r.json", "--release", "v1.2", "--branch", "topic")
-    assert again.output == "already there: r.json is run 1; now with its release\n"
+OPTIONS = ("--commit", "c" * 40, "--branch", "topic", "--at", "2026-01-02T03:04:00+01:00")
+
+
+@pytest.mark.parametrize(
+    "unknown, kept",
+    [
+        ((), ["2026-10-02 12:00", commit(1)[:12], "main"]),
+        (("commit",), ["2026-10-02 12:00", "c" * 12, "main"]),
+        (("branch",), ["2026-10-02 12:00", commit(1)[:12], "topic"]),
+        (("committed_at",), ["2026-01-02 02:04", commit(1)[:12], "main"]),
+        (("commit", "branch", "committed_at"), ["2026-01-02 02:04", "c" * 12, "topic"]),
+    ],
+)
+def test_options_say_what_the_report_does_not(unknown, kept):
+    report(Path("r.json"), 1, {"steps": 5}, **dict.fromkeys(unknown))
+    done = history("add", "r.json", *OPTIONS)
+    assert f"(commit {kept[1]}, branch {kept[2]})" in done.output
+    assert rows(history("show").output) == [["1", *kept, "-", "1 PASSED", "1"]]
+
+
+def test_a_run_that_is_there_is_marked_as_a_release_and_else_left_as_it_is():
+    report(Path("r.json"), 1, {"steps": 5}, commit=None, branch=None)
+    history("add", "r.json")
+    before = history("show").output
+    again = history("add", "r.json", *OPTIONS)
+    assert again.output == "already there: r.json is run 1; its commit, branch and time stay as they are\n"
+    assert history("show").output == before
+    assert history("add", "r.json", "--release", "v1").output.endswith("is run 1; now of release v1\n")
+    assert history("add", "r.json", "--release", "v1").output.endswith("is run 1\n")
+    assert history("add", "r.json", "--release", "v1.2").output.endswith("is run 1; now of release v1.2\n")
     assert rows(history("show", "v1.2").output) == [["PASSED", WORKLOAD, "1"]]
+
+
+@pytest.mark.parametrize("option, value", [OPTIONS[place : place + 2] for place in (0, 2, 4)])
+def test_an_export_takes_no_facts_of_one_run(option, value):
+    added([1.5, 2.5])
+    history("export", "all.json")
+    done = history("add", "--history", "other.db", "all.json", option, value)
+    assert done.exit_code == 2
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("not added: all.json is an exported history")
+    assert said.endswith(f"add it without {option}.")
+    assert history("show", "--history", "other.db").exit_code == 4
 
 
 BAD = {
@@ -139,17 +189,27 @@ def test_a_bad_report_is_a_sentence_and_the_others_are_added(name):
     assert len(rows(history("show").output)) == 1
 
 
-def test_a_report_of_a_newer_perfguard_is_kept_as_far_as_it_is_known():
+def test_a_report_of_a_newer_perfguard_waits_for_that():
     path = report(Path("newer.json"), 1, {"steps": 5})
     document = json.loads(path.read_text())
-    document |= {"format": 99, "perfguard": "9.0", "weather": "fine"}
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document | {"format": 99, "perfguard": "9.0", "weather": "fine"}))
     done = history("add", path)
-    assert done.exit_code == 0
-    assert "newer.json was written by perfguard 9.0, a newer one" in done.stderr
-    assert "this was left out: 1 x weather" in done.stderr
-    assert "added: newer.json is run 1" in done.output
-    assert history("add", path).output.endswith("already there: newer.json is run 1\n")
+    assert done.exit_code == 2
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("not added: newer.json was written by perfguard 9.0, a newer one")
+    assert "pip install --upgrade perfguard" in said
+    assert history("show").exit_code == 4
+    path.write_text(json.dumps(document))
+    assert history("add", path).output.startswith("added: newer.json is run 1 ")
+
+
+def test_a_report_of_an_older_format_is_whole():
+    path = report(Path("older.json"), 1, {"steps": 5})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1, "perfguard": "0.1.0"}))
+    done = history("add", path)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (0, 1)
+    assert "an older one" in done.stderr
+    assert "added: older.json is run 1" in done.output
 
 
 def test_a_wrong_option_makes_no_history(tmp_path):
@@ -238,6 +298,16 @@ def test_a_password_is_never_printed(monkeypatch):
         assert done.exit_code == 2
         assert "postgresql://me:***@127.0.0.1:1/db" in done.stderr
         assert "hidden-word" not in done.output
+
+
+@pytest.mark.parametrize("command", [("show",), ("add", "r.json")])
+def test_the_home_of_nobody_is_a_sentence(command):
+    report(Path("r.json"), 1, {"steps": 5})
+    done = history(*command, "--history", "~no-such-user/history.db")
+    assert done.exit_code == 2
+    (said,) = done.stderr.splitlines()
+    assert "~no-such-user/history.db begins with a home directory that is not known here" in said
+    assert names_the_next_command(said)
 
 
 # -- show ----------------------------------------------------------------------------------------------------------------
@@ -354,6 +424,175 @@ def test_mixed_branches_and_runs_without_a_commit_are_told():
     assert "these runs are of 2 branches; look at one with: --branch main" in done.output
     assert "1 of 3 runs have no commit" in done.output
     assert "branches" not in history("trend", "--branch", "main").output
+
+
+# -- for a report --------------------------------------------------------------------------------------------------------
+
+ON_NPU = replace(FINGERPRINT, device="npu")
+
+
+def reported(*, branch: str | None = "main", **changes: Any) -> RunReport:
+    """Return a report of one workload, of which only the facts decide."""
+    facts = {"fingerprint": FINGERPRINT, "environment": HERE, **changes}
+    verdict = Verdict(workload=WORKLOAD, outcome=Outcome.PASSED, findings=(), **facts)
+    return RunReport(verdicts=(verdict,), provenance=Provenance(branch=branch))
+
+
+def looked_at(found: RunReport) -> list[tuple[str, tuple[float, ...]]]:
+    assert found.remarks == ()
+    return [(one.series.label, one.series.values) for one in found.trends]
+
+
+@pytest.fixture
+def many(tmp_path) -> None:
+    """Runs of two machines on main, one of a topic, two on an NPU, and one of another workload."""
+    kept = open_history("perfguard-history.db", root=tmp_path, writing=True)
+    for entry in (
+        entry_of_run(0, {"step_cost": 1.0, "steps": 1}),
+        entry_of_run(1, {"step_cost": 2.0, "steps": 2}, environment=ELSEWHERE),
+        entry_of_run(2, {"step_cost": 3.0, "steps": 3}, fingerprint=ON_NPU),
+        entry_of_run(3, {"step_cost": 4.0, "steps": 4}),
+        entry_of_run(4, {"step_cost": 5.0, "steps": 5}, branch="topic"),
+        entry_of_run(5, {"step_cost": 6.0, "steps": 6}, fingerprint=ON_NPU),
+        entry_of_run(6, {"step_cost": 7.0, "steps": 7}, workload="other.py::test"),
+        entry_of_run(7, {"step_cost": 8.0, "steps": 8}),
+    ):
+        kept.add(entry)
+
+
+@pytest.mark.parametrize(
+    "found, numbers",
+    [
+        (reported(), {"step_cost": (1, 4, 8), "steps": (1, 2, 4, 8)}),
+        (reported(environment=ELSEWHERE), {"step_cost": (2,), "steps": (1, 2, 4, 8)}),
+        (reported(environment=None), {"steps": (1, 2, 4, 8)}),
+        (reported(fingerprint=ON_NPU), {"step_cost": (3, 6), "steps": (3, 6)}),
+        (reported(fingerprint=replace(FINGERPRINT, device="tpu")), {}),
+        (reported(branch="topic"), {"step_cost": (5,), "steps": (5,)}),
+        (reported(branch="no-such-branch"), {"step_cost": (1, 4, 5, 8), "steps": (1, 2, 4, 5, 8)}),
+        (reported(branch=None), {"step_cost": (1, 4, 5, 8), "steps": (1, 2, 4, 5, 8)}),
+    ],
+    ids=["here", "elsewhere", "nowhere", "npu", "never recorded so", "a branch", "no such branch", "no branch"],
+)
+def test_a_report_is_told_of_runs_like_its_own(many, found, numbers):
+    assert dict(looked_at(with_trends(found, None))) == numbers
+    assert with_trends(found, "perfguard-history.db") == with_trends(found, None)
+
+
+def test_a_report_of_another_workload_is_told_nothing(many):
+    (verdict,) = reported().verdicts
+    found = replace(reported(), verdicts=(replace(verdict, workload=f"{WORKLOAD} (a.json)"),))
+    assert with_trends(found, None) == found
+
+
+def test_what_was_remarked_before_stays(many):
+    found = with_trends(replace(reported(), remarks=("half of it",)), None)
+    assert (len(found.trends), found.remarks) == (2, ("half of it",))
+
+
+def of_default(monkeypatch, place: Path) -> None:
+    place.rename("perfguard-history.db")
+
+
+def of_variable(monkeypatch, place: Path) -> None:
+    monkeypatch.setenv("PERFGUARD_HISTORY", str(place))
+
+
+def of_settings(monkeypatch, place: Path) -> None:
+    Path("pyproject.toml").write_text(f"[tool.perfguard]\nhistory = {json.dumps(str(place))}\n", encoding="utf-8")
+
+
+NOT_ASKED_FOR = [of_default, of_variable, of_settings]
+
+
+@pytest.mark.parametrize("named", [lambda *_: None, of_variable, of_settings])
+def test_a_history_that_is_not_there_yet_is_nothing_to_speak_of(monkeypatch, named):
+    named(monkeypatch, Path("none.db"))
+    assert with_trends(reported(), None) == reported()
+    assert [path.name for path in Path().iterdir()] == ["pyproject.toml"]
+    with pytest.raises(UsageError, match="There is no history"):
+        with_trends(reported(), "none.db")
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 99)
+
+
+def newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+
+
+@pytest.mark.parametrize("named", NOT_ASKED_FOR)
+@pytest.mark.parametrize("spoil, words", [(damaged, "damaged, or no history"), (newer, "a newer perfguard")])
+def test_a_history_that_is_of_no_use_is_remarked(tmp_path, monkeypatch, named, spoil, words):
+    kept = open_history("kept.db", root=tmp_path, writing=True)
+    kept.add(entry_of_run(0, {"steps": 1}))
+    spoil(Path("kept.db"))
+    with pytest.raises(StoreError, match=words) as raised:
+        with_trends(reported(), "kept.db")
+    named(monkeypatch, Path("kept.db"))
+    found = with_trends(reported(), None)
+    assert found.trends == ()
+    (said,) = found.remarks
+    assert said.startswith("the history was not looked at: ")
+    if named is of_variable:
+        assert said == f"the history was not looked at: {raised.value}"
+    assert words in said
+
+
+def test_a_history_that_is_locked_is_remarked(many, tmp_path, monkeypatch):
+    monkeypatch.setattr("perfguard.stores.history.WAIT_S", 0.2)
+    with closing(sqlite3.connect(tmp_path / "perfguard-history.db", isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        (said,) = with_trends(reported(), None).remarks
+        with pytest.raises(StoreError, match="has been locked"):
+            with_trends(reported(), "perfguard-history.db")
+    assert "has been locked by another process for 0.2 seconds" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["sqlalchemy", "ruptures"])
+def test_packages_that_are_missing_are_remarked(tmp_path, package):
+    """In a Python that has them not: they are hidden from it."""
+    kept = open_history("kept.db", root=tmp_path, writing=True)
+    for number in range(20):
+        kept.add(entry_of_run(number, {"step_cost": 1.0 + number % 3}))
+    code = f"""
+import sys
+sys.modules["{package}"] = None
+from perfguard.cli.history import with_trends
+from perfguard.errors import UsageError
+from perfguard.judge import Outcome, Verdict
+from perfguard.reports import RunReport
+from tests.facts import FINGERPRINT, HERE, WORKLOAD
+verdict = Verdict(workload=WORKLOAD, outcome=Outcome.PASSED, findings=(), fingerprint=FINGERPRINT, environment=HERE)
+print(with_trends(RunReport(verdicts=(verdict,)), None).remarks)
+try:
+    with_trends(RunReport(verdicts=(verdict,)), "kept.db")
+except UsageError as error:
+    print(error)
+"""
+    for there in (False, True):
+        if there:
+            Path("kept.db").rename("perfguard-history.db")
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(TOP)},
+        )
+        remarks, said = done.stdout.splitlines()
+        if there:
+            assert "the history was not looked at: perfguard history needs " in remarks
+            assert "There is no history" in said
+        else:
+            assert remarks == "()"
+            assert said.startswith("perfguard history needs ")
+        assert "pip install 'perfguard[history]'" in (remarks if there else said)
 
 
 # -- prune ---------------------------------------------------------------------------------------------------------------

@@ -93,18 +93,35 @@ def test_the_same_report_is_one_run(place):
     first = entry(1, {"steps": 5})
     assert history.add(first).is_new
     again = opened(place).add(first)
-    assert (again.is_new, again.run, again.mended) == (False, 1, ())
+    assert (again.is_new, again.run, again.is_marked) == (False, 1, False)
     assert len(history.runs()) == 1
 
 
-def test_what_is_said_of_a_run_goes_before_its_report_also_later(place):
+def test_what_is_said_of_a_run_is_kept_where_its_report_does_not_say_it(place):
     history = opened(place)
     first = entry(1, {"steps": 5}, branch=None)
-    history.add(first, said=RunFacts(branch="main"))
-    done = history.add(first, said=RunFacts(branch="main", release="v1"))
-    assert (done.is_new, done.mended) == (False, ("release",))
+    said = RunFacts(commit="another", branch="main", committed_at=FIRST, ci_url="https://ci/1")
+    history.add(first, said=said)
     (run,) = history.runs()
-    assert run.facts == replace(first.facts, branch="main", release="v1")
+    assert run.facts == replace(first.facts, branch="main", ci_url="https://ci/1")
+
+
+def test_of_a_run_that_is_there_only_a_release_is_kept(place):
+    history = opened(place)
+    first = entry(1, {"steps": 5}, branch=None, release="v0")
+    history.add(first)
+    for number, is_marked in enumerate((True, False)):
+        done = history.add(first, said=RunFacts(commit="another", branch="main", committed_at=FIRST, release="v1"))
+        assert (done.is_new, done.is_marked) == (False, is_marked), number
+    assert not history.add(first, said=RunFacts(branch="main")).is_marked
+    (run,) = history.runs()
+    assert run.facts == replace(first.facts, release="v1")
+
+
+def test_a_release_that_is_said_goes_before_that_of_the_report(place):
+    history = opened(place)
+    history.add(entry(1, {"steps": 5}, release="v0"), said=RunFacts(release="v1"))
+    assert history.runs()[0].facts.release == "v1"
 
 
 def test_the_digest_is_of_the_content_not_of_its_spelling():

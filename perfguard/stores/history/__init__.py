@@ -8,13 +8,13 @@ writes them.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from perfguard.stores.history.archive import History
 
 #: The file beside pyproject.toml, where nobody named another place.
@@ -23,11 +23,24 @@ HISTORY_FILE = "perfguard-history.db"
 WAIT_S = 30.0
 
 
+class NoHistoryError(UsageError):
+    """Nobody has added anything there yet."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(
+            f"There is no history in {shown}; write a report with: pytest --perfguard --perfguard-report FILE, "
+            f"and add it with: perfguard history add FILE"
+        )
+
+
 def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float | None = None) -> History:
     """Open the history at a file (a relative one lies below `root`) or a URL; raises `UsageError` and `StoreError`.
 
-    Only `writing` makes one that is not there yet. One of an older perfguard becomes one of this.
+    Only `writing` makes one that is not there yet; else that is a `NoHistoryError`, also where the packages are missing. One of
+    an older perfguard becomes one of this.
     """
+    if not writing and "://" not in place and not os.path.exists(file := file_of(place, root=root)):
+        raise NoHistoryError(str(file))
     try:
         from perfguard.stores.history.archive import History
         from perfguard.stores.history.database import opened
@@ -39,10 +52,11 @@ def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float
     return History(opened(place, root=root, writing=writing, wait_s=WAIT_S if wait_s is None else wait_s))
 
 
-def shown_place(place: str) -> str:
-    """Return a place as it may be printed: without the password of a URL."""
-    if "://" not in place:
-        return place
-    from perfguard.stores.history.database import without_password
-
-    return without_password(place)
+def file_of(place: str, *, root: Path) -> Path:
+    """Return the file that a place which is no URL names. Raises `UsageError` for the home of somebody nobody knows."""
+    try:
+        return root / Path(place).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"{place} begins with a home directory that is not known here. Name another file: --history FILE"
+        ) from error

@@ -61,11 +61,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What adding came to: a report that was there already is the `run` it was, with the facts in `mended` as they are now."""
+    """What adding came to: a report that was there already is the `run` it was, `is_marked` if of another release now."""
 
     run: int
     is_new: bool
-    mended: tuple[str, ...] = ()
+    is_marked: bool = False
 
 
 class History:
@@ -82,17 +82,17 @@ class History:
     # -- in ------------------------------------------------------------------------------------------------------------
 
     def add(self, entry: Entry, *, said: RunFacts | None = None) -> Added:
-        """Keep an entry, whole or not at all; `said` are facts that go before its own. Raises `StoreError`.
+        """Keep an entry, whole or not at all; `said` are facts it does not have itself. Raises `StoreError`.
 
-        One that is there already is not added again; what is `said` of it is kept all the same.
+        One that is there already is not added again, and only a release that is `said` of it is kept: that goes first.
         """
         said = said or RunFacts()
         with self.database.writing() as connection:
             known = connection.execute(select(RUNS.c.id).where(RUNS.c.digest == entry.digest)).scalar()
             if known is not None:
-                return Added(run=known, is_new=False, mended=_mend(connection, known, said))
+                return Added(run=known, is_new=False, is_marked=_mark(connection, known, said.release))
             added_us = microseconds(entry.added_at) if entry.added_at else time.time_ns() // 1000
-            facts = _columns(said.over(entry.facts))
+            facts = _columns(entry.facts.completed_by(said))
             run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at_us": added_us, **facts}
             number = _made(connection, RUNS, run)
             for workload in entry.workloads:
@@ -200,14 +200,12 @@ def _columns(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _mend(connection: Connection, run: int, said: RunFacts) -> tuple[str, ...]:
-    """Keep what is said of a run that is there already; return the names of what changed by it."""
-    told = {name: value for name, value in _columns(said).items() if value is not None}
-    before = connection.execute(select(RUNS).where(RUNS.c.id == run)).one()._mapping
-    changed = {name: value for name, value in told.items() if before[name] != value}
-    if changed:
-        connection.execute(update(RUNS).where(RUNS.c.id == run).values(**changed))
-    return tuple(name.removesuffix("_us") for name in changed)
+def _mark(connection: Connection, run: int, release: str | None) -> bool:
+    """Keep that a run which is there already is of a release; return whether that is new."""
+    if not release or connection.execute(select(RUNS.c.release).where(RUNS.c.id == run)).scalar() == release:
+        return False
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(release=release))
+    return True
 
 
 def _add_workload(connection: Connection, run: int, entry: WorkloadEntry) -> None:

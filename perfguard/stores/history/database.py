@@ -25,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from perfguard.errors import DamagedError, StoreError, UsageError
+from perfguard.stores.history import NoHistoryError, file_of
 from perfguard.stores.history.migrations import newer, upgrade
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE
 
@@ -34,7 +35,6 @@ _WRITERS = int.from_bytes(b"perfguar", "big")
 _ANSWER_S = 10
 #: Names of a URL's options that are nobody's business.
 _SECRET = ("password", "passfile", "sslkey", "secret", "token")
-_IMMUTABLE = {"mode": "ro", "immutable": "1", "uri": "true"}
 _AGAIN = "then run the same command again."
 
 
@@ -114,10 +114,7 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
     shown = str(url.database) if url.drivername == "sqlite" else _masked(url)
     if url.drivername == "sqlite":
         _check_file(Path(str(url.database)), writing=writing)
-        if not writing and _is_at_rest_where_nobody_writes(Path(str(url.database))):
-            # A log of readers could not be made beside it, and nobody can change it while it is read.
-            url = URL.create("sqlite", database=f"file:{quote(str(url.database))}", query=_IMMUTABLE)
-    database = Database(engine=_engine(url, wait_s=wait_s), shown=shown, wait_s=wait_s)
+    database = Database(engine=_engine(url, writing=writing, wait_s=wait_s), shown=shown, wait_s=wait_s)
     with database.reading() as connection:
         revision = _revision(connection)
         is_foreign = revision is None and database.is_file and bool(inspect(connection).get_table_names())
@@ -126,7 +123,7 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
             f"{shown} is a database of something else, and was left as it is. Name another file: --history FILE"
         )
     if revision is None and not writing:
-        raise nothing_there(shown)
+        raise NoHistoryError(shown)
     if revision is not None and revision > REVISION:
         raise StoreError(newer(shown, revision))
     if writing:
@@ -137,25 +134,9 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
     return database
 
 
-def nothing_there(shown: str) -> UsageError:
-    """Say that there is no history yet."""
-    return UsageError(
-        f"There is no history in {shown}; write a report with: pytest --perfguard --perfguard-report FILE, "
-        f"and add it with: perfguard history add FILE"
-    )
-
-
-def without_password(place: str) -> str:
-    """Return a URL as it may be printed; what is no URL at all is not printed."""
-    try:
-        return _masked(make_url(place))
-    except (ArgumentError, ValueError):
-        return "the URL of --history"
-
-
 def _url(place: str, *, root: Path) -> URL:
     if "://" not in place:
-        return URL.create("sqlite", database=str(root / Path(place).expanduser()))
+        return URL.create("sqlite", database=str(file_of(place, root=root)))
     try:
         url = make_url(place)
     except (ArgumentError, ValueError) as error:
@@ -189,20 +170,48 @@ def _check_file(path: Path, *, writing: bool) -> None:
         if not os.path.isfile(path):
             raise StoreError(f"{path} is not a regular file, so it is no history. Name another one: --history FILE")
     elif not writing:
-        raise nothing_there(str(path))
+        raise NoHistoryError(str(path))
     elif not os.path.isdir(path.parent):
         raise StoreError(f"{path} cannot be made: {path.parent} is no directory. Name another file: --history FILE")
 
 
-def _is_at_rest_where_nobody_writes(path: Path) -> bool:
-    by_effect = os.access in os.supports_effective_ids
-    can_write = os.access(path.parent, os.W_OK, effective_ids=by_effect)
-    return not can_write and not os.path.exists(f"{path}-wal")
+def _connected_or_immutable(path: Path, *, wait_s: float) -> sqlite3.Connection:
+    """Connect to a file that is there; as to one that never changes only where its log cannot be made and nobody keeps one.
+
+    It is decided for every connection, for others may have begun to write since the last one.
+    """
+    # Not mode=ro: SQLite falls back to that by itself, and one who only reads would leave an empty log behind.
+    connection = _connected(path, "mode=rw", wait_s=wait_s)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if not _wants_a_log(error) or os.path.exists(f"{path}-wal"):
+            raise
+        return _connected(path, "mode=ro&immutable=1", wait_s=wait_s)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
-def _engine(url: URL, *, wait_s: float) -> Engine:
+def _connected(path: Path, how: str, *, wait_s: float) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(os.fsencode(path))}?{how}", uri=True, timeout=wait_s)
+
+
+def _wants_a_log(error: sqlite3.OperationalError) -> bool:
+    """Whether SQLite could not make its files beside a database (SQLITE_READONLY_DIRECTORY, SQLITE_CANTOPEN)."""
+    # Python 3.10 does not tell the code.
+    return "readonly" in str(error) or "unable to open" in str(error)
+
+
+def _engine(url: URL, *, writing: bool, wait_s: float) -> Engine:
     if url.drivername == "sqlite":
-        engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s})
+        path = Path(str(url.database))
+        how: dict[str, Any] = {"connect_args": {"timeout": wait_s}}
+        if not writing:
+            how = {"creator": lambda: _connected_or_immutable(path, wait_s=wait_s)}
+        engine = create_engine(url, poolclass=NullPool, **how)
         event.listen(engine, "connect", _prepare_file)
         event.listen(engine, "begin", _begin)
         return engine

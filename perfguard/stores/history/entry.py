@@ -30,10 +30,10 @@ class RunFacts:
     finished_at: datetime | None = None
     ci_url: str | None = None
 
-    def over(self, other: RunFacts) -> RunFacts:
-        """Return these facts, and `other`'s where nothing is known here."""
+    def completed_by(self, said: RunFacts) -> RunFacts:
+        """Return these facts, and what is `said` where nothing is known here; a release that is said goes first."""
         known = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
-        return replace(other, **known)
+        return replace(said, **{**known, "release": said.release or self.release})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,7 @@ class WorkloadEntry:
     @property
     def machine(self) -> str:
         """What decides whether times may be compared, as text; empty where nobody knows."""
-        known = self.environment
-        return f"{known['cpu_model']}, {known['cpu_count']} cores, {known['device_name']}" if known else ""
+        return machine_of(self.environment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +86,19 @@ def entry_of(verdicts: Iterable[Verdict], *, digest: str, perfguard: str, facts:
     workloads = tuple(_workload(verdict) for verdict in verdicts)
     _refuse_twice(one.workload for one in workloads)
     return Entry(digest=digest, perfguard=perfguard, facts=facts, workloads=workloads)
+
+
+def machine_of(environment: Mapping[str, Any] | None) -> str:
+    """Return what decides whether times may be compared, as text; empty where nobody knows."""
+    known = environment
+    return f"{known['cpu_model']}, {known['cpu_count']} cores, {known['device_name']}" if known else ""
+
+
+def recorded_as(verdict: Verdict) -> dict[str, Any] | None:
+    """Return how a verdict's numbers were recorded, as `WorkloadEntry.fingerprint` has it; None where nobody knows."""
+    known = verdict.fingerprint.as_dict() if verdict.fingerprint else dict(verdict.traits)
+    known.pop("workload", None)
+    return known or None
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
@@ -128,8 +140,6 @@ def instant(text: str, *, where: str) -> datetime:
 
 
 def _workload(verdict: Verdict) -> WorkloadEntry:
-    fingerprint = verdict.fingerprint.as_dict() if verdict.fingerprint else dict(verdict.traits)
-    fingerprint.pop("workload", None)
     whole = verdict.outcome is not Outcome.INVALID
     numbers = tuple(_numbers(verdict)) if whole else ()
     _refuse_twice(f"{verdict.workload} {one.metric}[{one.subject}]" for one in numbers)
@@ -140,7 +150,7 @@ def _workload(verdict: Verdict) -> WorkloadEntry:
             (f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is not Severity.NOTE),
             None,
         ),
-        fingerprint=fingerprint or None,
+        fingerprint=recorded_as(verdict),
         environment=verdict.environment.as_dict() if verdict.environment else None,
         tolerance={rule.pattern: _plain(rule.tolerance) for rule in verdict.rules},
         numbers=numbers,

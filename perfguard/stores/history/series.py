@@ -11,11 +11,13 @@ from sqlalchemy import select
 
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
-from perfguard.stores.history.entry import WorkloadEntry
+from perfguard.stores.history.entry import canonical, machine_of, recorded_as
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
+
+    from perfguard.judge import Verdict
 
 #: Ids that are named in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
@@ -23,11 +25,23 @@ _AT_ONCE = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A series with what else decides about it: the rules of its test's own marker, and what it was recorded with."""
+    """A series with what else decides about it: the rules of its test's own marker, and how it was recorded (or None)."""
 
     series: Series
     tolerance: dict[str, Any]
-    backend: str
+    recorded: Mapping[str, Any] | None
+
+    @property
+    def backend(self) -> str:
+        """What it was recorded with; empty where nobody knows."""
+        return str((self.recorded or {}).get("backend", ""))
+
+    def is_of(self, verdict: Verdict) -> bool:
+        """Whether a verdict's numbers belong here: they were recorded alike, and times on the machine of the series."""
+        environment = verdict.environment.as_dict() if verdict.environment else None
+        if verdict.workload != self.series.workload or self.series.machine not in ("", machine_of(environment)):
+            return False
+        return canonical(recorded_as(verdict)) == canonical(self.recorded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +151,9 @@ def _told(
     # What a later run of the same kind does not have is gone; a kind that has not run for long is a matter of the past.
     gone = any(
         outcome.fingerprint_id == row.fingerprint_id
-        and row.machine in ("", _machine_of(documents.get(outcome.environment_id)))
+        and row.machine in ("", machine_of(documents.get(outcome.environment_id)))
         for outcome in later
     )
-    fingerprint = documents.get(row.fingerprint_id) or {}
     return Told(
         series=Series(
             workload=row.name,
@@ -153,9 +166,5 @@ def _told(
             way=way,
         ),
         tolerance=documents.get(outcomes[-1][1].tolerance_id, {}),
-        backend=str(fingerprint.get("backend", "")),
+        recorded=documents.get(row.fingerprint_id),
     )
-
-
-def _machine_of(environment: dict[str, Any] | None) -> str:
-    return WorkloadEntry(workload="", outcome="", environment=environment).machine
