@@ -77,7 +77,7 @@ def add(
 
     committed_at = instant(at, where="--at") if at else None
     said = RunFacts(commit=commit, branch=branch, release=release, committed_at=committed_at)
-    history = _open(place, writing=True)
+    history: History | None = None
     counts = {"added": 0, "already there": 0, "not added": 0}
     for file in files:
         try:
@@ -86,6 +86,8 @@ def add(
             _tell(f"not added: {error}", err=True)
             counts["not added"] += 1
             continue
+        # Not before there is something to add: a wrong name leaves no empty history behind.
+        history = history or _open(place, writing=True)
         for number, entry in enumerate(entries):
             try:
                 done = history.add(entry, said=said)
@@ -95,7 +97,7 @@ def add(
                 break
             counts["added" if done.is_new else "already there"] += 1
             _tell(_added(name(entry), entry, said, done))
-    if sum(counts.values()) > 1:
+    if sum(counts.values()) > 1 and history is not None:
         _tell(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(EXIT_USAGE if counts["not added"] else EXIT_PASSED)
 
@@ -204,9 +206,9 @@ def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
 @verbose_option("Show every column, however narrow the screen.")
 def show(place: str | None, branch: str | None, last: int, run: str | None, verbose: bool) -> None:
     """List the newest runs, or the workloads of one: by its number, its release or its commit."""
+    history = _open(place)
     from perfguard.stores.history.archive import run_named
 
-    history = _open(place)
     runs = history.runs(branch=branch)
     if not runs:
         _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.shown}")
@@ -342,10 +344,14 @@ def with_trends(report: RunReport, place: str | None) -> RunReport:
 def _trends_of(report: RunReport, place: str | None, settings: Settings) -> tuple[Trend, ...]:
     """Return the trends of whole workloads, recorded as the report's and on its machines.
 
-    They are of runs of its branch, where the history has any, else of all runs.
+    They are of runs of its branch, where the history has any, else of all runs; and of no run that came after the report's own.
     """
+    from perfguard.stores.history.entry import instant
+
     history = _open(place)
-    runs = history.runs()
+    own = report.provenance.committed_at or report.provenance.finished_at
+    last = instant(own, where="the report") if own else None
+    runs = [run for run in history.runs() if last is None or run.at <= last]
     verdicts = {verdict.workload: verdict for verdict in report.verdicts}
     branch = report.provenance.branch
     of_branch = [run for run in runs if branch is not None and run.facts.branch == branch]
@@ -482,6 +488,8 @@ def export(place: str | None, form: str, file: Path | None) -> None:
     from perfguard.documents import write_atomically
     from perfguard.stores.history.exchange import csv_text, document_text
 
+    if file is not None and _is_database(file):
+        raise UsageError(f"{file} is a history, and would be overwritten; name another file.")
     history = _open(place)
     text = csv_text(history.entries()) if form == "csv" else document_text(history.entries())
     if file is not None:
@@ -489,6 +497,14 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         return
     for piece in text:
         click.echo(piece.encode("utf-8"), nl=False)
+
+
+def _is_database(file: Path) -> bool:
+    """Whether a file is one of SQLite's (SQLite, "Database File Format", section 1.3.1)."""
+    if not os.path.isfile(file):
+        return False
+    with open(file, "rb") as stream:
+        return stream.read(16) == b"SQLite format 3\0"
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ def command(
     wanted = {"html": html, "markdown": markdown, "metrics": metrics, "json": as_json}
     if not any(wanted.values()):
         wanted["html"] = Path(_PAGE)
+    if found.is_partial and as_json is not None:
+        raise UsageError(f"{found.remarks[0]}. Without all of it no report is written.")
     _refuse_clash(places, (path for path in wanted.values() if path is not None))
     if wanted["html"] is not None:
         found = with_trends(found, place)
@@ -105,6 +107,7 @@ def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
         provenance=origins.pop() if len(origins) == 1 else Provenance(),
         written_by=writers.pop() if len(writers) == 1 else "",
         remarks=tuple(remark for _, one in every for remark in one.remarks),
+        is_partial=any(one.is_partial for _, one in every),
     )
 
 

@@ -38,7 +38,7 @@ def drawn(values: Sequence[float], screen: Screen = LOG, *, most: int = _DRAWN) 
     low, high = min(values), max(values)
     if low == high:
         return heights[0] * len(values)
-    return "".join(heights[min(7, int(8 * (value / 2 - low / 2) / (high / 2 - low / 2)))] for value in values)
+    return "".join(heights[min(7, int((value / 2 - low / 2) / (high / 2 - low / 2) * 8))] for value in values)
 
 
 def moment_text(moment: Moment) -> str:

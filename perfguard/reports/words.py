@@ -312,7 +312,7 @@ def since_when(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
     for one in sorted(told, key=lambda one: not one.series.label.startswith("step"))[:_FIRST]:
         lines = trend_lines(one)
         # Since which commit is what is asked; that it is worse stands above.
-        yield lines[-1] if one.changes else lines[0]
+        yield from lines[-1:] if one.changes else lines[:1]
 
 
 def _point(finding: Finding) -> Point:

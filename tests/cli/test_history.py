@@ -148,7 +148,7 @@ def test_an_export_takes_no_facts_of_one_run(option, value):
     (said,) = done.stderr.splitlines()
     assert said.startswith("not added: all.json is an exported history")
     assert said.endswith(f"add it without {option}.")
-    assert history("show", "--history", "other.db").exit_code == 4
+    assert history("show", "--history", "other.db").exit_code == 2
 
 
 BAD = {
@@ -156,7 +156,7 @@ BAD = {
     "empty": (lambda text: "", "is damaged"),
     "nan": (lambda text: text.replace("5.25", "NaN"), "NaN is not JSON"),
     "infinite": (lambda text: text.replace("5.25", "1e999"), "beyond every number"),
-    "too large": (lambda text: text.replace("5.25", "9" * 400), "is no number that can be kept"),
+    "too large": (lambda text: text.replace("5.25", "9" * 400), "has 400 digits"),
     "of a far future": (
         lambda text: '{"format": 99, "perfguard": "9.0", "results": {}}',
         "was written by perfguard 9.0",
@@ -198,7 +198,7 @@ def test_a_report_of_a_newer_perfguard_waits_for_that():
     (said,) = done.stderr.splitlines()
     assert said.startswith("not added: newer.json was written by perfguard 9.0, a newer one")
     assert "pip install --upgrade perfguard" in said
-    assert history("show").exit_code == 4
+    assert history("show").exit_code == 2
     path.write_text(json.dumps(document))
     assert history("add", path).output.startswith("added: newer.json is run 1 ")
 
@@ -701,3 +701,26 @@ def test_the_help_of_a_command_loads_no_database():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert loaded & {"sqlalchemy", "alembic", "ruptures", "scipy", "numpy", "polars", "jsonschema"} == set()
+
+
+def test_a_history_is_not_overwritten_by_its_export(project):
+    report(project / "r.json", 1, {"step_cost": 1.0})
+    assert run("history", "add", "r.json").exit_code == 0
+    before = (project / "perfguard-history.db").read_bytes()
+    found = run("history", "export", "perfguard-history.db")
+    assert found.exit_code == 2
+    assert "is a history, and would be overwritten" in found.stderr
+    assert (project / "perfguard-history.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_report_leaves_no_empty_history(project):
+    (project / "cut.json").write_text('{"format": 2, "wor')
+    assert run("history", "add", "cut.json").exit_code == 2
+    assert not (project / "perfguard-history.db").exists()
+
+
+def test_a_number_near_the_largest_is_drawn(project):
+    for number, value in enumerate((1e-300, 1e308, 1e300)):
+        report(project / "r.json", number, {"step_cost": value})
+        assert run("history", "add", "r.json").exit_code == 0
+    assert "step_cost" in run("history", "trend").stdout

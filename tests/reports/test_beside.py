@@ -49,7 +49,7 @@ def test_without_times_a_row_is_of_what_is_exact():
     exact = Comparison(
         metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4, finding=changed
     )
-    cells = row((verdict(comparisons=(step, exact)), None))
+    cells = row((verdict(findings=(changed,), comparisons=(step, exact)), None))
     assert cells == ["PASSED", "t.py::t", "1.5", "1.75", "-", "-", "-", "not judged", "1 of 1 changed"]
 
 
