@@ -238,11 +238,11 @@ def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
     worst = max(ledger.entries, key=lambda one: one.change_ns)
     share = _signed_us(worst.change_ns)
     if worst.change_ns <= ledger.change_ns:
-        share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of it"
+        share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of the change in time"
     if not worst.subject:
-        return f"The largest part of the change is in no operator ({entry_name(worst)}): {share}."
+        return f"The largest part is in no operator ({entry_name(worst)}): {share}."
     why = _CAUSES[worst.cause] + _shapes(verdict, worst)
-    return f"The largest part of the change is {printable(worst.subject)}: {share} ({why})."
+    return f"The largest part is {printable(worst.subject)}: {share} ({why})."
 
 
 def _shapes(verdict: Verdict, entry: Entry) -> str:
@@ -339,7 +339,7 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
     if verdict.outcome is not Outcome.PASSED and is_test:
-        yield "See it here", f"pytest --perfguard {test}"
+        yield "Run it again", f"pytest --perfguard {test}"
     if verdict.outcome is Outcome.FAILED and is_test:
         base = verdict.compared_with.commit if verdict.compared_with else None
         if base and "+" not in base:

@@ -78,7 +78,7 @@ def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
     )
     assert headline(found) == "A step became slower: 566.3 us → 2912 us (+414.1 %)."
     assert told(found, NOBODY).where == (
-        "The largest part of the change is aten::mm: +1360 us, 58 % of it (its shapes changed)."
+        "The largest part is aten::mm: +1360 us, 58 % of the change in time (its shapes changed)."
     )
 
 
@@ -167,7 +167,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         ledger=LEDGER,
     )
     assert told(found, NOBODY).where == (
-        "The largest part of the change is aten::mm: +1360 us, 58 % of it "
+        "The largest part is aten::mm: +1360 us, 58 % of the change in time "
         "(its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048])."
     )
 
