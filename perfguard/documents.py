@@ -7,7 +7,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -98,14 +98,14 @@ def format_of(document: object) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
-def parsed(path: Path, *, remedy: str) -> Any:
-    """Return what a file of JSON holds, whatever it is; raises as `read_document` does."""
+def parsed(path: Path, *, remedy: str, whole: Callable[[str], Any] = int) -> Any:
+    """Return what a file of JSON holds, whatever it is; raises as `read_document` does. `whole` makes its whole numbers."""
     if os.path.exists(path) and not os.path.isfile(path):
         # Opening a pipe would wait for a writer who never comes.
         raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
     try:
         text = path.read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=whole)
     except FileNotFoundError as error:
         raise DamagedError(f"{path} is missing. {remedy}") from error
     except OSError as error:
@@ -143,7 +143,8 @@ def _dumps(value: object, *, indent: int | None = None) -> str:
     return text
 
 
-def _whole(text: str) -> int:
+def sized_number(text: str) -> int:
+    """Make a whole number that a float can hold; raises `ValueError` for one of more digits."""
     if len(text) > _DIGITS:
         raise ValueError(f"{text[:20]}… has {len(text)} digits")
     return int(text)

@@ -265,7 +265,8 @@ def test_the_runs_of_the_history_have_as_many_numbers_as_asked_for() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["file", pytest.param("postgres", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["file", "postgres"])
 def test_the_benchmark_of_the_history_prints_all_it_measures(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

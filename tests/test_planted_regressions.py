@@ -116,6 +116,7 @@ def test_an_extra_matmul_in_torch_is_named(run):
     assert "R102 operator_calls[aten::mm] 2 → 3 calls/step, +1 (exact: no change is allowed)" in errors(verdict)
 
 
+@pytest.mark.exhaustive
 def test_a_doubled_layer_in_mindspore_shows_in_shapes_and_memory(run, mindspore_mode):
     from tests.models.mindspore_nets import lenet_step
 
@@ -164,7 +165,7 @@ def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_s
     assert "(allowed +100.0 %)" in slower
 
 
-@pytest.mark.parametrize("name", ["torch", "mindspore"])
+@pytest.mark.parametrize("name", ["torch", pytest.param("mindspore", marks=pytest.mark.exhaustive)])
 def test_a_lost_step_is_invalid(run, name):
     """The third profiled step runs nothing: what a profiler that lost a step leaves behind."""
     pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard[models]'")

@@ -224,7 +224,13 @@ def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tensorboard):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["torch-2.13-cpu-torchrun-2ranks", "torch-2.13-cpu-torchrun-2ranks-gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch-2.13-cpu-torchrun-2ranks",
+        pytest.param("torch-2.13-cpu-torchrun-2ranks-gz", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_tensorboard_compares_the_ranks_of_one_directory(name, tensorboard):
     if not (CORPUS / name).is_dir():
         pytest.skip(f"the corpus of real recordings is not at {CORPUS}; set PERFGUARD_CORPUS to where it lies")

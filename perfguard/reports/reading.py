@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import perfguard
-from perfguard.documents import checked, format_of, newest_format, parsed, schema
+from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code
 from perfguard.judge import Verdict
@@ -24,7 +24,7 @@ _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
 def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file, to judge by them: one of a newer perfguard is refused, for half of what was measured
     is not to be judged. Raises `StoreError`."""
-    document = parsed(path, remedy=_REMEDY)
+    document = parsed(path, remedy=_REMEDY, whole=sized_number)
     _refuse_baseline(path, document)
     return _run_report(path, checked(path, document, "report", remedy=_REMEDY)).verdicts
 
@@ -34,7 +34,7 @@ def read_run(path: Path) -> RunReport:
 
     Raises `StoreError` for a file that is no report, or damaged.
     """
-    document = parsed(path, remedy=_REMEDY)
+    document = parsed(path, remedy=_REMEDY, whole=sized_number)
     _refuse_baseline(path, document)
     number, newest = format_of(document), newest_format("report")
     if number <= newest:

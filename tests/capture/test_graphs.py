@@ -178,7 +178,8 @@ def test_every_level_is_clean_and_has_the_same_passes_graphs_and_operators(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("level", [1, 3])
 def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, made, level):
     runs = [made("train", level), compiled("train", tmp_path / "one core", level=level, cores=1, OMP_NUM_THREADS="1")]
     if level == 1:

@@ -294,7 +294,7 @@ def test_a_body_that_raises_in_a_with_is_a_step_that_raised():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("how", ["chdir", "fork"])
+@pytest.mark.parametrize("how", ["chdir", pytest.param("fork", marks=pytest.mark.exhaustive)])
 def test_a_training_may_change_its_directory_and_fork(how):
     done = child(config(), 6, how)
     assert done.stdout.splitlines()[-1] == "npu_profiling:complete", done.stderr

@@ -256,6 +256,7 @@ def test_workers_are_refused(checkout):
     assert (status, "leave out -n, or write -n0" in said) == (2, True), said
 
 
+@pytest.mark.exhaustive
 def test_a_base_that_lacks_the_test_compares_nothing(checkout):
     checkout.commit(test_replay=REPLAY)
     checkout.write(test_new=REPLAY)
@@ -442,6 +443,7 @@ def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
     checkout.assert_nothing_is_left()
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_hangs_is_ended(checkout):
     checkout.commit(test_hangs=HANGS)
     status, said = checkout.ab("--base", "main", "--timeout", "8")

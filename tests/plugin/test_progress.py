@@ -57,6 +57,7 @@ def test_the_line_is_shown_on_a_terminal_and_taken_away(project):
     assert any(line.startswith("test_p.py .") for line in lines)
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_it_is_in_a_log(project):
     project.write("test_p.py", SLOW)
     run = project.run("--perfguard-update")

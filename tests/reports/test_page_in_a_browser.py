@@ -103,8 +103,8 @@ def is_well_made(shown: Shown, name: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(
     "name, size, scheme",
-    [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), ("invalid", *SIGHTS[0]), ("ranks", *SIGHTS[0])],
-    ids=["all on a phone", "hostile", "invalid", "ranks"],
+    [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), ("ranks", *SIGHTS[0])],
+    ids=["all on a phone", "hostile", "ranks"],
 )
 def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
@@ -223,6 +223,7 @@ def test_operators_are_filtered_by_name_and_by_verdict(opened):
     assert page.locator("#said").inner_text().startswith("0 of ")
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_operators_stay_quick(opened):
     began = time.perf_counter()
     shown = opened("operators")
@@ -243,6 +244,7 @@ def test_ten_thousand_operators_stay_quick(opened):
     assert shown.page.locator(f"{place} tbody tr").count() == 600
 
 
+@pytest.mark.exhaustive
 def test_ranks_have_a_heat_map_in_which_the_odd_one_is_named(opened):
     names_the_odd_rank(opened("ranks"), "ranks")
 
@@ -355,7 +357,7 @@ def test_the_timeline_is_handed_to_perfetto_and_can_be_saved(browser, pages, tmp
     shown.context.close()
 
 
-@pytest.mark.parametrize("fragment", ["#w99", "#f99", "#f0", "#w0", "#elsewhere"])
+@pytest.mark.parametrize("fragment", ["#f99", "#f0"])
 def test_a_link_that_leads_nowhere_shows_the_page(opened, fragment):
     shown = opened("failing", fragment=fragment)
     assert shown.page.locator("article:visible").count() == 1
