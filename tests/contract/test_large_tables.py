@@ -271,6 +271,7 @@ def test_what_the_csv_module_writes_is_judged_alike(rows, ending, block, quoting
 @example(body="\n1,1,a\n\n", block=50, short=True)
 @example(body="1,1,a\r1,1,a\r", block=50, short=False)
 @example(body="1,1,a\x01\n", block=50, short=False)
+@example(body='"\n"', block=1, short=True)
 def test_any_text_is_judged_alike(body, block, short, streaming, tmp_path):
     streaming.setattr(large_comma, "BLOCK_BYTES", block)
     path = tmp_path / "x.csv"

@@ -396,6 +396,9 @@ class _Pass:
         self._rows(pl.DataFrame(kept, schema=dict.fromkeys(self._header, pl.String), orient="row"), lines)
         if unreadable is not None:
             raise unreadable
+        if source.is_at_end():
+            # A cell may have reached from this block to the end of the file.
+            _refuse_cut(block, line)
         return begins
 
     def _rows(self, frame: pl.DataFrame, lines: Sequence[int]) -> None:
