@@ -48,7 +48,7 @@ def without(project: Project, *tests: str) -> None:
         pytest.param(("-p", "no:xdist", "-p", "no:rerunfailures"), marks=pytest.mark.exhaustive),
         pytest.param(("-o", "addopts=-p no:randomly", "--ff"), marks=pytest.mark.exhaustive),
         ("--import-mode=importlib", "-s"),
-        pytest.param(("--tb=short", "-qq"), marks=pytest.mark.exhaustive),
+        pytest.param(("--tb=short", "-rN"), marks=pytest.mark.exhaustive),
     ],
     ids=" ".join,
 )
