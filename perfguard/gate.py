@@ -87,8 +87,8 @@ def examine(
     """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID.
 
     `expected` is what the caller says was on when it was recorded; with `layout` it is judged as that one. Whoever wants no
-    measurements or notes says so, and less is kept of every rank. `visit` has the cycles inspected elsewhere. The
-    recording may lie in a `tree` of another file system.
+    measurements, or no notes and no lines quoted beside findings, says so, and less is kept of every rank. `visit` has the
+    cycles inspected elsewhere. The recording may lie in a `tree` of another file system.
     """
     contract = reduce(
         recording,
@@ -100,7 +100,7 @@ def examine(
         progress=progress,
         tree=tree,
     )
-    if tree is None and contract.findings:
+    if tree is None and notes and contract.findings:
         contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # What is not whole is not measured: its numbers would look like numbers.
     is_measured = measured and not any(finding.invalidates for finding in policy.considered(contract.findings))

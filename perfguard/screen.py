@@ -42,11 +42,13 @@ _RED, _GREEN, _YELLOW, _MAGENTA, _DIM = "31", "32", "33", "35", "2"
 _BOLD = ";1"
 _OUTCOMES = {"PASSED": _GREEN, "FAILED": _RED, "INVALID": _MAGENTA, "INCONCLUSIVE": _YELLOW}
 _REFRESHES = {"created": _GREEN, "updated": _GREEN, "refused": _RED}
+_TRENDS = {"WORSE": _RED, "creeps": _YELLOW}
 
 _CODE = re.compile(r"(?:^\s*|^perfguard: +|(?<=: ))([ABCIRS]\d{3})( \((?:warning|note)\))?(?= )")
 _WORD = re.compile(
     rf"(?:^\s*|^perfguard: |(?<=perfguard ))(?:({'|'.join(_OUTCOMES)})(?=[ :]|$)|({'|'.join(_REFRESHES)})(?=: |  ))"
 )
+_TREND = re.compile(rf"^\s*({'|'.join(_TRENDS)})(?= )|(?<= )(creeps)(?= since )")
 _PART = re.compile(r"^\s+((?!\+0\.0 )[+−-]\d+\.\d us)(?=  )")
 _COUNT = re.compile(r"\b[1-9]\d* (worse|better)\b")
 
@@ -105,6 +107,9 @@ def _painted(line: str) -> str:
     if word is not None:
         at, colour = (1, _OUTCOMES[word[1]] + _BOLD) if word[1] else (2, _REFRESHES[word[2]])
         return _within(line, *word.span(at), colour)
+    if (trend := _TREND.search(line)) is not None:
+        at = 1 if trend[1] else 2
+        return _within(line, *trend.span(at), _TRENDS[trend[at]])
     if (part := _PART.search(line)) is not None:
         return _within(line, *part.span(1), _RED if part[1].startswith("+") else _GREEN)
     if " compared: " in line:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 VARIABLE = "PERFGUARD_HISTORY"
 #: How an exported history begins: a list of runs, and before it nothing that has parts.
 _EXPORT = re.compile(r"\s*\{[^{\[]*\"runs\"\s*:\s*\[")
-#: A measurement of one rank; those of all ranks begin with `ranks:`.
-_ONE_RANK = re.compile(r"rank\d+:")
 
 _WHERE = click.option(
     "--history",
@@ -173,6 +171,7 @@ def _facts(provenance: Provenance) -> RunFacts:
 
 
 def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
+    from perfguard.reports.names import printable
     from perfguard.reports.trend import commit_text
 
     if not done.is_new:
@@ -184,8 +183,8 @@ def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
     numbers = sum(len(one.numbers) for one in entry.workloads)
     known = [
         *([f"commit {commit_text(facts.commit)}"] if facts.commit else ["no commit: name it with --commit SHA"]),
-        *([f"branch {facts.branch}"] if facts.branch else []),
-        *([f"release {facts.release}"] if facts.release else []),
+        *([f"branch {printable(facts.branch)}"] if facts.branch else []),
+        *([f"release {printable(facts.release)}"] if facts.release else []),
     ]
     invalid = sum(one.outcome == "INVALID" for one in entry.workloads)
     lost = f", {invalid} of them INVALID and without numbers" if invalid else ""
@@ -386,10 +385,11 @@ def _means(glob: str, workload: str) -> bool:
 def _is_asked_for(metric: str, subject: str, globs: Iterable[str]) -> bool:
     from perfguard.judge.compare import OF_THE_WHOLE
     from perfguard.judge.tolerance import is_like
-    from perfguard.measure.measurement import label
+    from perfguard.measure.measurement import label, rank_of
 
     if not globs:
-        return metric in OF_THE_WHOLE and _ONE_RANK.match(subject) is None
+        # The steps of a rank (`rank1`) are there where a job has no number for all of them.
+        return metric in OF_THE_WHOLE and (rank_of(subject) is None or ":" not in subject)
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,6 +116,16 @@ class Measurement:
             value=plain["value"],
             samples=tuple(plain.get("samples", ())),
         )
+
+
+#: A subject of one rank; that of all ranks together begins with `ranks:`.
+_ONE_RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
+
+
+def rank_of(subject: str) -> tuple[int, str] | None:
+    """Split `rank3:MatMul` into 3 and `MatMul`, and `rank3` into 3 and nothing; None for what is of no single rank."""
+    found = _ONE_RANK.match(subject)
+    return None if found is None else (int(found[1]), found[2] or "")
 
 
 def label(metric: str, subject: str) -> str:

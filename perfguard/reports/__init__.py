@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from perfguard.errors import UsageError
-from perfguard.judge import Coverage, Verdict
+from perfguard.judge import Coverage, Outcome, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.recording import Provenance
 
@@ -46,6 +46,10 @@ class RunReport:
     def outcomes(self) -> dict[str, int]:
         """How many verdicts of each outcome."""
         return dict(Counter(verdict.outcome.value for verdict in self.verdicts))
+
+
+#: In which order outcomes are told: what somebody has to act on comes first.
+TOLD_FIRST = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.PASSED)
 
 
 def _reporter(module: str, function: str) -> Callable[[RunReport], str]:

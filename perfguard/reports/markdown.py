@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable
 
 from perfguard.findings import Severity
-from perfguard.judge import Outcome, Refresh, Verdict
-from perfguard.reports import RunReport
+from perfguard.judge import Refresh, Verdict
+from perfguard.reports import TOLD_FIRST, RunReport
 from perfguard.reports.ledger import ledger_lines
 from perfguard.reports.names import cut, printable, shortened
 from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
-from perfguard.reports.words import told
+from perfguard.reports.words import commit_words, told
 
 #: GitHub takes comments of at most 65 536 characters; what is longer is cut at a workload.
 MOST_CHARACTERS = 60_000
@@ -66,7 +66,7 @@ def _title(report: RunReport) -> str:
         return "### ❔ perfguard: nothing was measured, so nothing was gated"
     counts = ", ".join(
         f"{_SYMBOLS[outcome.value]} {report.outcomes[outcome.value]} {outcome.value.lower()}"
-        for outcome in (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.PASSED)
+        for outcome in TOLD_FIRST
         if outcome.value in report.outcomes
     )
     return f"### perfguard: {counts}"
@@ -131,7 +131,7 @@ def _of(verdict: Verdict) -> str:
 
 def _commits(report: RunReport) -> str:
     found = report.provenance
-    return f", commit {_inline(printable(found.commit)[:12])}" if found.commit else ""
+    return f", commit {_inline(commit_words(found.commit))}" if found.commit else ""
 
 
 def _code(text: str) -> str:

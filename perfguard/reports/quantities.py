@@ -33,6 +33,11 @@ def time_us(us: float) -> str:
     return f"{us:.{_digits(us)}f} us"
 
 
+def signed_us(us: float) -> str:
+    """Write a difference of microseconds: `+612 us`, `−2.91 ms`."""
+    return f"{'+' if us >= 0 else '−'}{time_us(abs(us))}"
+
+
 def size_bytes(count: float) -> str:
     """Write bytes: `512 bytes`, `7.50 KiB`, `1.25 GiB` (powers of 1024)."""
     power = 0

@@ -16,7 +16,7 @@ from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
 from perfguard.reports.names import cut, printable
-from perfguard.reports.quantities import changed, quantity, time_us
+from perfguard.reports.quantities import changed, quantity, signed_us, time_us
 
 #: How many findings the first screen tells, and how many operators it names.
 _FIRST = 3
@@ -73,14 +73,11 @@ class Told:
     advice: tuple[tuple[str, str], ...]
     source: str
     recording: str
-    coverage: str
     changes: tuple[str, ...]
 
 
 def told(verdict: Verdict, provenance: Provenance) -> Told:
     """Say what happened, where in the model, since when, and what to do next."""
-    from perfguard.reports.terminal import coverage_line
-
     errors = [finding for finding in verdict.findings if finding.severity is not Severity.NOTE and not finding.more]
     # What the headline is about stands first below it, too.
     first = [one.label for one in _worst_numbers(verdict)]
@@ -98,7 +95,6 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
         advice=tuple(_advice(verdict)),
         source=printable(verdict.source),
         recording=printable(str(verdict.recording or "")),
-        coverage=coverage_line(verdict.coverage) if verdict.comparisons else "",
         changes=tuple(printable(change) for change in verdict.changes[:_CHANGES]),
     )
 
@@ -236,7 +232,7 @@ def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
     if not ledger.entries:
         return ""
     worst = max(ledger.entries, key=lambda one: one.change_ns)
-    share = _signed_us(worst.change_ns)
+    share = signed_us(worst.change_ns / 1e3)
     if worst.change_ns <= ledger.change_ns:
         share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of the change in time"
     if not worst.subject:
@@ -264,10 +260,6 @@ def _alike(before: str, now: str) -> tuple[int, int]:
     return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
 
 
-def _signed_us(ns: int) -> str:
-    return f"{'+' if ns >= 0 else '−'}{time_us(abs(ns) / 1e3)}"
-
-
 _CAUSES = {
     Cause.NEW: "a new operator",
     Cause.VANISHED: "an operator that vanished",
@@ -287,18 +279,19 @@ _CAUSES = {
 def _since(verdict: Verdict, provenance: Provenance) -> str:
     """Say which two commits are compared."""
     base = verdict.compared_with
-    now = f"now: commit {_commit(provenance.commit)}" if provenance.commit else ""
+    now = f"now: commit {commit_words(provenance.commit)}" if provenance.commit else ""
     if provenance.branch and now:
         now += f", branch {printable(provenance.branch)}"
     if base is None:
         return now
-    before = "baseline: " + (f"commit {_commit(base.commit)}" if base.commit else "of an unknown commit")
+    before = "baseline: " + (f"commit {commit_words(base.commit)}" if base.commit else "of an unknown commit")
     if base.reason:
         before += f", stored because “{printable(base.reason)}”"
     return " → ".join(part for part in (before, now) if part)
 
 
-def _commit(commit: str) -> str:
+def commit_words(commit: str) -> str:
+    """Return a commit as people write it, and whether files were changed beside it."""
     name, _, rest = printable(commit).partition("+")
     return name[:12] + (" with uncommitted changes" if rest else "")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.measure import Measurement, Statistics
-from perfguard.measure.measurement import label
+from perfguard.measure.measurement import label, rank_of
 from tests.facts import measured
 
 SAMPLES = st.lists(st.floats(0, 1e15), min_size=1, max_size=40)
@@ -94,3 +94,21 @@ def test_median_and_p90_are_computed_anew():
     statistics = Measurement.from_dict(plain).statistics
     assert statistics is not None
     assert (statistics.median, statistics.p90) == (2.0, pytest.approx(2.8))
+
+
+@pytest.mark.parametrize(
+    "subject, expected",
+    [
+        ("rank3:MatMul", (3, "MatMul")),
+        ("rank3:", (3, "")),
+        ("rank12", (12, "")),
+        ("rank1:a:b\nc", (1, "a:b\nc")),
+        ("ranks:MatMul", None),
+        ("rank:MatMul", None),
+        ("ranking", None),
+        ("rank3x", None),
+        ("", None),
+    ],
+)
+def test_a_subject_of_one_rank_is_split(subject, expected):
+    assert rank_of(subject) == expected

@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfguard.capture.replay import replay
 from perfguard.findings import Code, Finding, Severity
+from perfguard.gate import examine
 from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, State, Verdict
 from perfguard.measure import Measurement, MemoryTrack
 from perfguard.recording import Step
@@ -317,6 +319,13 @@ def test_what_was_found_is_grouped_by_file_with_the_row_it_is_about(tmp_path):
     (one,) = group.findings
     assert one["where"] == "line 3 $.percent"
     assert one["excerpt"].endswith(",<b>many</b>")
+
+
+def test_nothing_is_quoted_for_those_who_want_no_notes(tmp_path):
+    show.invalid(tmp_path / "i")
+    for notes in (True, False):
+        (found,) = examine(replay(tmp_path / "i"), workload="a", policy=show.POLICY, notes=notes).findings
+        assert bool(found.excerpt) == notes
 
 
 def test_a_long_list_of_findings_is_cut_and_counted():

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import perfguard
-from perfguard.reports import require_page
+from perfguard.reports import TOLD_FIRST, require_page
 from perfguard.reports.names import printable
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from perfguard.judge import Coverage, Verdict
     from perfguard.reports import RunReport
 
-#: Worst first, as the page lists them.
-_ORDER = {"INVALID": 1, "FAILED": 0, "INCONCLUSIVE": 2, "PASSED": 3}
-
 
 def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = None) -> str:
     """Return the page of a run. `timelines` are traces that go into it, by recording, in the trace event format.
@@ -40,7 +37,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     """
     require_page()
     environment, plotting = _template(), _plotting()
-    verdicts = sorted(report.verdicts, key=lambda verdict: (_ORDER[verdict.outcome.value], verdict.workload))
+    verdicts = sorted(report.verdicts, key=lambda verdict: (TOLD_FIRST.index(verdict.outcome), verdict.workload))
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     scripts = {
         "data": _json([one.pop("data") for one in workloads]),
@@ -96,7 +93,7 @@ def _coverage(found: Coverage) -> str:
 
 
 def _outcomes(report: RunReport) -> list[tuple[str, int]]:
-    return sorted(report.outcomes.items(), key=lambda item: _ORDER[item[0]])
+    return [(one.value, report.outcomes[one.value]) for one in TOLD_FIRST if one.value in report.outcomes]
 
 
 def _template() -> Any:

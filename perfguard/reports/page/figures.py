@@ -16,10 +16,11 @@ from typing import Any
 from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
+from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
 from perfguard.reports.ledger import CORRECTIONS, entry_name, entry_text, page_whole
 from perfguard.reports.names import printable
-from perfguard.reports.quantities import changed, quantity, size_bytes, time_us
+from perfguard.reports.quantities import changed, quantity, signed_us, size_bytes, time_us
 from perfguard.reports.trend import moment_text, trend_lines
 from perfguard.window import Phase
 
@@ -84,7 +85,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
         texts.append("; ".join(entry_text(one) for one in rest[:4]) + (" …" if len(rest) > 4 else ""))
     name = page_whole(ledger)
     ends = [time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)]
-    shown = [ends[0], *(_signed(value) for value in values), ends[1]]
+    shown = [ends[0], *(signed_us(value / 1e3) for value in values), ends[1]]
     rows = [["part", "change of a step", "why"], ["baseline", ends[0], ""]]
     rows += [[label, text, why] for label, text, why in zip(labels, shown[1:-1], texts, strict=True)]
     rows.append(["now", ends[1], changed(ledger.base_ns, ledger.current_ns)])
@@ -153,10 +154,6 @@ def _parts(ledger: Ledger) -> tuple[list[Entry], list[Entry]]:
 def _other_machine(verdict: Verdict) -> str:
     told = any(finding.code.name == "B103" for finding in verdict.findings)
     return "; the baseline is of another machine, so times are shown and not judged" if told else ""
-
-
-def _signed(ns: int) -> str:
-    return f"{'+' if ns >= 0 else '−'}{time_us(abs(ns) / 1e3)}"
 
 
 def _ending(text: str, width: int) -> str:
@@ -516,7 +513,7 @@ def _ranks(verdict: Verdict) -> Iterable[Figure]:
     """A heat map a metric that was measured on several ranks: how each rank lies beside the median of all of them."""
     by_metric: dict[str, dict[str, dict[int, float]]] = {}
     for one in verdict.measurements:
-        split = _rank_of(one.subject)
+        split = rank_of(one.subject)
         if split is None or not isinstance(one.value, (int, float)) or not math.isfinite(one.value):
             continue
         rank, subject = split
@@ -524,13 +521,6 @@ def _ranks(verdict: Verdict) -> Iterable[Figure]:
     for metric in sorted(by_metric, key=_by_interest):
         if len({rank for values in by_metric[metric].values() for rank in values}) > 1:
             yield _heat_map(metric, by_metric[metric])
-
-
-def _rank_of(subject: str) -> tuple[int, str] | None:
-    head, _, tail = subject.partition(":")
-    if not head.startswith("rank") or not head[4:].isdigit():
-        return None
-    return int(head[4:]), tail
 
 
 def _by_interest(metric: str) -> tuple[int, str]:

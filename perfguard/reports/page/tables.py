@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from perfguard.findings import Finding, Severity, split_place
 from perfguard.judge import Comparison, State, Verdict
 from perfguard.measure import METRICS
-from perfguard.measure.measurement import Value
+from perfguard.measure.measurement import Value, rank_of
 from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity
 
@@ -23,7 +22,6 @@ _LONGEST = 160
 _STATES = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown", "")
 #: What was looked at, in this order.
 _READ = ("ranks", "cycles", "files", "rows")
-_ONE_RANK = re.compile(r"rank\d+(?::|\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ def _pairs(verdict: Verdict) -> Iterable[Comparison]:
             for one in verdict.measurements
         )
     # Single ranks are in the heat maps; what was found of one is here as well.
-    return (one for one in found if not _ONE_RANK.match(one.subject) or (one.judged and one.state is not State.SAME))
+    return (one for one in found if rank_of(one.subject) is None or (one.judged and one.state is not State.SAME))
 
 
 def _operators(verdict: Verdict) -> list[list[Any]]:
