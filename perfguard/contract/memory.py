@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 class MemoryStep:
     """Memory of one device over one step, or over the window where steps are not known.
 
-    `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count
-    what was newly allocated, whether or not it was released again; `growth_bytes` is what the step left behind.
-    `curve_bytes` is how high they stood above that point in equal parts of the step's time, at the most in each part; empty
-    where the step's start and end are not known.
+    `step` is its number in the cycle, from 0; a step in which the level did not move is not there. `rise_bytes` is how far the
+    allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what was newly allocated, whether
+    or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is how high they stood above that
+    point in equal parts of the step's time, at the most in each part; empty where the step's start and end are not known.
     """
 
     device: str
-    rise_bytes: int
-    allocations: int
-    allocated_bytes: int
-    growth_bytes: int
+    step: int
+    rise_bytes: int = 0
+    allocations: int = 0
+    allocated_bytes: int = 0
+    growth_bytes: int = 0
     curve_bytes: tuple[int, ...] = ()
 
 
@@ -173,17 +174,19 @@ def _by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: 
     marked = rows.with_columns(step=pl.Series(steps, dtype=pl.Int64)).drop_nulls("step")
     parts = parts_of_a_step(len(edges_ns)) if edges_ns else 0
     found = []
-    for (step,), part in marked.group_by("step", maintain_order=True):
+    for (number,), part in marked.group_by("step", maintain_order=True):
+        step = int(str(number))
         level, before = part["level"].to_list(), part["before"].to_list()
         growth = [after - earlier for after, earlier in zip(level, before, strict=True) if after > earlier]
         curve: tuple[int, ...] = ()
         if parts:
-            heights = StepHeights(edges_ns[int(str(step))], parts)
+            heights = StepHeights(edges_ns[step], parts)
             heights.add(part["time"].to_numpy(), part["level"].to_numpy(), part["before"].to_numpy())
             curve = heights.above(min(*level, *before))
         found.append(
             MemoryStep(
                 device=device,
+                step=step,
                 rise_bytes=max(*level, *before) - min(*level, *before),
                 allocations=len(growth),
                 allocated_bytes=sum(growth),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from perfguard.contract import inspect
 from perfguard.contract.memory import StepHeights, parts_of_a_step
 from perfguard.measure import MemoryTrack, measure, memory_tracks
 from perfguard.measure.memory import MOST_RANKS
+from perfguard.measure.profile import profiles
 from perfguard.testing import generate
 from tests.facts import RECORDINGS
 
@@ -81,6 +83,49 @@ def test_the_tracks_of_a_real_recording_rise_as_far_as_its_peak(name):
     steps = next(one.value for one in measure(contract) if one.metric == "steps")
     for track in tracks:
         assert len(track.curve_bytes) == steps * (track.parts or 1)
+
+
+def silenced(directory, edges_ns):
+    """Take out of a recording what memory did within these times."""
+
+    def is_within(ns):
+        return any(start <= ns <= end for start, end in edges_ns)
+
+    for path in directory.rglob("*.pt.trace.json"):
+        trace = json.loads(path.read_text())
+        trace["traceEvents"] = [
+            one for one in trace["traceEvents"] if one["name"] != "[memory]" or not is_within(one["ts"] * 1000)
+        ]
+        path.write_text(json.dumps(trace))
+    for path in directory.rglob("cpu_ms_memory_record_0.txt"):
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([head, *(row for row in rows if not is_within(int(row.partition(",")[0]))), ""]))
+
+
+@pytest.mark.parametrize("name", ["torch-mlp", "mindspore-pynative"])
+@pytest.mark.parametrize("silent", [(0,), (1,), (2,), (0, 1)], ids=str)
+def test_a_step_in_which_memory_stood_still_is_a_level_line_and_counts_as_nothing(name, silent, tmp_path):
+    place, torch = tmp_path / name, name.startswith("torch")
+    shutil.copytree(RECORDINGS / name, place)
+    before = inspect(replay(place))
+    (old,), (profile,) = memory_tracks(before), profiles(before)
+    silenced(place, [profile.edges_ns[step] for step in silent])
+    after = inspect(replay(place))
+    (new,) = memory_tracks(after)
+
+    def steps(track):
+        return [track.curve_bytes[at : at + track.parts] for at in range(0, len(track.curve_bytes), track.parts)]
+
+    assert (new.parts, len(new.curve_bytes)) == (old.parts, len(old.curve_bytes))
+    for step, (was, now) in enumerate(zip(steps(old), steps(new), strict=True)):
+        # A pool's record says the level after an event, so what was taken out is in the first event after it.
+        if step in silent or torch or step - 1 not in silent:
+            assert now == ((0,) * old.parts if step in silent else was)
+    values = {one.metric: one.value for one in measure(after)}
+    mostly = len(silent) > 1
+    assert (values["memory_allocations"] == 0) == mostly
+    assert (values["memory_allocated_bytes"] == 0) == mostly
+    assert values["peak_memory_bytes"] > 0
 
 
 def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):

@@ -182,6 +182,7 @@ class _Level:
             self._range[step] = (high, low, first)
             self._steps[step] = MemoryStep(
                 device="",
+                step=step,
                 rise_bytes=high - low,
                 allocations=allocations,
                 allocated_bytes=allocated,
