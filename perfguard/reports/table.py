@@ -80,6 +80,9 @@ def cut(text: str, width: int, where: Cut = Cut.FRONT, ellipsis: str = "…") ->
 
 
 def _head(text: str, width: int) -> str:
+    if width < 1:
+        # A text may begin with marks that take no room; alone they are nothing.
+        return ""
     # No character takes more than two columns; one that combines takes none, and goes with the one before it.
     end = min(len(text), width)
     while end < len(text) and display_width(text[: end + 1]) <= width:

@@ -37,6 +37,8 @@ ROWS = [("PASSED", "tests/test_a.py::test_abc", "1.5", "2.00 x"), ("FAILED", "b"
         ("中文名字", 6, Cut.END, "中文…"),
         ("ae\u0301e\u0301", 2, Cut.FRONT, "…e\u0301"),
         ("e\u0301e\u0301a", 2, Cut.END, "e\u0301…"),
+        # A mark that combines with nothing is no beginning of its own.
+        ("\u1a55abc", 2, Cut.FRONT, "…c"),
     ],
 )
 def test_a_text_is_cut_by_the_columns_it_takes(text, width, where, shown):
