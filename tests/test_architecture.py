@@ -136,7 +136,7 @@ FLOORS = [
     ["contract"],
     ["engines", "timing"],
     ["recording"],
-    ["findings", "window", "documents", "thresholds", "screen"],
+    ["findings", "window", "workload", "documents", "thresholds", "screen"],
     ["errors"],
 ]
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}

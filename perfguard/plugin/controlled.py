@@ -29,6 +29,7 @@ from perfguard.errors import PerfguardError
 from perfguard.plugin.fixture import PlainGuard
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing, write_timing
+from perfguard.workload import named
 
 Batch = TypeVar("Batch")
 
@@ -274,7 +275,7 @@ class ControlledGuard(PlainGuard):
 
     def _is_wanted(self, name: str | None) -> bool:
         asked = self._plugin.request
-        return asked.workload == (self._item.nodeid if name is None else f"{self._item.nodeid}#{name}")
+        return asked.workload == named(self._item.nodeid, name)
 
     @contextmanager
     def _window(self) -> Iterator[Window]:

@@ -16,6 +16,7 @@ import pytest
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.settings import with_marker
+from perfguard.workload import named
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
@@ -307,7 +308,7 @@ class GateGuard:
                 f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode')."
             )
         self._names.add(name)
-        workload = self._item.nodeid if name is None else f"{self._item.nodeid}#{name}"
+        workload = named(self._item.nodeid, name)
         self.session.claim(workload, self._item)
         return workload
 
@@ -351,7 +352,8 @@ class GateGuard:
 
     def _tell_properties(self, verdict: Verdict) -> None:
         workload = verdict.workload
-        prefix = "perfguard" + (f"[{workload.rpartition('#')[2]}]" if workload != self._item.nodeid else "")
+        name = workload.removeprefix(self._item.nodeid)[1:]
+        prefix = f"perfguard[{name}]" if name else "perfguard"
         # A rerun's verdict replaces the one before.
         kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]
         self._item.user_properties[:] = kept
