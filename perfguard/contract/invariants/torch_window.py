@@ -27,6 +27,8 @@ FLOW_NS = 2
 #: From the end of a window until its file is named: what it takes to collect a large trace, and not another run.
 _EXPORT_NS = 6 * 3600 * 10**9
 _CLOCK_NS = 60 * 10**9
+#: What is beyond it is no time of a clock (int64), which the schema says.
+_LAST_NS = 2**63 - 1
 STEP = r"^ProfilerStep#[0-9]+$"
 
 
@@ -263,7 +265,7 @@ def named_after_its_end(artifact: Artifact, last: object) -> Iterator[Finding]:
     """Hold the name of a trace against the end [ns] of its last operator."""
     named = re.search(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$", artifact.path.name)
     base = artifact.content.document.get("baseTimeNanoseconds")
-    if named is None or not isinstance(base, int) or not isinstance(last, int):
+    if named is None or not isinstance(base, int) or not isinstance(last, int) or base > _LAST_NS:
         return
     after = int(named[1]) - base - last
     if not -_CLOCK_NS <= after <= _EXPORT_NS:

@@ -282,8 +282,8 @@ class EventDecoder:
 
     def _decoded_with_whole_numbers(self, text: bytes) -> Any:
         """Decode an event that keeps its schema and that the decoder refuses: JSON's 5.0 and 1e3 are whole numbers as well."""
-        event = msgspec.json.decode(text)
         try:
+            event = msgspec.json.decode(text)
             return self._one.decode(msgspec.json.encode(_with_whole_numbers(event, text)))
         except msgspec.ValidationError as error:
             raise Unreadable(f"event {self.rows} and following cannot be held in memory: {error}") from error
@@ -357,10 +357,10 @@ def _refuse_repeated_keys(view: memoryview, events: Events, others: Iterable[Raw
     The keys are counted by what stands before the colons; where that may be more than events have, they are searched for.
     `others` are events that were not decoded.
     """
-    decoded = [msgspec.json.decode(text) for text in others]
+    keys = [_keys(text) for text in others]
     ends, is_sure = _ends_before_colons(view)
     for key in UNREPEATED:
-        there = _having(events, key) + sum(isinstance(one, dict) and key in one for one in decoded)
+        there = _having(events, key) + sum(key in one for one in keys)
         end = int.from_bytes(f'"{key}"'[-_WORD:].encode(), "little")
         if (is_sure and np.count_nonzero(ends == end) <= there) or not there:
             continue
@@ -368,6 +368,14 @@ def _refuse_repeated_keys(view: memoryview, events: Events, others: Iterable[Raw
         if text.count(f'"{key}"'.encode()) > there:
             refuse_repeated_keys(text)
             return
+
+
+def _keys(text: Raw) -> Iterable[str]:
+    """Return the keys of an event; what they hold, such as a number beyond every float, is not looked at."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Raw])
+    except msgspec.ValidationError:
+        return ()
 
 
 #: How many bytes before a colon are compared: as many as `"ts"` has.

@@ -153,6 +153,20 @@ def test_every_real_trace_is_judged_as_jsonschema_judges_it_event_by_event(tmp_p
         assert bool(count) == (every is not None), path
 
 
+@pytest.mark.parametrize("number", ["1e309", "-1e400", "9" * 400])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_number_beyond_every_float_is_refused_and_no_crash(tmp_path, name, number):
+    """Under a key that the schema says nothing of, and under one that it knows."""
+    for key in ("Sequence of none", "ts"):
+        events = json.loads(json.dumps(SAMPLES[name]))
+        place = next(at for at, event in enumerate(events) if "args" in event and "ts" in event)
+        (events[place]["args"] if key != "ts" else events[place])[key] = "HERE"
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps(events).replace('"HERE"', number))
+        count, _, unreadable = judged(path, name)
+        assert key != "ts" or count == 1 or unreadable is not None
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_of_many_broken_events_a_hundred_are_worded_and_all_are_counted(tmp_path, monkeypatch, name):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 5000)
