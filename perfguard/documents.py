@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -20,6 +21,9 @@ _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 #: The number a document of perfguard's own begins with; `newest_format` says how far one has come. A newer one is refused, or
 #: read with a remark, and never guessed at.
 FORMAT = 1
+_DESCRIPTOR = re.compile(r"/dev/(fd/|std(in|out|err)\Z)|/proc/[^/]+/(task/[^/]+/)?fd/")
+#: How much of what is wrong with a document is told: jsonschema quotes the whole of it.
+_TOLD = 300
 #: A number of more digits than this is beyond what a float holds, and of no size or time.
 _DIGITS = 300
 
@@ -64,7 +68,12 @@ def violations(document: object, schema_name: str) -> list[str]:
     errors = sorted(
         Draft202012Validator(schema(schema_name)).iter_errors(document), key=lambda e: list(map(str, e.path))
     )
-    return [f"{error.json_path} {error.message}" for error in errors]
+    return [_shortened(f"{error.json_path} {error.message}") for error in errors]
+
+
+def _shortened(text: str) -> str:
+    """Cut what was found in its middle: what should be there stands at the end."""
+    return text if len(text) <= _TOLD else f"{text[: _TOLD * 2 // 3]} … {text[-_TOLD // 3 :]}"
 
 
 def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any]:
@@ -167,6 +176,8 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
     """
     temporary: str | None = None
     try:
+        if _is_a_descriptor(path):
+            raise StoreError(f"{path} is not a regular file; name one, and print it afterwards.")
         path = Path(os.path.realpath(path))  # a link stays a link, and what it points to is written
         if os.path.lexists(path) and not os.path.isfile(path):
             raise StoreError(f"{path} is not a regular file; name another one.")
@@ -188,6 +199,16 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):  # gone already when the rename succeeded
                 os.unlink(temporary)
+
+
+def _is_a_descriptor(path: Path) -> bool:
+    """Whether a path leads to what a process has open (/dev/stdout): behind it may be a log, which would be replaced."""
+    seen: set[str] = set()
+    place = os.path.abspath(path)
+    while place not in seen and not _DESCRIPTOR.match(place) and os.path.islink(place):
+        seen.add(place)
+        place = os.path.abspath(os.path.join(os.path.dirname(place), os.readlink(place)))
+    return _DESCRIPTOR.match(place) is not None
 
 
 def _umask() -> int:

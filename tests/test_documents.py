@@ -271,6 +271,18 @@ def test_a_directory_that_cannot_be_entered_is_one_sentence(mode):
             read_document(place / "x.json", "steps", remedy=REMEDY)
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_what_is_open_behind_a_descriptor_is_left_alone(tmp_path, name):
+    """`>> log` and a file named /dev/stdout: the log would be replaced, and what others wrote into it would be gone."""
+    (tmp_path / "log").write_text("precious\n")
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = f"from pathlib import Path; from perfguard.documents import write_atomically as w; w(Path({name!r}), 'x')"
+    with (tmp_path / "log").open("a") as log:
+        done = subprocess.run([sys.executable, "-c", code], stdout=log, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert "is not a regular file; name one" in done.stderr
+    assert (tmp_path / "log").read_text() == "precious\n"
+
+
 def test_a_link_that_points_to_itself_is_one_sentence(tmp_path):
     path = tmp_path / "x.json"
     path.symlink_to(path)

@@ -109,4 +109,13 @@ def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None)
         return {name: examine(recording, workload=name, policy=policy, progress=progress)}
     if not os.path.exists(path):  # unlike Path.exists, False for a name no file system takes
         raise UsageError(f"{path} does not exist; name a recording's directory, or a file of --perfguard-report.")
-    return {verdict.workload: verdict for verdict in read_report(path)}
+    found: dict[str, Verdict] = {}
+    for verdict in read_report(path):
+        if verdict.workload in found:
+            # One of them would be judged, and the regression may be in the other.
+            raise UsageError(
+                f"{path} holds {verdict.workload} twice, as reports of several jobs that were joined do; "
+                "compare the reports it was made of, one by one."
+            )
+        found[verdict.workload] = verdict
+    return found

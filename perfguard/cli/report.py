@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def command(
         wanted["html"] = Path(_PAGE)
     if found.is_partial and as_json is not None:
         raise UsageError(f"{found.remarks[0]}. Without all of it no report is written.")
-    _refuse_clash(places, (path for path in wanted.values() if path is not None))
+    refuse_clash(places, (path for path in wanted.values() if path is not None))
     if wanted["html"] is not None:
         found = with_trends(found, place)
     for name, path in wanted.items():
@@ -64,13 +65,18 @@ def command(
     tell_remarks(found)
 
 
-def _refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
-    """Refuse to write a file that is read, or that another form is written to."""
-    taken = {os.path.realpath(place) for place in places}
+#: What no profiler writes: a page made anew may take the place of the one before, inside a recording as well.
+_OWN = (".html", ".md")
+
+
+def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
+    """Refuse to write a file that is read, as one or in a directory, or that another form is written to."""
+    taken = {Path(os.path.realpath(place)) for place in places}
     for path in files:
-        if os.path.realpath(path) in taken:
+        real = Path(os.path.realpath(path))
+        if real in taken or (real.is_file() and real.suffix not in _OWN and taken & set(real.parents)):
             raise UsageError(f"{path} is another file of this command, and would be overwritten; name another one.")
-        taken.add(os.path.realpath(path))
+        taken.add(real)
 
 
 def tell_remarks(report: RunReport) -> None:
@@ -83,8 +89,6 @@ def tell_remarks(report: RunReport) -> None:
 
 def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
     """Return several reports as one; of a workload that is in two of them it is told which file it is of."""
-    from collections import Counter
-
     from perfguard.recording import Provenance
     from perfguard.reports import RunReport
 
@@ -94,7 +98,7 @@ def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
         return every[0][1]
     names = Counter(verdict.workload for _, one in every for verdict in one.verdicts)
     verdicts = [
-        verdict if names[verdict.workload] == 1 else replace(verdict, origin=str(place))
+        verdict if names[verdict.workload] == 1 else replace(verdict, origin=_origin(verdict, place))
         for place, one in every
         for verdict in one.verdicts
     ]
@@ -111,6 +115,12 @@ def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
     )
 
 
+def _origin(verdict: Verdict, place: Path) -> str:
+    """Return where a verdict is from: a file that was itself joined, or a directory of many, has told already."""
+    known = verdict.origin
+    return str(place) if not known else known if Path(known).is_relative_to(place) else f"{known} in {place}"
+
+
 def _read(place: Path) -> RunReport:
     """Return what a file of a report, or a directory, holds. Raises `UsageError` where there is neither."""
     from perfguard.reports import RunReport
@@ -124,15 +134,23 @@ def _read(place: Path) -> RunReport:
     return read_run(place)
 
 
-def judged(directory: Path, settings: Settings) -> Iterable[Verdict]:
-    """Yield a verdict for every recording in a directory: against its baseline where there is one, else by itself."""
+def judged(directory: Path, settings: Settings) -> list[Verdict]:
+    """Return a verdict for every recording in a directory: against its baseline where there is one, else by itself.
+
+    Of several recordings of one workload each tells where it lies.
+    """
     from perfguard.capture.replay import recordings_in, replay
     from perfguard.gate import examine, judge_again, open_store
 
     store = open_store(settings.baselines_directory)
+    verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
         recording = replay(place)
         workload = recording.fingerprint.workload if recording.fingerprint else str(place)
         verdict = examine(recording, workload=workload, policy=settings.policy)
         baseline = store.load(workload) if recording.fingerprint is not None else None
-        yield verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy)
+        verdicts.append(
+            (place, verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy))
+        )
+    names = Counter(verdict.workload for _, verdict in verdicts)
+    return [one if names[one.workload] == 1 else replace(one, origin=str(place)) for place, one in verdicts]

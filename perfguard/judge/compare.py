@@ -235,7 +235,7 @@ def _slower_in_runs(
     if stored < thresholds.BASELINE_RUNS:
         few = (
             f"; this only warns, as the baseline has {stored} of {thresholds.BASELINE_RUNS} runs: "
-            "perfguard baseline refresh"
+            f"perfguard baseline refresh --runs {thresholds.BASELINE_RUNS}"
         )
     elif runs < thresholds.FEWEST_RUNS:
         few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"

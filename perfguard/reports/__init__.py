@@ -7,7 +7,7 @@ What goes in: verdicts. What comes out: text or a document. To add one: a functi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -50,6 +50,11 @@ class RunReport:
 
 #: In which order outcomes are told: what somebody has to act on comes first.
 TOLD_FIRST = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.PASSED)
+
+
+def in_telling_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return verdicts by outcome, as `TOLD_FIRST` has them, and then by name."""
+    return sorted(verdicts, key=lambda one: (TOLD_FIRST.index(one.outcome), one.workload, one.origin))
 
 
 def _reporter(module: str, function: str) -> Callable[[RunReport], str]:

@@ -10,9 +10,10 @@ import os
 from pathlib import Path
 
 from perfguard.judge import Verdict
-from perfguard.reports import RunReport
+from perfguard.reports import RunReport, in_telling_order
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import finding_line, finding_lines
+from perfguard.workload import workload_of
 
 MOST = 10
 #: How many findings an annotation tells; the page has room for a few lines.
@@ -25,7 +26,7 @@ def workflow_commands(report: RunReport, *, root: Path, workspace: Path | None =
     Files are named as seen from `workspace`, the checkout; those of `report` are seen from `root`.
     """
     by_source: dict[str, list[Verdict]] = {}
-    for verdict in report.verdicts:
+    for verdict in in_telling_order(report.verdicts):
         if not verdict.passed:
             by_source.setdefault(verdict.source or verdict.workload, []).append(verdict)
     groups = list(by_source.values())
@@ -42,8 +43,16 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     first = verdicts[0]
     file, _, line = first.source.rpartition(":")
     place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
-    outcomes = " and ".join(sorted({verdict.outcome.value for verdict in verdicts}))
-    place["title"] = f"perfguard {outcomes}: {printable(first.workload)}"
+    outcomes = " and ".join(dict.fromkeys(verdict.outcome.value for verdict in verdicts))
+    tests = {workload_of(verdict.workload).test for verdict in verdicts}
+    name = (
+        first.workload
+        if len(verdicts) == 1
+        else tests.pop()
+        if len(tests) == 1
+        else workload_of(first.workload).function
+    )
+    place["title"] = f"perfguard {outcomes}: {printable(name)}"
     told, rest = _told(verdicts)
     more = [f"and {rest} more"] if rest > 0 else []
     properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
@@ -61,7 +70,9 @@ def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:
 
 def _own(verdict: Verdict) -> str:
     """Return what tells a workload from others of its test: parameters, a name."""
-    return printable(verdict.workload.rpartition("::")[2])
+    found = workload_of(verdict.workload)
+    name = f"#{found.name}" if found.name else ""
+    return printable(found.function.rpartition("::")[2] + found.parameters + name)
 
 
 def _file(path: Path, workspace: Path | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from perfguard.findings import Severity
 from perfguard.judge import Refresh, Verdict
-from perfguard.reports import TOLD_FIRST, RunReport
+from perfguard.reports import TOLD_FIRST, RunReport, in_telling_order
 from perfguard.reports.ledger import ledger_lines
 from perfguard.reports.names import cut, printable, shortened
 from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
@@ -30,7 +30,7 @@ _SYMBOLS = {"PASSED": "✅", "FAILED": "❌", "INVALID": "🚫", "INCONCLUSIVE":
 
 def report_markdown(report: RunReport) -> str:
     """Return the run: what is not green in words, then a table of all of it."""
-    red = [verdict for verdict in report.verdicts if not verdict.passed]
+    red = [verdict for verdict in in_telling_order(report.verdicts) if not verdict.passed]
     parts = [_title(report), *_said_of_the_run(report)]
     room = MOST_CHARACTERS - sum(map(len, parts))
     table = _table(report.verdicts, room // 2 if red else room)
@@ -62,6 +62,8 @@ def _warnings(verdicts: Iterable[Verdict]) -> str:
 
 
 def _title(report: RunReport) -> str:
+    if not report.verdicts and report.is_partial:
+        return "### ❔ perfguard: nothing of this report could be read"
     if not report.verdicts:
         return "### ❔ perfguard: nothing was measured, so nothing was gated"
     counts = ", ".join(
@@ -105,7 +107,7 @@ def _section(verdict: Verdict, report: RunReport) -> str:
 
 def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
     """Return a row a workload, those that are not green first, in so many characters."""
-    ordered = sorted(verdicts, key=lambda verdict: verdict.passed)
+    ordered = in_telling_order(verdicts)
     rows = ["| outcome | workload | compared | worse | new | gone | better |", "|---|---|--:|--:|--:|--:|--:|"]
     shown = 0
     for verdict in ordered[:_ROWS]:

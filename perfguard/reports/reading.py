@@ -25,7 +25,7 @@ def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file, to judge by them: one of a newer perfguard is refused, for half of what was measured
     is not to be judged. Raises `StoreError`."""
     document = parsed(path, remedy=_REMEDY, whole=sized_number)
-    _refuse_baseline(path, document)
+    _refuse_what_is_no_report(path, document)
     return _run_report(path, checked(path, document, "report", remedy=_REMEDY)).verdicts
 
 
@@ -35,7 +35,7 @@ def read_run(path: Path) -> RunReport:
     Raises `StoreError` for a file that is no report, or damaged.
     """
     document = parsed(path, remedy=_REMEDY, whole=sized_number)
-    _refuse_baseline(path, document)
+    _refuse_what_is_no_report(path, document)
     number, newest = format_of(document), newest_format("report")
     if number <= newest:
         older = () if number in (0, newest) else (_of_an_older(path, document, number, newest),)
@@ -51,8 +51,10 @@ def read_run(path: Path) -> RunReport:
         ) from error
 
 
-def _refuse_baseline(path: Path, document: object) -> None:
-    """Say of a baseline that was named as a report what it is: it has measurements, and no workloads."""
+def _refuse_what_is_no_report(path: Path, document: object) -> None:
+    """Say of a baseline or a trace that was named as a report what it is."""
+    if isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document):
+        raise StoreError(f"{path} is not a report; if a profiler wrote it, name its directory instead.")
     if isinstance(document, dict) and "measurements" in document and "workloads" not in document:
         raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
 

@@ -17,15 +17,18 @@ from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
 from perfguard.reports.names import cut, printable
 from perfguard.reports.quantities import changed, quantity, signed_us, time_us
+from perfguard.workload import workload_of
 
 #: How many findings the first screen tells, and how many operators it names.
 _FIRST = 3
 #: How many changes of a baseline the page lists.
 _CHANGES = 200
 _WORDS = re.compile(r"\w+")
-#: Wholes that are a step by the clock; and how far the clock may be from the cost, as a factor, to be told in its place.
+#: Wholes that are a step by the clock; and by which factor the clock may be off the cost to be told alone in its place.
 _BY_THE_CLOCK = frozenset({"run_wall_time", "run_cpu_time", "step_time"})
 _ALIKE = 2.0
+#: An operator is named first where its part is no smaller than the largest one over this.
+_BESIDE = 2
 #: How much of a shape is written.
 _SHAPES = 60
 
@@ -104,6 +107,8 @@ def headline(verdict: Verdict) -> str:
     worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
     if verdict.outcome is Outcome.PASSED:
         return _refreshed(verdict) or _green(verdict)
+    if worst is None and verdict.coverage.compared:
+        return "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
     if worst is None:
         return "Nothing was compared."
     if verdict.outcome is Outcome.INVALID:
@@ -113,7 +118,8 @@ def headline(verdict: Verdict) -> str:
     if verdict.refresh is Refresh.REFUSED:
         return f"The baseline was not refreshed: {worst.code.value}."
     found = _worst_numbers(verdict)
-    return " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
+    told = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
+    return f"{told}{_warned_of_time(verdict, found)}"
 
 
 #: What a reader asks first: how much slower, how much more memory.
@@ -131,18 +137,34 @@ def _worst_numbers(verdict: Verdict) -> list[Comparison]:
     return told or ([worst] if worst is not None else [])
 
 
+def _warned_of_time(verdict: Verdict, told: Iterable[Comparison]) -> str:
+    """Say of the step what was only warned of, where what failed is no time: whoever reads of memory asks for it next."""
+    if any(one.metric in _ASKED_FIRST and "memory" not in one.metric for one in told):
+        return ""
+    warned = {one.place for one in verdict.findings if one.code is Code.R105}
+    slower = next(
+        (one for name in _ASKED_FIRST for one in verdict.comparisons if one.metric == name and one.label in warned),
+        None,
+    )
+    return f" As a warning: {sentence(slower, verdict)}" if slower is not None and "memory" not in slower.metric else ""
+
+
 def sentence(one: Comparison, verdict: Verdict) -> str:
     """Say how a number changed: `A step became slower: 566.3 us → 2912 us (+414.1 %).`"""
     noun = _noun(one)
-    if one.metric == "step_cost" and (ledger := verdict.ledger) is not None and _tells_the_cost(ledger, one):
-        before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
-        return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)})."
+    if one.metric == "step_cost" and (by_clock := _by_the_clock(one, verdict.ledger)):
+        return by_clock
     unit = METRICS[one.metric].unit if one.metric in METRICS else ""
     if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
-        if one.metric in ("step_cost", "step_ab", "step_time", "step_cpu_time"):
+        if one.metric == "step_cost":
+            # Its unit is that of a fixed loop, run beside it: no time that anybody knows.
+            noun = "The CPU cost of a step rose" if one.current > one.reference else "The CPU cost of a step fell"
+        elif one.metric in ("step_ab", "step_time", "step_cpu_time"):
             noun += " became slower" if one.current > one.reference else " became quicker"
         return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
+    if one.metric == "operator_calls" and one.state in (State.NEW, State.GONE):
+        return _new_or_gone(one)
     if one.state is State.NEW:
         value = f": {quantity(one.current, unit)}" if isinstance(one.current, (int, float)) else ""
         return f"{noun} is new{value}."
@@ -151,14 +173,30 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     return f"{noun} changed."
 
 
-def _tells_the_cost(ledger: Ledger, cost: Comparison) -> bool:
-    """Whether the times of a step by the clock moved as its cost did: then they are what a reader knows it by."""
-    if not isinstance(cost.reference, (int, float)) or not isinstance(cost.current, (int, float)):
-        return False
+def _new_or_gone(calls: Comparison) -> str:
+    """Say of an operator that only one side has it, and how often a step called it."""
+    count = calls.current if calls.state is State.NEW else calls.reference
+    often = f"{quantity(count, '')} call{'' if count == 1 else 's'} a step" if isinstance(count, (int, float)) else ""
+    if calls.state is State.NEW:
+        return f"{printable(calls.subject)} is new{often and f': {often}'}."
+    return f"{printable(calls.subject)} is gone{often and f'; it had {often}'}."
+
+
+def _by_the_clock(cost: Comparison, ledger: Ledger | None) -> str:
+    """Say a change of a step's cost by the clock, which is what a reader knows it by; empty where it tells another story.
+
+    Where a step got slower by more than its cost (it waits), both are told.
+    """
+    if not isinstance(cost.reference, (int, float)) or not isinstance(cost.current, (int, float)) or ledger is None:
+        return ""
     if not cost.reference or ledger.base_ns <= 0 or ledger.metric not in _BY_THE_CLOCK:
-        return False
+        return ""
     by_clock, by_cost = ledger.change_ns / ledger.base_ns, (cost.current - cost.reference) / cost.reference
-    return by_cost > 0 and by_cost / _ALIKE <= by_clock <= by_cost * _ALIKE
+    if by_cost <= 0 or by_clock < by_cost / _ALIKE:
+        return ""
+    before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
+    more = f"; its CPU cost {changed(cost.reference, cost.current)}" if by_clock > by_cost * _ALIKE else ""
+    return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)}{more})."
 
 
 def _noun(one: Comparison) -> str:
@@ -232,13 +270,22 @@ def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
     if not ledger.entries:
         return ""
     worst = max(ledger.entries, key=lambda one: one.change_ns)
-    share = signed_us(worst.change_ns / 1e3)
-    if worst.change_ns <= ledger.change_ns:
-        share += f", {100 * worst.change_ns / ledger.change_ns:.0f} % of the change in time"
-    if not worst.subject:
-        return f"The largest part is in no operator ({entry_name(worst)}): {share}."
-    why = _CAUSES[worst.cause] + _shapes(verdict, worst)
-    return f"The largest part is {printable(worst.subject)}: {share} ({why})."
+    # What no operator explains is no place to look at, unless next to nothing is left beside it.
+    named = [one for one in ledger.entries if one.subject and _BESIDE * one.change_ns >= worst.change_ns]
+    told = max(named, key=lambda one: one.change_ns, default=worst)
+    if not told.subject:
+        return f"The largest part is in no operator ({entry_name(told)}): {_share(told, ledger)}."
+    why = _CAUSES[told.cause] + _shapes(verdict, told)
+    more = f" In no operator ({entry_name(worst)}): {_share(worst, ledger)}." if told is not worst else ""
+    which = "part" if told is worst else "part of an operator"
+    return f"The largest {which} is {printable(told.subject)}: {_share(told, ledger)} ({why}).{more}"
+
+
+def _share(entry: Entry, ledger: Ledger) -> str:
+    of_the_whole = ""
+    if entry.change_ns <= ledger.change_ns:
+        of_the_whole = f", {100 * entry.change_ns / ledger.change_ns:.0f} % of the change in time"
+    return signed_us(entry.change_ns / 1e3) + of_the_whole
 
 
 def _shapes(verdict: Verdict, entry: Entry) -> str:
@@ -318,16 +365,10 @@ def _point(finding: Finding) -> Point:
     )
 
 
-def _test_of(verdict: Verdict) -> str:
-    """Return the id of the test: a workload that was given a name has it behind a `#`, after any parameters."""
-    head, separator, name = verdict.workload.rpartition("#")
-    return head if separator and "]" not in name else verdict.workload
-
-
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     """Yield what to do next, each with its command."""
     recording = shlex.quote(printable(str(verdict.recording or "DIR")))
-    test = shlex.quote(printable(_test_of(verdict)))
+    test = shlex.quote(printable(workload_of(verdict.workload).test))
     is_test = "::" in verdict.workload and bool(verdict.source)
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
@@ -344,7 +385,7 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
     if any(finding.code in (Code.B103, Code.B108) for finding in verdict.findings) and verdict.passed and is_test:
         yield "Measure times to judge by, on this machine", f"perfguard baseline refresh --runs 5 {test}"
-    if any(finding.code is Code.R106 for finding in verdict.findings) and is_test:
+    if any(finding.code is Code.R106 for finding in verdict.findings) and verdict.passed and is_test:
         yield "Store what got better", f"pytest --perfguard-ratchet {test}"
     if verdict.recording is not None:
         yield "Look at the timeline, where the recording is", f"perfguard view {recording}"

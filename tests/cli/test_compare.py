@@ -322,6 +322,20 @@ def test_a_report_never_takes_the_place_of_something_that_is_no_file(tmp_path):
     assert found.exit_code == 2
 
 
+def test_a_report_that_holds_a_workload_twice_is_not_compared(tmp_path):
+    """Joined from two jobs: one of the two would be judged, and the regression may be in the other."""
+    assert run("report", TORCH, "--json", "a.json").exit_code == 0
+    (tmp_path / "one.json").write_text((tmp_path / "a.json").read_text())
+    assert run("report", "a.json", "one.json", "--json", "both.json").exit_code == 0
+    assert run("compare", "a.json", "one.json").exit_code == 0
+    for sides in (("a.json", "both.json"), ("both.json", "a.json")):
+        found = run("compare", *sides)
+        assert found.exit_code == 2
+        assert (
+            "twice, as reports of several jobs that were joined do; compare the reports it was made of" in found.stderr
+        )
+
+
 def test_a_report_is_written_through_a_link(tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "link.json").symlink_to("kept/report.json")

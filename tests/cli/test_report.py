@@ -150,6 +150,51 @@ def test_view_opens_a_browser(tmp_path, monkeypatch):
     page.unlink()
 
 
+@pytest.mark.parametrize("command", [("view", "-o"), ("report", "--json"), ("report", "--metrics")], ids=str)
+@pytest.mark.parametrize("name", ["recording.json", "steps.json", "profiler/more.txt"])
+def test_a_file_of_a_recording_that_is_read_is_never_written_over(tmp_path, command, name):
+    shutil.copytree(TORCH, tmp_path / "r")
+    (tmp_path / "r" / "profiler" / "more.txt").write_text("the profiler's")
+    before = (tmp_path / "r" / name).read_bytes()
+    found = run(command[0], tmp_path / "r", command[1], tmp_path / "r" / name)
+    assert found.exit_code == 2
+    assert "would be overwritten; name another one" in found.stderr
+    assert (tmp_path / "r" / name).read_bytes() == before
+
+
+def test_a_page_inside_of_a_recording_is_written_anew(tmp_path):
+    shutil.copytree(TORCH, tmp_path / "r")
+    for _ in range(2):
+        assert run("view", tmp_path / "r", "-o", tmp_path / "r" / "page.html", "--no-open").exit_code == 0
+
+
+def test_recordings_of_one_workload_in_one_directory_are_told_apart_and_stay_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        shutil.copytree(TORCH, tmp_path / "two" / name)
+    assert run("report", "two", "--json", "two.json", "--metrics", "m.txt", "--markdown", "m.md").exit_code == 0
+    found = read_run(tmp_path / "two.json")
+    assert [one.origin for one in found.verdicts] == ["two/a", "two/b", "two/c"]
+    samples = [line for line in (tmp_path / "m.txt").read_text().splitlines() if not line.startswith("#")]
+    assert len({line.rpartition(" ")[0] for line in samples}) == len(samples)
+    # Joined with what is the same again, nothing is told twice either.
+    assert run("report", "two.json", "two", "--json", "all.json").exit_code == 0
+    origins = [one.origin for one in read_run(tmp_path / "all.json").verdicts]
+    assert len(set(origins)) == len(origins) == 6
+    assert "two/a in two.json" in origins
+
+
+@pytest.mark.parametrize("content", ["[{}]", '{"traceEvents": []}', '{"workloads": {"a": "%s"}}' % ("x" * 10**5)])
+@pytest.mark.parametrize("command", [("report",), ("compare", TORCH), ("history", "add")], ids=str)
+def test_a_large_file_that_is_no_report_is_told_in_a_sentence(tmp_path, monkeypatch, command, content):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed")
+    (tmp_path / "a.json").write_text(content)
+    found = run(*command, "a.json")
+    assert found.exit_code == 2
+    assert 20 < len(found.stderr) < 800
+
+
 def test_view_of_what_is_no_directory_is_refused(tmp_path):
     found = run("view", tmp_path / "nowhere")
     assert found.exit_code == 2

@@ -117,7 +117,7 @@ def test_a_baseline_of_fewer_processes_only_warns_and_says_so(runs):
     verdict, numbers = judged(stored(*FIVE[:runs]), *map(timing, [9.0] * 5))
     assert (verdict.outcome, len(numbers)) == (Outcome.PASSED, 5)
     (warning,) = [f.message for f in verdict.findings if f.code.name == "R105" and f.place == "step_cost"]
-    assert f"this only warns, as the baseline has {runs} of 5 runs: perfguard baseline refresh" in warning
+    assert f"this only warns, as the baseline has {runs} of 5 runs: perfguard baseline refresh --runs 5" in warning
 
 
 def test_a_baseline_of_fifty_fails_nothing_that_one_of_five_passes():

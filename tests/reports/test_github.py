@@ -62,8 +62,23 @@ def test_several_measurements_of_one_test_are_one_annotation():
         failed("a.py::a#prefill", "a.py:3", "one"),
         replace(failed("a.py::a#decode", "a.py:3", "two"), outcome=Outcome.INVALID),
     )
-    assert properties["title"] == "perfguard FAILED and INVALID: a.py::a#prefill"
+    assert properties["title"] == "perfguard FAILED and INVALID: a.py::a"
     assert message == "a#prefill: R102 one\na#decode: R102 two"
+
+
+def test_of_a_test_with_parameters_the_worst_one_is_told_first():
+    ((_, properties, message),) = commands(
+        *(replace(failed(f"a.py::C::a[{n}]", "a.py:3"), outcome=Outcome.INCONCLUSIVE) for n in range(10)),
+        failed("a.py::C::a[x::y]", "a.py:3", "worse"),
+    )
+    assert properties["title"] == "perfguard FAILED and INCONCLUSIVE: a.py::C::a"
+    assert message.splitlines()[0] == "a[x::y]: R102 worse"
+
+
+def test_what_failed_is_told_before_what_has_no_baseline():
+    unknown = [replace(failed(f"a.py::t{n}", f"a.py:{n + 1}"), outcome=Outcome.INCONCLUSIVE) for n in range(40)]
+    found = commands(*unknown, failed("z.py::z", "z.py:1"))
+    assert found[0][1]["title"] == "perfguard FAILED: z.py::z"
 
 
 @pytest.mark.parametrize("count, shown", [(0, 0), (1, 1), (MOST, MOST), (MOST + 1, MOST), (500, MOST)])

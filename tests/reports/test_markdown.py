@@ -77,6 +77,19 @@ def test_a_run_that_measured_nothing_says_so():
     assert "2 not run" in text
 
 
+def test_what_failed_is_told_before_what_has_no_baseline():
+    unknown = show.without_baseline()
+    many = [replace(unknown, workload=f"tests/test_net.py::test_{number}") for number in range(400)]
+    found = Rendered(report_markdown(show.run_of(*many, replace(show.failing(), workload="z.py::test_z"))))
+    assert "z.py::test_z" in found.texts["h4"][0]
+    assert any("FAILED" in row and "z.py::test_z" in row for row in found.texts["tr"][:3])
+
+
+def test_of_a_newer_report_of_which_nothing_is_known_it_is_said():
+    text = report_markdown(replace(show.run_of(), is_partial=True))
+    assert "nothing of this report could be read" in text
+
+
 def test_names_of_a_recording_are_no_markup(tmp_path):
     verdict = show.hostile(tmp_path / "h")
     text = report_markdown(show.run_of(verdict, unused=show.HOSTILE, remarks=show.HOSTILE))

@@ -56,8 +56,9 @@ LEDGER = Ledger(
             comparison("memory_growth_bytes", 0, 4096, "cpu"),
             "What a step leaves behind on cpu: 0 bytes/step → 4.00 KiB/step (+4096).",
         ),
-        (comparison("operator_calls", None, 1, "Cast", State.NEW), "The calls of Cast a step is new: 1 calls/step."),
-        (comparison("operator_calls", 1, None, "Cast", State.GONE), "The calls of Cast a step is gone."),
+        (comparison("operator_calls", None, 1, "Cast", State.NEW), "Cast is new: 1 call a step."),
+        (comparison("operator_calls", 2, None, "Cast", State.GONE), "Cast is gone; it had 2 calls a step."),
+        (comparison("step_cost", 1.5, 6.0), "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
         (comparison("operator_shapes", {"1": 1}, {"2": 1}, "Cast"), "operator_shapes[Cast] changed."),
         (
             comparison("of_a_later_version", 1, 2, "a\u202eb"),
@@ -80,6 +81,80 @@ def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
     assert told(found, NOBODY).where == (
         "The largest part is aten::mm: +1360 us, 58 % of the change in time (its shapes changed)."
     )
+
+
+@pytest.mark.parametrize(
+    "clock_ns, expected",
+    [
+        # As the cost rose by four.
+        (2_000_000, "A step became slower: 500.0 us → 2000 us (+300.0 %)."),
+        # It waits: the clock moved more than the cost.
+        (20_000_000, "A step became slower: 500.0 us → 20.0 ms (+3900.0 %; its CPU cost +300.0 %)."),
+        # Nobody waits for what it costs.
+        (510_000, "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        (400_000, "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+    ],
+)
+def test_a_step_is_told_by_the_clock_where_that_moved_as_well(clock_ns, expected):
+    ledger = Ledger(metric="run_wall_time", base_ns=500_000, current_ns=clock_ns, entries=())
+    assert sentence(comparison("step_cost", 1.5, 6.0), verdict(Outcome.FAILED, ledger=ledger)) == expected
+
+
+@pytest.mark.parametrize(
+    "operator_ns, rest_ns, expected",
+    [
+        (900, 100, "The largest part is aten::mm: +0.90 us, 90 % of the change in time (its shapes changed)."),
+        (
+            480,
+            520,
+            "The largest part of an operator is aten::mm: +0.48 us, 48 % of the change in time (its shapes changed). "
+            "In no operator (not explained (residual)): +0.52 us, 52 % of the change in time.",
+        ),
+        (
+            10,
+            990,
+            "The largest part is in no operator (not explained (residual)): +0.99 us, 99 % of the change in time.",
+        ),
+    ],
+)
+def test_an_operator_is_named_before_what_nobody_can_explain(operator_ns, rest_ns, expected):
+    ledger = Ledger(
+        metric="run_wall_time",
+        base_ns=0,
+        current_ns=operator_ns + rest_ns,
+        entries=(
+            Entry(cause=Cause.SHAPES, subject="aten::mm", base_ns=0, current_ns=operator_ns),
+            Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=rest_ns),
+        ),
+    )
+    found = verdict(Outcome.FAILED, error(Code.R101, "step_cost"), ledger=ledger)
+    assert told(found, NOBODY).where == expected
+
+
+def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
+    warned = Finding(code=Code.R105, place="step_cost", severity=Severity.WARNING, message="m")
+    sides = [comparison("peak_memory_bytes", 100, 200, "cpu"), comparison("step_cost", 1.5, 6.0)]
+    found = verdict(Outcome.FAILED, error(Code.R102, "peak_memory_bytes[cpu]"), warned, comparisons=sides)
+    assert headline(found) == (
+        "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %). "
+        "As a warning: The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."
+    )
+
+
+def test_what_failed_by_a_code_of_later_is_not_said_to_be_uncompared():
+    found = verdict(Outcome.FAILED, comparisons=[comparison("steps", 3, 3, state=State.SAME)])
+    assert headline(found) == (
+        "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
+    )
+
+
+@pytest.mark.parametrize("outcome, is_advised", [(Outcome.PASSED, True), (Outcome.FAILED, False)])
+def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advised):
+    better = Finding(code=Code.R106, severity=Severity.WARNING, message="m")
+    found = replace(verdict(outcome, better), workload="a.py::test_b#prefill[128]", source="a.py:3")
+    commands = [command for _, command in told(found, NOBODY).advice]
+    assert ("pytest --perfguard-ratchet a.py::test_b" in commands) == is_advised
+    assert not any("128" in command for command in commands)
 
 
 @pytest.mark.parametrize(

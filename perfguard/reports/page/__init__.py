@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import perfguard
-from perfguard.reports import TOLD_FIRST, require_page
+from perfguard.reports import TOLD_FIRST, in_telling_order, require_page
 from perfguard.reports.names import printable
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
@@ -37,7 +37,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     """
     require_page()
     environment, plotting = _template(), _plotting()
-    verdicts = sorted(report.verdicts, key=lambda verdict: (TOLD_FIRST.index(verdict.outcome), verdict.workload))
+    verdicts = in_telling_order(report.verdicts)
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     scripts = {
         "data": _json([one.pop("data") for one in workloads]),

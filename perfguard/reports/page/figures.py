@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from perfguard.findings import Code
 from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
@@ -31,6 +32,8 @@ Figure = dict[str, Any]
 _PARTS = 7
 _BINS = 48
 _STEPS = 2000
+#: No time, size or count is as large.
+_MOST = 1e150
 _COLUMNS = 40
 #: How many runs of a history the table has, the newest, and how many lines are drawn into its figure.
 _RUNS, _LINES = 200, 100
@@ -303,7 +306,9 @@ def _cost(verdict: Verdict) -> Figure | None:
     traces = [_points(*side, unit=unit) for side in _sides(before, now)]
     rows = [["side", f"cost of a step in each process ({unit})"]]
     rows += [["baseline", " ".join(f"{one:.4g}" for one in before)], ["now", " ".join(f"{one:.4g}" for one in now)]]
+    is_warned = any(one.code is Code.R105 and one.place == found.label for one in verdict.findings)
     limit = "" if found.allowed is None else f"; red line: the limit, {found.allowed:.4g}"
+    limit += ", beyond which this one only warned" if limit and is_warned else ""
     return _figure(
         "cost",
         "What was judged of time: the cost of a step",
@@ -328,8 +333,8 @@ def _reference(verdict: Verdict, metric: str) -> list[float]:
 
 
 def _finite(values: Iterable[float]) -> list[float]:
-    """Leave out what is no number: it has no place in a figure."""
-    return [value for value in values if math.isfinite(value)]
+    """Leave out what is no number, or so large that a sum of two is none: it has no place in a figure."""
+    return [value for value in values if abs(value) < _MOST]
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
