@@ -54,7 +54,7 @@ def read_run(path: Path) -> RunReport:
 def _refuse_what_is_no_report(path: Path, document: object) -> None:
     """Say of a baseline or a trace that was named as a report what it is."""
     if isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document):
-        raise StoreError(f"{path} is not a report; if a profiler wrote it, name its directory instead.")
+        raise StoreError(f"{path} is not a report; if a profiler wrote it, name its directory instead. {_REMEDY}")
     if isinstance(document, dict) and "measurements" in document and "workloads" not in document:
         raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
 

@@ -546,7 +546,7 @@ def test_nothing_changed_beside_itself(side):
 def test_the_way_back_costs_what_the_way_there_brought(before, now):
     there, back = ledger(before, now), ledger(now, before)
     assert (there is None) == (back is None)
-    if there is not None and back is not None and there.rank is None:
+    if there is not None and back is not None and there.rank is None and back.rank is None:
         assert back.change_ns == -there.change_ns
         assert back.entries[-1].change_ns == -there.entries[-1].change_ns
 

@@ -129,7 +129,8 @@ def test_a_newer_report_of_another_form_says_so_in_one_sentence(tmp_path, worklo
     "text, why",
     [
         ("", "is damaged"),
-        ("[]", "is damaged"),
+        ("[]", "is not a report; if a profiler wrote it"),
+        ('{"traceEvents": []}', "is not a report; if a profiler wrote it"),
         ("{}", "is damaged"),
         ('{"format": 2, "perfguard": "0", "workloads": []}', "is damaged"),
         ("\x00" * 40, "is damaged"),
