@@ -98,9 +98,9 @@ CONTROLS_SPREAD = 1.2
 #: Runs of a noisy number, below which nobody looks for change points.
 TREND_RUNS = 10
 #: What one more level must explain, in variances of the noise times the logarithm of the number of runs. In 400 simulated
-#: series each of unchanged runs (noise of 3 %), 2.8 in 100 of 12 runs had a change point, 0.8 of 40, 0.2 of 100; with noise
-#: of Student's t (three degrees of freedom) 3.5, 2.8 and 0. A step of +10 % was found within two runs of its place in 79, 99
-#: and 99 of 100. (3 instead of 5: 10 false ones of 12 runs; 8: 93 of 100 steps found in 40 runs.)
+#: series each of unchanged runs (noise of 3 %), 1.3 in 100 of 12 runs had a change point, 0.3 of 40, 0.3 of 100; with noise
+#: of Student's t (three degrees of freedom) the same. A step of +10 % was found within two runs of its place in 78, 99 and 99
+#: of 100. (3 instead of 5: 5 false ones of 12 runs, 2.5 of 40; 8: 57 of 100 steps found in 12 runs.)
 TREND_PENALTY = 5.0
 #: Runs that a level lasts at least: what is newer than that is an outlier until the third run says the same.
 TREND_SHORTEST = 3
@@ -110,5 +110,6 @@ TREND_NOISE_FLOOR = 0.003
 TREND_OUTLIER = 3.0
 #: A creep is told where Kendall's test leaves at most this doubt.
 TREND_DOUBT = 0.01
-#: After so many runs of its workload without it (on its machine), a series is a matter of the past, and judged no more.
+#: After so many runs of its workload without it (on its machine), or of the history without its workload, a series is a matter
+#: of the past, and judged no more.
 TREND_STALE_RUNS = 20

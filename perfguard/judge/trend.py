@@ -7,8 +7,8 @@ changes, slow creep, and two anchors, the run before and the last release. It ne
 * A time is split into levels by PELT (Killick, Fearnhead and Eckley 2012, as `ruptures` has it) on its logarithm, where a
   single outlier counts as the median of its neighbours (Hampel's filter). The noise comes from the differences of neighbours,
   so that a step does not count as noise.
-* Creep is a rise beyond the tolerance in which no single step is: its slope is that of Theil (1950) and Sen (1968), and that it
-  is no accident says Kendall's tau.
+* Creep is a rise beyond the tolerance in which no single step is; that it is no accident says Kendall's tau. Where a straight
+  line tells the runs better than levels do, it rises as that of Theil (1950) and Sen (1968), else from level to level.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class Creep:
     """A slow rise (or fall, where more is better) over `runs` runs since `moment`, of which no step is beyond the tolerance.
 
     `largest_step` is a fraction of the level, between neighbours (of noisy numbers, between the medians of five on each side).
+    `straight` is one that a line tells better than levels do; another one is over where the newest level begins.
     """
 
     index: int
@@ -116,6 +117,7 @@ class Creep:
     before: float
     after: float
     largest_step: float
+    straight: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,8 @@ class Trend:
     """What a series came to. `previous` and `release` are the two anchors: the run before, and the last release before it.
 
     `level` is the newest level, `reference` that of the last release, or of the first run where there was none. It is `worse`
-    where the tolerance says so of the two; without a tolerance it is only shown.
+    where the tolerance says so of the two. It is `judged` where there is a tolerance, enough runs, and the series goes on; else
+    it is only shown.
     """
 
     series: Series
@@ -134,6 +137,7 @@ class Trend:
     level: float
     reference: float
     tolerance: Tolerance | None
+    judged: bool
     worse: bool
 
     @property
@@ -167,8 +171,11 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
         changes = tuple(one for one in changes if one.index < creep.index or _share(one, creep) >= _OWN_SHARE)
     release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
     level = creep.after if creep else levels[-1].value
-    reference = _level_at(release or 0, levels, creep, len(values))
-    judged = tolerance is not None and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
+    anchor = release or 0
+    is_on_a_line = creep is not None and creep.straight and anchor >= creep.index
+    reference = _along(creep, anchor) if creep is not None and is_on_a_line else _level_at(anchor, levels)
+    has_limit = tolerance is not None and tolerance.relative != math.inf
+    judged = has_limit and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
     return Trend(
         series=series,
         changes=changes,
@@ -178,6 +185,7 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
         level=level,
         reference=reference,
         tolerance=tolerance,
+        judged=judged,
         worse=judged and limits.is_worse(level, reference, better),
     )
 
@@ -194,18 +202,28 @@ def _as_shown(metric: Metric | None) -> Tolerance:
 
 
 def _exact_levels(values: Sequence[float]) -> list[_Level]:
-    """Return the levels of an exact number; one run that differs from equal neighbours on both sides is none."""
+    """Return the levels of an exact number; a few runs between two that are equal, of which none lasts, are none."""
     found: list[_Level] = []
     for index, value in enumerate(values):
         if found and found[-1].value == value:
             found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
             continue
-        if len(found) > 1 and found[-2].value == value and found[-1].end - found[-1].start == 1:
-            found.pop()
-            found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
+        if (back := _before_what_did_not_last(found, value)) is not None:
+            del found[back + 1 :]
+            found[back] = _Level(start=found[back].start, end=index + 1, value=value)
             continue
         found.append(_Level(start=index, end=index + 1, value=value))
     return found
+
+
+def _before_what_did_not_last(levels: Sequence[_Level], value: float) -> int | None:
+    """Return the place of the level to which a value leads back, if all since then were of one run each."""
+    for place in range(len(levels) - 1, max(-1, len(levels) - 2 - _NEIGHBOURS), -1):
+        if levels[place].value == value:
+            return place
+        if levels[place].end - levels[place].start > 1:
+            return None
+    return None
 
 
 def _timed_levels(values: Sequence[float]) -> list[_Level]:
@@ -229,7 +247,7 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     clean = _without_outliers(scaled, noise)
     # With a linear kernel this is PELT for a change in the mean, computed in C.
     search: Any = KernelCPD(kernel="linear", min_size=thresholds.TREND_SHORTEST)
-    penalty = thresholds.TREND_PENALTY * noise**2 * math.log(len(clean))
+    penalty = _penalty(noise, len(clean))
     return tuple(int(place) for place in search.fit(clean.reshape(-1, 1)).predict(pen=penalty)[:-1])
 
 
@@ -253,10 +271,16 @@ def _scaled(values: Sequence[float]) -> Numbers:
 
 
 def _noise(scaled: Numbers) -> float:
-    """Return the standard deviation of the noise, from the differences of neighbours (their median: few are steps)."""
+    """Return the standard deviation of the noise, from the differences of neighbours, of which few are steps.
+
+    The larger of what their median and a higher quantile say: of a clock of few digits, or a machine of two speeds, more than
+    half of the neighbours are equal.
+    """
     import numpy as np
 
-    from_differences = float(np.median(np.abs(np.diff(scaled)))) / 0.6745 / math.sqrt(2)
+    half, most = np.quantile(np.abs(np.diff(scaled)), (0.5, 0.8))
+    # The quantiles of the absolute values of a standard normal variable.
+    from_differences = max(float(half) / 0.6745, float(most) / 1.2816) / math.sqrt(2)
     return max(from_differences, thresholds.TREND_NOISE_FLOOR)
 
 
@@ -294,23 +318,32 @@ def _changes(
             before=before.value,
             after=after.value,
             beyond=limits.is_worse(after.value, before.value, better),
-            gradual=not exact and _is_gradual(series.values[before.start : after.end], after.start - before.start),
+            gradual=not exact and _is_straight(series.values[before.start : after.end], [after.start - before.start]),
         )
         for before, after in pairwise(levels)
     )
 
 
-def _is_gradual(values: Sequence[float], place: int) -> bool:
-    """Whether a straight line tells both sides of a change better than two levels do (least squares)."""
+def _is_straight(values: Sequence[float], places: Sequence[int]) -> bool:
+    """Whether a straight line tells runs better than the levels that begin at `places` do (least squares).
+
+    Every level but the second has to explain as much as PELT asks of one more, for the line has as many numbers as two levels.
+    """
     import numpy as np
 
     scaled = _scaled(values)
-    clean = _without_outliers(scaled, _noise(scaled))
+    noise = _noise(scaled)
+    clean = _without_outliers(scaled, noise)
     runs = np.arange(len(clean), dtype=float)
     slope, start = np.polyfit(runs, clean, 1)
     line = float(np.sum((clean - start - slope * runs) ** 2))
-    steps = sum(float(np.sum((side - side.mean()) ** 2)) for side in (clean[:place], clean[place:]))
-    return line < steps
+    levels = sum(float(np.sum((part - part.mean()) ** 2)) for part in np.split(clean, places))
+    return line < levels + (len(places) - 1) * _penalty(noise, len(clean))
+
+
+def _penalty(noise: float, runs: int) -> float:
+    """Return what one more level must explain."""
+    return thresholds.TREND_PENALTY * noise**2 * math.log(runs)
 
 
 # -- creep -------------------------------------------------------------------------------------------------------------
@@ -337,7 +370,7 @@ def _creep(
     recent = [level for level in levels if not steps or level.start >= steps[-1].index]
     best = (min if better is Better.LOWER else max)(recent, key=lambda level: level.value)
     starts = {best.start, max(best.start, best.end - _length_after(best, levels))}
-    found = [_creep_from(series, start, limits, better, exact=exact) for start in starts]
+    found = [_creep_from(series, start, levels, limits, better, exact=exact) for start in starts]
     slow = [one for one in found if one is not None and all(_share(c, one) < _ALONE for c in changes)]
     return max(slow, key=lambda one: abs(one.after - one.before), default=None)
 
@@ -353,7 +386,9 @@ def _length_after(best: _Level, levels: Sequence[_Level]) -> int:
     return next((level.end - level.start for level in levels if level.start == best.end), best.end - best.start)
 
 
-def _creep_from(series: Series, start: int, limits: Tolerance, better: Better, *, exact: bool) -> Creep | None:
+def _creep_from(
+    series: Series, start: int, levels: Sequence[_Level], limits: Tolerance, better: Better, *, exact: bool
+) -> Creep | None:
     import numpy as np
 
     try:
@@ -366,12 +401,16 @@ def _creep_from(series: Series, start: int, limits: Tolerance, better: Better, *
     scaled = _scaled(values)
     places, thinned = _thinned(scaled)
     doubt = float(kendalltau(places, thinned).pvalue)
-    slope, middle = (float(one) for one in theilslopes(thinned, places)[:2])
     if math.isnan(doubt) or doubt > thresholds.TREND_DOUBT:
         return None
-    before, after = math.exp(middle), math.exp(middle + slope * (len(values) - 1))
-    if exact:
-        before, after = values[0], values[-1]
+    before, after, runs = _level_at(start, levels), levels[-1].value, len(values)
+    begins = [level.start - start for level in levels if level.start > start]
+    straight = not exact and _is_straight(values, begins)
+    if straight:
+        slope, middle = (float(one) for one in theilslopes(thinned, places)[:2])
+        before, after = math.exp(middle), math.exp(middle + slope * (len(values) - 1))
+    elif not exact:
+        runs = levels[-1].start - start + 1
     if not limits.is_worse(after, before, better):
         return None
     width = 1 if exact else _NEIGHBOURS
@@ -381,10 +420,11 @@ def _creep_from(series: Series, start: int, limits: Tolerance, better: Better, *
     return Creep(
         index=start,
         moment=series.points[start].moment,
-        runs=len(values),
+        runs=runs,
         before=before,
         after=after,
         largest_step=largest,
+        straight=straight,
     )
 
 
@@ -400,9 +440,11 @@ def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
     return thinned_places, thinned
 
 
-def _level_at(index: int, levels: Sequence[_Level], creep: Creep | None, runs: int) -> float:
-    """Return the level at one run; along a creep, the height of its line there."""
-    if creep is not None and index >= creep.index:
-        done = (index - creep.index) / max(1, runs - 1 - creep.index)
-        return float(creep.before * (creep.after / creep.before) ** done)
+def _along(creep: Creep, index: int) -> float:
+    """Return the height of a creep's line at one run."""
+    done = (index - creep.index) / max(1, creep.runs - 1)
+    return float(creep.before * (creep.after / creep.before) ** done)
+
+
+def _level_at(index: int, levels: Sequence[_Level]) -> float:
     return next(level.value for level in levels if level.start <= index < level.end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
@@ -69,17 +68,18 @@ def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
         Column(title="since the last run", leaves=2),
         Column(title="since the release" if has_release else "since the first run"),
     )
-    rows = table(columns, [_row(one, machines, screen) for one in trends], screen)
+    rows = table(columns, [_row(one, machines, screen, has_release=has_release) for one in trends], screen)
     where = [f"machine {number}: {printable(name)}" for number, name in enumerate(machines, 1)] if machines[1:] else []
     lines = [f"  {line}" for one in trends for line in trend_lines(one)]
     return "\n".join([printable(workload), rows, *where, *lines])
 
 
-def _row(one: Trend, machines: list[str], screen: Screen) -> tuple[str, ...]:
+def _row(one: Trend, machines: list[str], screen: Screen, *, has_release: bool) -> tuple[str, ...]:
     series = one.series
     of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
     name = printable(series.label + (f" ({series.way})" if series.way else "")) + of_machine
-    anchor = one.release or series.points[0]
+    # Under "since the release" nothing stands of what was not there then.
+    anchor = one.release if has_release else series.points[0]
     return (
         _state(one),
         name,
@@ -88,7 +88,7 @@ def _row(one: Trend, machines: list[str], screen: Screen) -> tuple[str, ...]:
         show(one.latest.value),
         printable(series.unit),
         "-" if one.previous is None else change_text(one.previous.value, one.latest.value),
-        "-" if one.previous is None else change_text(anchor.value, one.latest.value),
+        "-" if one.previous is None or anchor is None else change_text(anchor.value, one.latest.value),
     )
 
 
@@ -97,7 +97,7 @@ def _state(one: Trend) -> str:
         return "WORSE"
     if not one.series.current:
         return "gone"
-    if one.tolerance is None or one.tolerance.relative == math.inf:
+    if not one.judged:
         return "shown"
     return "creeps" if one.creep is not None else "ok"
 
@@ -160,7 +160,7 @@ def change_text(before: float, after: float) -> str:
 
 def _sum(trends: list[Trend]) -> str:
     worse = sum(one.worse for one in trends)
-    judged = sum(_state(one) not in ("shown", "gone") for one in trends)
+    judged = sum(one.judged for one in trends)
     workloads = len({one.series.workload for one in trends})
     shown = f"; {len(trends) - judged} shown, not judged" if judged < len(trends) else ""
     return (

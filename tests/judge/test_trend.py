@@ -46,6 +46,11 @@ def changes(found: Trend) -> list[tuple[int, float, float]]:
         ([7, 8, 9], [(1, 7, 8), (2, 8, 9)]),
         ([7, 8, 8, 7], [(1, 7, 8), (3, 8, 7)]),
         ([0, 0, 4096, 4096], [(2, 0, 4096)]),
+        # Neither 6 nor 7 lasted; 8 did, by and large.
+        ([5, 5, 6, 7, 5, 5], []),
+        ([5, 6, 7, 5, 6], [(4, 5, 6)]),
+        ([7, 8, 9, 8, 7], [(1, 7, 8), (4, 8, 7)]),
+        ([5, 6, 6, 7, 5], [(1, 5, 6), (3, 6, 7), (4, 7, 5)]),
     ],
 )
 def test_an_exact_number_changes_where_it_changes(values, expected):
@@ -197,6 +202,46 @@ def test_two_small_steps_that_each_passed_are_worse_together():
     assert all(one.creep is not None for one in found)
 
 
+@pytest.mark.parametrize("runs", [20, 40, 80])
+@pytest.mark.parametrize("noise", [0.01, 0.02])
+@pytest.mark.parametrize("by", [0.05, 0.07])
+def test_a_step_within_the_tolerance_is_neither_worse_nor_a_creep(runs, noise, by):
+    """A line through a step rises more than the step does."""
+    found = [told(series(noisy(runs, seed=seed, noise=noise, level=step(runs // 2, by)))) for seed in range(60)]
+    assert not any(one.worse or one.creep for one in found)
+
+
+def test_steps_that_stay_within_the_tolerance_together_are_no_creep():
+    level = lambda number: 1.04 ** ((number >= 15) + (number >= 30))  # noqa: E731
+    found = [told(series(noisy(45, seed=seed, noise=0.01, level=level))) for seed in range(50)]
+    # +8.2 % of 10 % that are allowed: two in fifty are taken for a line.
+    assert share([one.worse or one.creep is not None for one in found]) <= 0.06
+
+
+def test_a_creep_that_is_over_ends_where_its_newest_level_begins():
+    level = lambda number: 1.004 ** min(number, 40)  # noqa: E731
+    found = [told(series(noisy(80, seed=seed, noise=0.01, level=level))) for seed in range(50)]
+    assert all(one.worse for one in found)
+    crept = [one.creep for one in found if one.creep is not None]
+    assert len(crept) >= 45
+    assert not any(one.straight for one in crept)
+    # No level ever was higher than 117.3, or lower than 100.
+    assert all(99 <= one.before < one.after <= 118 for one in crept)
+    assert share([25 <= one.runs <= 55 for one in crept]) >= 0.95
+
+
+@pytest.mark.parametrize(
+    "odd, by", [(0.25, 0.15), (0.15, 0.2), (0.3, 0.2), (0.25, 0.05)], ids=["a quarter", "few", "a third", "small"]
+)
+@pytest.mark.parametrize("runs", [20, 40, 100])
+def test_a_machine_of_two_speeds_has_no_levels(runs, odd, by):
+    """More than half of the neighbours are equal, and a clock of few digits looks the same."""
+    generator = np.random.default_rng(runs)
+    found = [told(series(np.where(generator.random(runs) < odd, 100 * (1 + by), 100.0))) for _ in range(200)]
+    assert share([bool(one.changes) for one in found]) <= 0.12
+    assert share([one.worse for one in found]) <= 0.04
+
+
 def test_less_than_the_tolerance_is_no_creep():
     found = [told(series(noisy(60, seed=seed, noise=0.01, level=ramp(60, 0.06)))) for seed in range(100)]
     assert not any(one.worse or one.creep for one in found)
@@ -220,7 +265,7 @@ def test_more_is_better_where_the_metric_says_so():
 @pytest.mark.parametrize("runs", range(1, thresholds.TREND_RUNS))
 def test_of_few_runs_nothing_is_claimed(runs):
     found = told(series(noisy(runs, seed=1, level=step(runs // 2, 1.0))))
-    assert (found.changes, found.creep, found.worse) == ((), None, False)
+    assert (found.changes, found.creep, found.worse, found.judged) == ((), None, False, False)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +341,10 @@ def test_what_is_gone_or_unknown_or_only_warns_is_shown():
     assert not told(series(values, current=False)).worse
     assert not told(series(values, metric="metric_of_tomorrow")).worse
     assert not told(series(values, metric="step_time")).worse  # it only ever warns
+    assert not told(series(values, current=False)).judged
+    assert not told(series(values), tolerance=None).judged
+    assert not told(series(values, metric="step_time")).judged
+    assert told(series(values)).judged
 
 
 @pytest.mark.parametrize("package, function", [("ruptures", "change_points"), ("scipy.stats", "trend")])

@@ -124,6 +124,21 @@ def test_a_table_a_workload_and_the_sum_below():
     assert last == "1 series of 3 workloads judged: 1 worse, 0 not; 2 shown, not judged"
 
 
+def test_under_the_release_nothing_stands_of_what_was_not_there_then():
+    text = trend_text([told([7, 7, 8], releases=[0]), told([3, 4], metric="steps")])
+    released, younger = text.split("\n\n")[0].splitlines()[3:5]
+    assert text.splitlines()[1].endswith("since the release")
+    assert released.endswith("+14.3 %")
+    assert younger.split()[-1] == "-"
+
+
+@pytest.mark.parametrize("runs, state", [(9, "shown"), (10, "ok")])
+def test_a_time_of_few_runs_is_shown_and_not_called_judged(runs, state):
+    text = trend_text([told([10.0] * runs, metric="step_cost")])
+    assert text.splitlines()[3].split()[0] == state
+    assert f"{int(state == 'ok')} series of 1 workload judged" in text
+
+
 def test_machines_are_named_where_there_are_several():
     text = trend_text([told([5.0, 5.5], metric="step_time", machine=name) for name in ("one", "two")])
     assert "step_time (machine 1)" in text
