@@ -69,10 +69,7 @@ def main() -> None:
 def _main() -> None:
     """Run it; perfguard's own errors become one sentence and exit code 2, as click's do."""
     try:
-        status = cli.main(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        sys.exit(status)
+        sys.exit(_status())
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)
@@ -80,7 +77,7 @@ def _main() -> None:
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
-    except BrokenPipeError:
+    except _OutputClosed:
         # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_USAGE)
@@ -96,3 +93,23 @@ def _main() -> None:
 
         tell_plain(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)
+
+
+class _OutputClosed(Exception):
+    """Nobody reads what is printed any more."""
+
+
+def _status() -> int | None:
+    """Run the command. Where its output is closed, click puts something else in its place and ends the program, with 1."""
+    output = sys.stdout
+    try:
+        status: int | None = cli.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise _OutputClosed from error
+    except SystemExit as end:
+        if sys.stdout is not output:
+            raise _OutputClosed from end
+        raise
+    return status

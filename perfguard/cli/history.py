@@ -175,7 +175,7 @@ def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
     from perfguard.reports.trend import commit_text
 
     if not done.is_new:
-        marked = f"; now of release {said.release}" if done.is_marked else ""
+        marked = f"; now of release {printable(done.marked)}" if done.marked else ""
         has_more = any(one is not None for one in (said.commit, said.branch, said.committed_at))
         kept = "; its commit, branch and time stay as they are" if has_more else ""
         return f"already there: {name} is run {done.run}{marked}{kept}"

@@ -273,6 +273,37 @@ def test_a_damaged_history_is_a_sentence(tmp_path, command):
     assert names_the_next_command(done.stderr)
 
 
+def test_an_export_with_a_number_of_hundreds_of_digits_is_a_sentence_and_the_others_are_added():
+    added([1.5])
+    history("export", "all.json")
+    text = Path("all.json").read_text()
+    Path("huge.json").write_text(text.replace(":1.5}", f":{'9' * 320}}}"))
+    assert Path("huge.json").read_text() != text
+    done = history("add", "--history", "other.db", "huge.json", "all.json")
+    assert done.exit_code == 2
+    assert "not added: huge.json is damaged: 99999999999999999999… has 320 digits" in done.stderr
+    assert "1 added, 0 already there, 1 not added" in done.output
+
+
+def test_a_release_that_an_export_brings_is_told(tmp_path):
+    added([1.5], releases=[0])
+    history("export", "all.json")
+    Path("bare.json").write_text(Path("all.json").read_text().replace('"release":"v0"', '"release":null'))
+    history("add", "--history", "other.db", "bare.json")
+    done = history("add", "--history", "other.db", "all.json")
+    assert "is run 1; now of release v0" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["show", "export", "trend"])
+def test_a_reader_who_has_seen_enough_makes_no_regression(command):
+    """As `| head -n 1` in a shell that looks at every part of a pipe: 1 would mean that something got worse."""
+    added([1.5, 2.5])
+    line = f"{sys.executable} -m perfguard history {command} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 def test_a_history_that_is_locked_keeps_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr("perfguard.stores.history.WAIT_S", 0.2)
     added([1.5])

@@ -93,7 +93,7 @@ def test_the_same_report_is_one_run(place):
     first = entry(1, {"steps": 5})
     assert history.add(first).is_new
     again = opened(place).add(first)
-    assert (again.is_new, again.run, again.is_marked) == (False, 1, False)
+    assert (again.is_new, again.run, again.marked) == (False, 1, None)
     assert len(history.runs()) == 1
 
 
@@ -110,10 +110,10 @@ def test_of_a_run_that_is_there_only_a_release_is_kept(place):
     history = opened(place)
     first = entry(1, {"steps": 5}, branch=None, release="v0")
     history.add(first)
-    for number, is_marked in enumerate((True, False)):
+    for number, marked in enumerate(("v1", None)):
         done = history.add(first, said=RunFacts(commit="another", branch="main", committed_at=FIRST, release="v1"))
-        assert (done.is_new, done.is_marked) == (False, is_marked), number
-    assert not history.add(first, said=RunFacts(branch="main")).is_marked
+        assert (done.is_new, done.marked) == (False, marked), number
+    assert history.add(first, said=RunFacts(branch="main")).marked is None
     (run,) = history.runs()
     assert run.facts == replace(first.facts, release="v1")
 
@@ -176,6 +176,46 @@ def test_what_has_not_run_for_long_is_a_matter_of_the_past(place):
     history.add(entry(-1, {"steps": 6}, fingerprint=npu))  # before it: they went on side by side
     found = {one.series.way: one.series.current for one in everything(history)}
     assert found == {"device cpu": False, "device npu": True}
+
+
+@pytest.mark.parametrize("runs, current", [(TREND_STALE_RUNS, True), (TREND_STALE_RUNS + 1, False)])
+def test_a_test_that_is_in_no_run_any_more_is_a_matter_of_the_past(place, runs, current):
+    """It was deleted, or has another name now: nobody can mend what got worse in it."""
+    history = opened(place)
+    for number in range(3):
+        history.add(entry(number, {"steps": 5}, workload="renamed"))
+    for number in range(3, 2 + runs):
+        history.add(entry(number, {"steps": 5}, workload="other"))
+    assert {one.series.workload: one.series.current for one in everything(history)} == {
+        "renamed": current,
+        "other": True,
+    }
+
+
+def test_a_job_of_every_night_is_waited_for_longer_than_one_of_every_push(place):
+    history = opened(place)
+    for number in range(90):
+        history.add(entry(number, {"steps": 5}, workload="nightly" if number in (0, 30) else "push"))
+    assert {one.series.workload: one.series.current for one in everything(history)} == {"nightly": True, "push": True}
+    history.add(entry(90, {"steps": 5}, workload="push"))
+    assert {one.series.workload: one.series.current for one in everything(history)} == {"nightly": False, "push": True}
+
+
+def test_a_test_whose_recordings_are_invalid_is_still_there(place):
+    history = opened(place)
+    history.add(entry(0, {"steps": 5}))
+    for number in range(1, 3 * TREND_STALE_RUNS):
+        history.add(entry(number, {}, outcome="INVALID"))
+    assert [one.series.current for one in everything(history)] == [True]
+
+
+def test_a_release_that_an_export_brings_is_kept_where_there_is_none(place):
+    history = opened(place)
+    bare = entry(1, {"steps": 5})
+    history.add(bare)
+    assert history.add(replace(bare, facts=replace(bare.facts, release="v1"))).marked == "v1"
+    assert history.add(replace(bare, facts=replace(bare.facts, release="v2"))).marked is None
+    assert [run.facts.release for run in history.runs()] == ["v1"]
 
 
 def test_what_newer_runs_do_not_have_is_not_current(place):

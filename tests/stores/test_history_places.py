@@ -11,14 +11,17 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.stores.history import NoHistoryError, open_history
 from perfguard.stores.history.archive import History
+from perfguard.stores.history.exchange import entry_document
 from perfguard.stores.history.migrations import upgrade
 from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TABLE
 from tests.facts import names_the_next_command, unwritable_directory
@@ -113,6 +116,43 @@ def test_a_truncated_file_is_damaged(file, part):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(part * len(whole))])
     assert names_the_next_command(refused(path, "damaged"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "history.db"
+    history = opened(path)
+    for number in range(12):
+        history.add(entry(number, {"steps": 5, "step_cost": 10 + number / 7, "operator_calls[MatMul]": number}))
+    return path.read_bytes()
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_bits_that_a_disk_lost_are_a_sentence_or_a_number(whole, tmp_path_factory, data):
+    """SQLite looks at no checksum: what comes back may be of any type, or text that is none."""
+    spoilt = bytearray(whole)
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=4)):
+        spoilt[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("spoilt") / "history.db"
+    path.write_bytes(spoilt)
+    is_asked = {"workload": lambda name: bool(name), "metric": lambda metric, subject: bool(metric + subject)}
+    for use in (
+        lambda history: [history.workloads_of(run.number) for run in history.runs()],
+        lambda history: history.series(**is_asked, runs=history.runs()),
+        lambda history: [entry_document(one) for one in history.entries()],
+        lambda history: history.add(entry(99, {"steps": 1})),
+    ):
+        with suppress(PerfguardError):
+            use(opened(path, wait_s=0.1))
+
+
+def test_a_document_that_is_not_as_it_was_written_is_told(file):
+    content = bytearray(file.read_bytes())
+    at = content.index(b'{"cpu_count"')
+    content[at + 1] = ord("x")
+    file.write_bytes(content)
+    assert names_the_next_command(refused(file, "damaged", "not as it was written"))
 
 
 def test_a_database_of_something_else_is_not_taken(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,10 @@ from perfguard.stores.history.entry import (
     WorkloadEntry,
     canonical,
     is_timed,
+    machine_of,
     microseconds,
     moment,
+    sha256,
 )
 from perfguard.stores.history.series import Told, documents_of, parts, told_series
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS
@@ -61,11 +62,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What adding came to: a report that was there already is the `run` it was, `is_marked` if of another release now."""
+    """What adding came to: a report that was there already is the `run` it was; `marked` is the release it is of since now."""
 
     run: int
     is_new: bool
-    is_marked: bool = False
+    marked: str | None = None
 
 
 class History:
@@ -84,13 +85,15 @@ class History:
     def add(self, entry: Entry, *, said: RunFacts | None = None) -> Added:
         """Keep an entry, whole or not at all; `said` are facts it does not have itself. Raises `StoreError`.
 
-        One that is there already is not added again, and only a release that is `said` of it is kept: that goes first.
+        One that is there already is not added again, and only its release is kept: what is `said` of it in any case, and what
+        the entry brings where there is none yet.
         """
         said = said or RunFacts()
         with self.database.writing() as connection:
             known = connection.execute(select(RUNS.c.id).where(RUNS.c.digest == entry.digest)).scalar()
             if known is not None:
-                return Added(run=known, is_new=False, is_marked=_mark(connection, known, said.release))
+                marked = _mark(connection, known, said.release, entry.facts.release)
+                return Added(run=known, is_new=False, marked=marked)
             added_us = microseconds(entry.added_at) if entry.added_at else time.time_ns() // 1000
             facts = _columns(entry.facts.completed_by(said))
             run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at_us": added_us, **facts}
@@ -200,16 +203,18 @@ def _columns(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _mark(connection: Connection, run: int, release: str | None) -> bool:
-    """Keep that a run which is there already is of a release; return whether that is new."""
-    if not release or connection.execute(select(RUNS.c.release).where(RUNS.c.id == run)).scalar() == release:
-        return False
+def _mark(connection: Connection, run: int, said: str | None, brought: str | None) -> str | None:
+    """Keep that a run which is there already is of a release; return that, where it is new."""
+    known = connection.execute(select(RUNS.c.release).where(RUNS.c.id == run)).scalar()
+    release = said or known or brought
+    if release == known:
+        return None
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(release=release))
-    return True
+    return release
 
 
 def _add_workload(connection: Connection, run: int, entry: WorkloadEntry) -> None:
-    workload = _id_of(connection, WORKLOADS, _sha256(entry.workload), {"name": entry.workload})
+    workload = _id_of(connection, WORKLOADS, sha256(entry.workload), {"name": entry.workload})
     fingerprint = _fact(connection, entry.fingerprint)
     row = {
         "run_id": run,
@@ -238,7 +243,7 @@ def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fing
     recorded = canonical(entry.fingerprint)
     for one in entry.numbers:
         machine = entry.machine if is_timed(one.metric) else ""
-        key = _sha256(canonical([entry.workload, one.metric, one.subject, one.unit, recorded, machine]))
+        key = sha256(canonical([entry.workload, one.metric, one.subject, one.unit, recorded, machine]))
         rows[key] = {
             "key": key,
             "workload_id": workload,
@@ -265,7 +270,7 @@ def _fact(connection: Connection, plain: object) -> int | None:
     if plain is None:
         return None
     document = canonical(plain)
-    return _id_of(connection, FACTS, _sha256(document), {"document": document})
+    return _id_of(connection, FACTS, sha256(document), {"document": document})
 
 
 def _id_of(connection: Connection, table: Any, key: str, values: dict[str, Any]) -> int:
@@ -291,10 +296,6 @@ def _forget_unused(connection: Connection) -> None:
         assert column is not None
     unused: list[ColumnElement[bool]] = [~select(column).where(column == FACTS.c.id).exists() for column in used]
     connection.execute(delete(FACTS).where(*unused))
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -348,7 +349,9 @@ def _workloads(
         select(OUTCOMES, WORKLOADS.c.name)
         .join(WORKLOADS, WORKLOADS.c.id == OUTCOMES.c.workload_id)
         .where(OUTCOMES.c.run_id == run)
-    )
+    ).all()
+    for row in rows:
+        machine_of(documents.get(row.environment_id))  # raises for what is no environment
     found = [
         WorkloadEntry(
             workload=row.name,

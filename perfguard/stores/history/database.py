@@ -58,7 +58,12 @@ class Database:
             options: dict[str, Any] = {} if self.is_file else {"isolation_level": "REPEATABLE READ"}
             connection.execution_options(**options)
             with connection.begin():
-                yield connection
+                try:
+                    yield connection
+                except (TypeError, ValueError, LookupError, OverflowError) as error:
+                    # Disks lose bits without telling: SQLite gives back what there is, of whatever type.
+                    what = f"a row is not as it was written ({type(error).__name__}: {error})"
+                    raise damaged(self.shown, what) from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -103,6 +108,9 @@ class Database:
             if self.is_file:
                 raise _of_file(self.shown, error, wait_s=self.wait_s, writing=writing) from error
             raise _of_server(self, error, writing=writing) from error
+        except UnicodeDecodeError as error:
+            # sqlite3 words what SQLite says, and that is not always text.
+            raise damaged(self.shown, f"what it says of itself is no text ({error.reason})") from error
 
 
 def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
@@ -257,9 +265,7 @@ def _of_file(shown: str, error: Exception, *, wait_s: float, writing: bool) -> S
     if "full" in said or "I/O" in said:
         return StoreError(f"{shown} cannot be written: {said}. {kept}Free the disk, {_AGAIN}")
     if "not a database" in said or "malformed" in said or "corrupt" in said:
-        return DamagedError(
-            f"{shown} is damaged, or no history: {said}. Restore it from a copy, or rename it and add the reports again."
-        )
+        return damaged(shown, said)
     if "no such table" in said or "no such column" in said:
         return DamagedError(
             f"{shown} lacks a part: {said}. Restore it from a copy, or rename it and add the reports again."
@@ -284,6 +290,13 @@ def _of_server(database: Database, error: Exception, *, writing: bool) -> StoreE
         again = f" Mend that, {_AGAIN[:-1]}: nothing is added twice." if writing else f" Mend that, {_AGAIN}"
         return StoreError(f"{database.shown} went away: {said}. All that was there before is kept.{again}")
     return StoreError(f"{database.shown} cannot be used: {said}. {kept}Mend that, {_AGAIN}")
+
+
+def damaged(shown: str, why: str) -> DamagedError:
+    """Say of a place that something else was written there than this perfguard, or an older one, writes."""
+    return DamagedError(
+        f"{shown} is damaged, or no history: {why}. Restore it from a copy, or rename it and add the reports again."
+    )
 
 
 def _said(error: Exception) -> str:

@@ -106,6 +106,11 @@ def digest_of(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(document).encode("ascii")).hexdigest()
 
 
+def sha256(text: str) -> str:
+    """Return what a text is found by, and held against what was written."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def canonical(document: object) -> str:
     """Return a document as JSON text that is the same for the same content."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

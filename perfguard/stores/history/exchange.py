@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import perfguard
-from perfguard.documents import FORMAT, read_document
+from perfguard.documents import FORMAT, checked, parsed, sized_number
 from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry, canonical, instant, is_timed
 
 _REMEDY = "Write it again with: perfguard history export --format json FILE"
@@ -47,7 +47,8 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """Read the runs of an exported history. Raises `StoreError`, and `UsageError` for a time that is none."""
-    return tuple(entry_from(plain) for plain in read_document(path, "history", remedy=_REMEDY)["runs"])
+    document = parsed(path, remedy=_REMEDY, whole=sized_number)
+    return tuple(entry_from(plain) for plain in checked(path, document, "history", remedy=_REMEDY)["runs"])
 
 
 def entry_from(plain: dict[str, Any]) -> Entry:

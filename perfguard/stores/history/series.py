@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
-from perfguard.stores.history.entry import canonical, machine_of, recorded_as
+from perfguard.stores.history.entry import canonical, machine_of, recorded_as, sha256
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS
 
 if TYPE_CHECKING:
@@ -92,9 +93,24 @@ def told_series(
     return tuple(found)
 
 
+def _is_past(places: Sequence[int], runs: int) -> bool:
+    """Whether what ran at these places is in no run any more: a test that was deleted, or has another name now.
+
+    One that is not in every run, of a job of every night beside those of every push, is waited for as long as it was ever away,
+    and as long again.
+    """
+    longest = max((after - before for before, after in pairwise(places)), default=0)
+    return runs - 1 - places[-1] >= max(thresholds.TREND_STALE_RUNS, 2 * longest)
+
+
 def documents_of(connection: Connection) -> dict[int, Any]:
-    """Return what belongs to many rows, by its id."""
-    return {row.id: json.loads(row.document) for row in connection.execute(select(FACTS.c.id, FACTS.c.document))}
+    """Return what belongs to many rows, by its id. Raises `ValueError` for one that is not as it was written."""
+    found = {}
+    for row in connection.execute(select(FACTS.c.id, FACTS.c.key, FACTS.c.document)):
+        if sha256(row.document) != row.key:
+            raise ValueError(f"document {row.id} has another checksum")
+        found[row.id] = json.loads(row.document)
+    return found
 
 
 def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -117,11 +133,11 @@ def _values(connection: Connection, series: list[int], order: dict[int, int]) ->
 def _outcomes(
     connection: Connection, workloads: list[int], order: dict[int, int]
 ) -> dict[int, list[tuple[int, Row[Any]]]]:
-    """Return the outcomes of every workload that came with numbers, as (place in the order, row), the newest last."""
+    """Return the outcomes of every workload as (place in the order, row), the newest last."""
     found: dict[int, list[tuple[int, Row[Any]]]] = {}
     for some in parts(workloads):
         for row in connection.execute(select(OUTCOMES).where(OUTCOMES.c.workload_id.in_(some))):
-            if row.run_id in order and row.measurements:
+            if row.run_id in order:
                 found.setdefault(row.workload_id, []).append((order[row.run_id], row))
     return {one: sorted(rows, key=lambda item: item[0]) for one, rows in found.items()}
 
@@ -147,7 +163,8 @@ def _told(
     moments: Sequence[Moment],
 ) -> Told:
     row = found.row
-    later = [outcome for place, outcome in outcomes if place > found.last]
+    measured = [(place, outcome) for place, outcome in outcomes if outcome.measurements]
+    later = [outcome for place, outcome in measured if place > found.last]
     # What a later run of the same kind does not have is gone; a kind that has not run for long is a matter of the past.
     gone = any(
         outcome.fingerprint_id == row.fingerprint_id
@@ -162,9 +179,11 @@ def _told(
             unit=row.unit,
             machine=row.machine,
             points=tuple(Point(value=value, moment=moments[place]) for place, value in found.values),
-            current=not gone and len(later) < thresholds.TREND_STALE_RUNS,
+            current=not gone
+            and len(later) < thresholds.TREND_STALE_RUNS
+            and not _is_past([place for place, _ in outcomes], len(moments)),
             way=way,
         ),
-        tolerance=documents.get(outcomes[-1][1].tolerance_id, {}),
+        tolerance=documents.get(measured[-1][1].tolerance_id, {}),
         recorded=documents.get(row.fingerprint_id),
     )
