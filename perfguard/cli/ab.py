@@ -13,7 +13,6 @@ from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
 from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
-from perfguard.workload import workload_of
 
 if TYPE_CHECKING:
     from perfguard.capture.beside import Recorded, Say, Side, Timeable
@@ -290,6 +289,8 @@ def _found(
 
 def _node(workload: str) -> str:
     """Return the test of a workload."""
+    from perfguard.workload import workload_of
+
     return workload_of(workload).test
 
 
