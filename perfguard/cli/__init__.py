@@ -63,7 +63,13 @@ with_colours(cli)
 def main() -> None:
     """Run the command line, in the characters that the output has."""
     with written_in_ascii((sys.stdout, sys.stderr)):
-        _main()
+        try:
+            _main()
+        except (BrokenPipeError, _OutputClosed):
+            # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            sys.exit(EXIT_USAGE)
 
 
 def _main() -> None:
@@ -77,10 +83,8 @@ def _main() -> None:
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
-    except _OutputClosed:
-        # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_USAGE)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.
         where = f": {error.filename}" if error.filename else ""
@@ -106,8 +110,6 @@ def _status() -> int | None:
         status: int | None = cli.main(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise _OutputClosed from error
     except SystemExit as end:
         if sys.stdout is not output:
             raise _OutputClosed from end

@@ -85,6 +85,7 @@ def command(
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """
     from perfguard.cli.bar import Bar
+    from perfguard.cli.output import refuse_clash
     from perfguard.contract import expectation
     from perfguard.contract.layout import layout_named
     from perfguard.documents import dumps, write_atomically
@@ -103,6 +104,8 @@ def command(
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = _places(directory)
+    if sarif is not None:
+        refuse_clash([one for one in places if isinstance(one, Path)], [sarif])
     verdicts: list[Verdict] = []
     outcomes: list[Outcome] = []
     with Bar(is_wanted=not quiet) as bar, _visiting(engine, jobs, scheduler, bar) as visit:

@@ -37,6 +37,7 @@ def command(
     Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
     3 one of the two is invalid, 4 nothing could be compared.
     """
+    from perfguard.cli.output import refuse_clash
     from perfguard.documents import write_atomically
     from perfguard.gate import compare
     from perfguard.judge import Outcome
@@ -46,6 +47,8 @@ def command(
     from perfguard.reports.terminal import compared_lines, coverage_line, summary
     from perfguard.settings import find_root, read_settings
 
+    if report is not None:
+        refuse_clash([base, current], [report])
     shown_on = screen(quiet=quiet, verbose=verbose)
     settings = read_settings(find_root(Path.cwd()))
     policy = settings.policy if time is None else replace(settings, time=time == "on").policy

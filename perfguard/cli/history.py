@@ -485,10 +485,11 @@ def export(place: str | None, form: str, file: Path | None) -> None:
 
     JSON goes into another history with `perfguard history add`; CSV has a line a measurement.
     """
+    from perfguard.cli.output import is_database
     from perfguard.documents import write_atomically
     from perfguard.stores.history.exchange import csv_text, document_text
 
-    if file is not None and _is_database(file):
+    if file is not None and is_database(file):
         raise UsageError(f"{file} is a history, and would be overwritten; name another file.")
     history = _open(place)
     text = csv_text(history.entries()) if form == "csv" else document_text(history.entries())
@@ -497,14 +498,6 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         return
     for piece in text:
         click.echo(piece.encode("utf-8"), nl=False)
-
-
-def _is_database(file: Path) -> bool:
-    """Whether a file is one of SQLite's (SQLite, "Database File Format", section 1.3.1)."""
-    if not os.path.isfile(file):
-        return False
-    with open(file, "rb") as stream:
-        return stream.read(16) == b"SQLite format 3\0"
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ def command(
     commit a number is what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
     from perfguard.cli.history import with_trends
+    from perfguard.cli.output import refuse_clash
     from perfguard.documents import write_atomically
     from perfguard.reports import REPORTERS
 
@@ -63,20 +64,6 @@ def command(
             write_atomically(path, REPORTERS[name](found))
             click.echo(f"{name}: {path}")
     tell_remarks(found)
-
-
-#: What no profiler writes: a page made anew may take the place of the one before, inside a recording as well.
-_OWN = (".html", ".md")
-
-
-def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
-    """Refuse to write a file that is read, as one or in a directory, or that another form is written to."""
-    taken = {Path(os.path.realpath(place)) for place in places}
-    for path in files:
-        real = Path(os.path.realpath(path))
-        if real in taken or (real.is_file() and real.suffix not in _OWN and taken & set(real.parents)):
-            raise UsageError(f"{path} is another file of this command, and would be overwritten; name another one.")
-        taken.add(real)
 
 
 def tell_remarks(report: RunReport) -> None:
@@ -97,11 +84,13 @@ def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
     if len(every) == 1:
         return every[0][1]
     names = Counter(verdict.workload for _, one in every for verdict in one.verdicts)
-    verdicts = [
+    told = [
         verdict if names[verdict.workload] == 1 else replace(verdict, origin=_origin(verdict, place))
         for place, one in every
         for verdict in one.verdicts
     ]
+    # A recording that is named, and whose directory is named as well, is one.
+    verdicts = list({(verdict.workload, verdict.origin): verdict for verdict in told}.values())
     origins = {one.provenance for _, one in every}
     writers = {one.written_by for _, one in every}
     return RunReport(

@@ -28,7 +28,8 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
     """
     import webbrowser
 
-    from perfguard.cli.report import judged, refuse_clash
+    from perfguard.cli.output import refuse_clash
+    from perfguard.cli.report import judged
     from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
     from perfguard.reports.names import printable

@@ -32,10 +32,10 @@ class MemoryStep:
 
     device: str
     step: int
-    rise_bytes: int = 0
-    allocations: int = 0
-    allocated_bytes: int = 0
-    growth_bytes: int = 0
+    rise_bytes: int
+    allocations: int
+    allocated_bytes: int
+    growth_bytes: int
     curve_bytes: tuple[int, ...] = ()
 
 

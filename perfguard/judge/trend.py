@@ -3,7 +3,8 @@
 What goes in: a `Series` in the order of its commits, and the tolerance of its metric. What comes out: a `Trend`, with lasting
 changes, slow creep, and two anchors, the run before and the last release. It needs no database.
 
-* An exact number changes where it changes: every other value that lasts for two runs, or is the newest, is a level of its own.
+* An exact number changes where it changes: every other value is a level of its own, but for a few runs between two that are
+  equal, none of which lasted for two.
 * A time is split into levels by PELT (Killick, Fearnhead and Eckley 2012, as `ruptures` has it) on its logarithm, where a
   single outlier counts as the median of its neighbours (Hampel's filter). The noise comes from the differences of neighbours,
   so that a step does not count as noise.
@@ -411,7 +412,8 @@ def _creep_from(
         before, after = math.exp(middle), math.exp(middle + slope * (len(values) - 1))
     elif not exact:
         runs = levels[-1].start - start + 1
-    if not limits.is_worse(after, before, better):
+    # A level may begin before `start`, and with numbers that are no sizes.
+    if min(before, after) <= 0 or not limits.is_worse(after, before, better):
         return None
     width = 1 if exact else _NEIGHBOURS
     sides = np.lib.stride_tricks.sliding_window_view(scaled, width)

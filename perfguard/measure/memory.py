@@ -57,13 +57,19 @@ def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
     for profile in profiles_of(takings(contract)):
         for device in sorted({step.device for step in profile.memory}):
             steps = [step for step in profile.memory if step.device == device]
-            found.setdefault(profile.rank, []).append(_track(profile.rank, device, steps))
+            found.setdefault(profile.rank, []).append(_track(profile.rank, device, steps, len(profile.edges_ns)))
     highest = sorted(found, key=lambda rank: (-max(track.peak_bytes for track in found[rank]), rank))[:MOST_RANKS]
     return tuple(track for rank in sorted(highest) for track in found[rank])
 
 
-def _track(rank: int, device: str, steps: list[MemoryStep]) -> MemoryTrack:
+def _track(rank: int, device: str, steps: list[MemoryStep], count: int) -> MemoryTrack:
+    """Return the track of one device.
+
+    Files say nothing of a step in which its memory stood still: of `count` steps, where that is known, it is level.
+    """
     lengths = {len(step.curve_bytes) for step in steps}
     parts = lengths.pop() if len(lengths) == 1 else 0
-    curve = [value for step in steps for value in step.curve_bytes] if parts else [step.rise_bytes for step in steps]
+    curves = {step.step: step.curve_bytes if parts else (step.rise_bytes,) for step in steps}
+    level = (0,) * (parts or 1)
+    curve = [value for number in range(count) or curves for value in curves.get(number, level)]
     return MemoryTrack(rank=rank, device=device, parts=parts, curve_bytes=tuple(curve))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from perfguard.contract.coverage import Covered
-from perfguard.contract.memory import MemoryStep, parts_of_a_step
+from perfguard.contract.memory import MemoryStep
 from perfguard.contract.shapes import no_shapes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Profile:
     groups: pl.DataFrame
     #: operator, shapes (text), calls: over the whole window.
     shapes: pl.DataFrame
-    #: Of every device whose memory was recorded, step by step.
+    #: Of every step in which a device's memory moved.
     memory: tuple[MemoryStep, ...]
     #: Start and end of every step in the clock of the executions, in ns; empty where they are not known of all steps.
     edges_ns: tuple[tuple[int, int], ...] = ()
@@ -62,7 +62,6 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
     groups, shapes = [], []
     steps: int | None = 0
     memory: list[MemoryStep] = []
-    devices = sorted({one.device for cycle in cycles for one in cycle.memory})
     edges: list[tuple[int, int]] = []
     covered: list[Covered] = []
     durations: list[int] = []
@@ -75,7 +74,7 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
         offset = steps or 0
         groups.append(executions.of_the_window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
         shapes.append(no_shapes() if cycle.shapes is None else cycle.shapes)
-        memory += _with_silent_steps(cycle.memory, devices, len(executions.edges_ns))
+        memory += [replace(one, step=one.step + offset) for one in cycle.memory]
         steps = None if steps is None or executions.steps is None else steps + executions.steps
     return Profile(
         rank=rank,
@@ -88,16 +87,3 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
         covered=tuple(covered),
         is_timeline=all(cycle.executions is not None and cycle.executions.is_timeline for cycle in cycles),
     )
-
-
-def _with_silent_steps(memory: Sequence[MemoryStep], devices: Iterable[str], steps: int) -> Iterable[MemoryStep]:
-    """Return the memory of every step of a cycle: files say nothing of a step in which a device's level did not move.
-
-    Where nothing was recorded in the whole cycle, or nobody knows when its steps began, nothing is added.
-    """
-    if not memory or not steps:
-        return memory
-    known = {(one.device, one.step): one for one in memory}
-    level = (0,) * parts_of_a_step(steps)
-    everything = ((device, step) for device in devices for step in range(steps))
-    return [known.get(one) or MemoryStep(device=one[0], step=one[1], curve_bytes=level) for one in everything]

@@ -141,12 +141,27 @@ def _warned_of_time(verdict: Verdict, told: Iterable[Comparison]) -> str:
     """Say of the step what was only warned of, where what failed is no time: whoever reads of memory asks for it next."""
     if any(one.metric in _ASKED_FIRST and "memory" not in one.metric for one in told):
         return ""
-    warned = {one.place for one in verdict.findings if one.code is Code.R105}
-    slower = next(
-        (one for name in _ASKED_FIRST for one in verdict.comparisons if one.metric == name and one.label in warned),
-        None,
-    )
-    return f" As a warning: {sentence(slower, verdict)}" if slower is not None and "memory" not in slower.metric else ""
+    warned = (one for name in _ASKED_FIRST if "memory" not in name for one in _warned_of(verdict) if one.place == name)
+    return next((f" As a warning: {_warning(one, verdict)}" for one in warned), "")
+
+
+def _warned_of(verdict: Verdict) -> list[Finding]:
+    """Return what was slower as a warning; where the machine moved it is a note, and nobody is blamed."""
+    return [one for one in verdict.findings if one.code is Code.R105 and one.severity is Severity.WARNING]
+
+
+def _warning(finding: Finding, verdict: Verdict) -> str:
+    """Say a warning by its number where that rose; else (a step that waits) in the words of who found it."""
+    for one in verdict.comparisons:
+        before, now = one.reference, one.current
+        if (
+            one.label == finding.place
+            and isinstance(before, (int, float))
+            and isinstance(now, (int, float))
+            and now > before
+        ):
+            return sentence(one, verdict)
+    return printable(finding.message) + "."
 
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
@@ -216,10 +231,12 @@ def _refreshed(verdict: Verdict) -> str:
 def _green(verdict: Verdict) -> str:
     if not verdict.comparisons:
         return "The recording is whole; nothing was compared with it."
-    warned = [one for one in verdict.findings if one.code is Code.R105]
-    slower = [one for one in verdict.comparisons if one.label in {finding.place for finding in warned}]
-    if slower:
-        return f"Nothing failed, but this is a warning: {sentence(slower[0], verdict)}"
+    compared = [one.label for one in verdict.comparisons]
+    warned = sorted(
+        (one for one in _warned_of(verdict) if one.place in compared), key=lambda one: compared.index(one.place)
+    )
+    if warned:
+        return f"Nothing failed, but this is a warning: {_warning(warned[0], verdict)}"
     better = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
     if better:
         first = sentence(better[0], verdict)

@@ -486,6 +486,15 @@ def sarif_of(directory, tmp_path, *options):
     return found, json.loads(file.read_text(encoding="utf-8"))
 
 
+def test_sarif_never_takes_the_place_of_what_is_checked(tmp_path):
+    shutil.copytree(TORCH, tmp_path / "r")
+    before = (tmp_path / "r" / "recording.json").read_bytes()
+    found = run("check", tmp_path / "r", "--sarif", tmp_path / "r" / "recording.json")
+    assert found.exit_code == 2
+    assert "would be overwritten" in found.stderr
+    assert (tmp_path / "r" / "recording.json").read_bytes() == before
+
+
 def test_sarif_is_written_beside_what_is_printed(broken, tmp_path):
     found, log = sarif_of(broken, tmp_path)
     assert found.exit_code == 3

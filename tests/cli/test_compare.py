@@ -336,6 +336,15 @@ def test_a_report_that_holds_a_workload_twice_is_not_compared(tmp_path):
         )
 
 
+def test_a_report_never_takes_the_place_of_one_that_is_compared(tmp_path):
+    assert run("report", TORCH, "--json", "a.json").exit_code == 0
+    before = (tmp_path / "a.json").read_bytes()
+    found = run("compare", "a.json", TORCH, "--report", "a.json")
+    assert found.exit_code == 2
+    assert "would be overwritten" in found.stderr
+    assert (tmp_path / "a.json").read_bytes() == before
+
+
 def test_a_report_is_written_through_a_link(tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "link.json").symlink_to("kept/report.json")

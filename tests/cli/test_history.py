@@ -304,6 +304,13 @@ def test_a_reader_who_has_seen_enough_makes_no_regression(command):
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+@pytest.mark.slow
+def test_an_error_that_nobody_reads_is_no_regression():
+    line = f"{sys.executable} -m perfguard history trend --history none.db 2>&1 | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 def test_a_history_that_is_locked_keeps_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr("perfguard.stores.history.WAIT_S", 0.2)
     added([1.5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -160,6 +161,33 @@ def test_a_file_of_a_recording_that_is_read_is_never_written_over(tmp_path, comm
     assert found.exit_code == 2
     assert "would be overwritten; name another one" in found.stderr
     assert (tmp_path / "r" / name).read_bytes() == before
+
+
+def test_what_lies_beside_recordings_is_written_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(TORCH, tmp_path / "r")
+    for _ in range(2):
+        assert run("report", ".", "--json", "all.json", "--metrics", "m.txt").exit_code == 0
+
+
+def test_a_history_is_never_written_over(report, tmp_path):
+    (tmp_path / "h.db").write_bytes(b"SQLite format 3\0" + bytes(99))
+    found = run("report", report, "--json", "h.db")
+    assert found.exit_code == 2
+    assert "h.db is a history, and would be overwritten" in found.stderr
+
+
+def test_a_file_by_another_name_is_the_same_file(report, tmp_path):
+    os.link(report, tmp_path / "other.json")
+    assert run("report", report, "--json", "other.json").exit_code == 2
+
+
+def test_a_recording_that_is_named_with_its_directory_is_told_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        shutil.copytree(TORCH, tmp_path / "two" / name)
+    assert run("report", "two", "two/a", "--json", "all.json").exit_code == 0
+    assert [one.origin for one in read_run(tmp_path / "all.json").verdicts] == ["two/a", "two/b"]
 
 
 def test_a_page_inside_of_a_recording_is_written_anew(tmp_path):

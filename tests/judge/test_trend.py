@@ -242,6 +242,26 @@ def test_a_machine_of_two_speeds_has_no_levels(runs, odd, by):
     assert share([one.worse for one in found]) <= 0.04
 
 
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_a_creep_out_of_a_level_of_zeros_has_no_percentage(low):
+    noise = [((number * 7) % 5 - 2) * 0.4 for number in range(20)]
+    values = [
+        *([low, low, low, 1.0] * 3),
+        low,
+        low,
+        *([1.0] * 6),
+        10,
+        10.5,
+        9.5,
+        10.2,
+        10.7,
+        9.8,
+        *(20 + one for one in noise),
+    ]
+    found = told(series(values), tolerance=Tolerance(relative=0, absolute=15))
+    assert math.isfinite(found.level)
+
+
 def test_less_than_the_tolerance_is_no_creep():
     found = [told(series(noisy(60, seed=seed, noise=0.01, level=ramp(60, 0.06)))) for seed in range(100)]
     assert not any(one.worse or one.creep for one in found)

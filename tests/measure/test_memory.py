@@ -104,7 +104,7 @@ def silenced(directory, edges_ns):
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-pynative"])
 @pytest.mark.parametrize("silent", [(0,), (1,), (2,), (0, 1)], ids=str)
-def test_a_step_in_which_memory_stood_still_is_a_level_line_and_counts_as_nothing(name, silent, tmp_path):
+def test_a_step_in_which_memory_stood_still_is_a_level_line(name, silent, tmp_path):
     place, torch = tmp_path / name, name.startswith("torch")
     shutil.copytree(RECORDINGS / name, place)
     before = inspect(replay(place))
@@ -121,11 +121,6 @@ def test_a_step_in_which_memory_stood_still_is_a_level_line_and_counts_as_nothin
         # A pool's record says the level after an event, so what was taken out is in the first event after it.
         if step in silent or torch or step - 1 not in silent:
             assert now == ((0,) * old.parts if step in silent else was)
-    values = {one.metric: one.value for one in measure(after)}
-    mostly = len(silent) > 1
-    assert (values["memory_allocations"] == 0) == mostly
-    assert (values["memory_allocated_bytes"] == 0) == mostly
-    assert values["peak_memory_bytes"] > 0
 
 
 def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):

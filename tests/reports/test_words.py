@@ -141,6 +141,23 @@ def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
     )
 
 
+@pytest.mark.parametrize(
+    "severity, now, expected",
+    [
+        (Severity.WARNING, 6.0, " As a warning: The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        # It waits, and its cost did not rise: whoever found it says more.
+        (Severity.WARNING, 1.4, " As a warning: it waits."),
+        # The machine moved, so nobody is blamed.
+        (Severity.NOTE, 6.0, ""),
+    ],
+)
+def test_a_warning_is_one_and_is_told_by_its_number_where_that_rose(severity, now, expected):
+    warned = Finding(code=Code.R105, place="step_cost", severity=severity, message="it waits")
+    sides = [comparison("peak_memory_bytes", 100, 200, "cpu"), comparison("step_cost", 1.5, now)]
+    found = verdict(Outcome.FAILED, error(Code.R102, "peak_memory_bytes[cpu]"), warned, comparisons=sides)
+    assert headline(found) == "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)." + expected
+
+
 def test_what_failed_by_a_code_of_later_is_not_said_to_be_uncompared():
     found = verdict(Outcome.FAILED, comparisons=[comparison("steps", 3, 3, state=State.SAME)])
     assert headline(found) == (

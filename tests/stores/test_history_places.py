@@ -19,9 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.judge import Tolerance
+from perfguard.judge.trend import trend
+from perfguard.measure import METRICS
+from perfguard.reports.trend import trend_text
 from perfguard.stores.history import NoHistoryError, open_history
 from perfguard.stores.history.archive import History
-from perfguard.stores.history.exchange import entry_document
+from perfguard.stores.history.exchange import csv_text, document_text
 from perfguard.stores.history.migrations import upgrade
 from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TABLE
 from tests.facts import names_the_next_command, unwritable_directory
@@ -118,6 +122,22 @@ def test_a_truncated_file_is_damaged(file, part):
     assert names_the_next_command(refused(path, "damaged"))
 
 
+def trends(history: History) -> None:
+    pytest.importorskip("ruptures", reason="ruptures is not installed")
+    asked = {"workload": lambda name: bool(name), "metric": lambda metric, subject: bool(metric + subject)}
+    found = [one.series for one in history.series(**asked, runs=history.runs())]
+    trend_text([trend(one, metric=METRICS.get(one.metric), tolerance=Tolerance(relative=0.1)) for one in found])
+
+
+#: What the commands do with a history.
+USES = (
+    lambda history: [history.workloads_of(run.number) for run in history.runs()],
+    trends,
+    lambda history: "".join(document_text(history.entries())) + "".join(csv_text(history.entries())),
+    lambda history: history.add(entry(99, {"steps": 1})),
+)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("whole") / "history.db"
@@ -136,15 +156,29 @@ def test_bits_that_a_disk_lost_are_a_sentence_or_a_number(whole, tmp_path_factor
         spoilt[place] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("spoilt") / "history.db"
     path.write_bytes(spoilt)
-    is_asked = {"workload": lambda name: bool(name), "metric": lambda metric, subject: bool(metric + subject)}
-    for use in (
-        lambda history: [history.workloads_of(run.number) for run in history.runs()],
-        lambda history: history.series(**is_asked, runs=history.runs()),
-        lambda history: [entry_document(one) for one in history.entries()],
-        lambda history: history.add(entry(99, {"steps": 1})),
-    ):
+    for use in USES:
         with suppress(PerfguardError):
             use(opened(path, wait_s=0.1))
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "x'ff00'", "7", "1e999"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "measurements.value", "outcomes.outcome", "runs.digest", "runs.perfguard", "runs.added_at_us", "runs.commit",
+        "workloads.name", "series.unit", "series.metric", "series.machine", "facts.document", "history_version.version_num",
+    ],
+)  # fmt: skip
+def test_a_row_of_another_type_is_a_sentence_or_what_it_says(file, column, value):
+    table, _, name = column.partition(".")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(f'UPDATE OR IGNORE perfguard_{table} SET "{name}" = {value}')
+    for use in USES:
+        with suppress(PerfguardError):
+            use(opened(file, wait_s=0.1))
 
 
 def test_a_document_that_is_not_as_it_was_written_is_told(file):

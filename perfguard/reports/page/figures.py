@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfguard.findings import Code
+from perfguard.findings import Code, Severity
 from perfguard.judge import Entry, Ledger, Outcome, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
@@ -306,7 +306,10 @@ def _cost(verdict: Verdict) -> Figure | None:
     traces = [_points(*side, unit=unit) for side in _sides(before, now)]
     rows = [["side", f"cost of a step in each process ({unit})"]]
     rows += [["baseline", " ".join(f"{one:.4g}" for one in before)], ["now", " ".join(f"{one:.4g}" for one in now)]]
-    is_warned = any(one.code is Code.R105 and one.place == found.label for one in verdict.findings)
+    is_warned = any(
+        one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
+        for one in verdict.findings
+    )
     limit = "" if found.allowed is None else f"; red line: the limit, {found.allowed:.4g}"
     limit += ", beyond which this one only warned" if limit and is_warned else ""
     return _figure(

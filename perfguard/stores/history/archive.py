@@ -27,7 +27,7 @@ from perfguard.stores.history.entry import (
     sha256,
 )
 from perfguard.stores.history.series import Told, documents_of, parts, told_series
-from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, number_of, text_of
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -312,13 +312,13 @@ def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ..
         .order_by(OUTCOMES.c.outcome)
     )
     for number, outcome, count, measurements in counted:
-        counts.setdefault(number, []).append((outcome, count))
+        counts.setdefault(number, []).append((text_of(outcome), count))
         numbers[number] = numbers.get(number, 0) + int(measurements)
     found = [
         Run(
             number=row.id,
-            digest=row.digest,
-            perfguard=row.perfguard,
+            digest=text_of(row.digest),
+            perfguard=text_of(row.perfguard),
             facts=RunFacts(
                 commit=row.commit,
                 branch=row.branch,
@@ -343,7 +343,8 @@ def _workloads(
 ) -> tuple[WorkloadEntry, ...]:
     of_workload: dict[int, list[Number]] = {}
     for row in numbers:
-        number = Number(metric=row.metric, subject=row.subject, unit=row.unit, value=row.value)
+        texts = {name: text_of(getattr(row, name)) for name in ("metric", "subject", "unit")}
+        number = Number(**texts, value=number_of(row.value))
         of_workload.setdefault(row.workload_id, []).append(number)
     rows = connection.execute(
         select(OUTCOMES, WORKLOADS.c.name)
@@ -354,8 +355,8 @@ def _workloads(
         machine_of(documents.get(row.environment_id))  # raises for what is no environment
     found = [
         WorkloadEntry(
-            workload=row.name,
-            outcome=row.outcome,
+            workload=text_of(row.name),
+            outcome=text_of(row.outcome),
             finding=row.finding,
             fingerprint=documents.get(row.fingerprint_id),
             environment=documents.get(row.environment_id),

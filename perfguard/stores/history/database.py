@@ -27,7 +27,7 @@ from sqlalchemy.pool import NullPool
 from perfguard.errors import DamagedError, StoreError, UsageError
 from perfguard.stores.history import NoHistoryError, file_of
 from perfguard.stores.history.migrations import newer, upgrade
-from perfguard.stores.history.tables import REVISION, VERSION_TABLE
+from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
 
 #: PostgreSQL's advisory lock of this database that every writer takes: "perfguar" as a number.
 _WRITERS = int.from_bytes(b"perfguar", "big")
@@ -60,7 +60,7 @@ class Database:
             with connection.begin():
                 try:
                     yield connection
-                except (TypeError, ValueError, LookupError, OverflowError) as error:
+                except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
                     # Disks lose bits without telling: SQLite gives back what there is, of whatever type.
                     what = f"a row is not as it was written ({type(error).__name__}: {error})"
                     raise damaged(self.shown, what) from error
@@ -249,7 +249,8 @@ def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     number: Any = named("version_num")
-    return connection.execute(select(number).select_from(table(VERSION_TABLE, number))).scalar()
+    found = connection.execute(select(number).select_from(table(VERSION_TABLE, number))).scalar()
+    return None if found is None else text_of(found)
 
 
 # -- what a database says ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
 from perfguard.stores.history.entry import canonical, machine_of, recorded_as, sha256
-from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, number_of, text_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -126,7 +126,7 @@ def _values(connection: Connection, series: list[int], order: dict[int, int]) ->
     for some in parts(series):
         for one, run, value in connection.execute(select(*columns).where(MEASUREMENTS.c.series_id.in_(some))):
             if run in order:
-                found.setdefault(one, []).append((order[run], value))
+                found.setdefault(one, []).append((order[run], number_of(value)))
     return {one: sorted(values) for one, values in found.items()}
 
 
@@ -174,10 +174,10 @@ def _told(
     return Told(
         series=Series(
             workload=row.name,
-            metric=row.metric,
-            subject=row.subject,
-            unit=row.unit,
-            machine=row.machine,
+            metric=text_of(row.metric),
+            subject=text_of(row.subject),
+            unit=text_of(row.unit),
+            machine=text_of(row.machine),
             points=tuple(Point(value=value, moment=moments[place]) for place, value in found.values),
             current=not gone
             and len(later) < thresholds.TREND_STALE_RUNS

@@ -7,6 +7,7 @@ so that a trend is read in one piece.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,21 @@ class AnyText(_TextDecorator):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """Give back what was escaped."""
-        return None if value is None else unescaped(value)
+        return None if value is None else unescaped(text_of(value))
+
+
+def text_of(value: object) -> str:
+    """Return a text; raises `TypeError` for what is none: a file that lost bits may hold anything."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def number_of(value: object) -> float:
+    """Return a finite number; raises as `text_of` does."""
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(f"{value!r:.40} is no number")
+    return value
 
 
 def escaped(text: str) -> str:

@@ -1,0 +1,49 @@
+"""The files that a command writes: never what it reads, and never a history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from perfguard.errors import UsageError
+
+#: What no profiler writes: a page made anew may take the place of the one before, inside a recording as well.
+_OWN = (".html", ".htm", ".md")
+
+
+def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
+    """Refuse to write a file that is read, as one or within a recording, one that holds a history, or the same one twice.
+
+    `places` are files and directories that are read. Raises `UsageError`.
+    """
+    taken: list[Path] = list(places)
+    recordings = {Path(os.path.realpath(one)) for place in taken if os.path.isdir(place) for one in _recordings(place)}
+    for path in files:
+        real = Path(os.path.realpath(path))
+        is_of_a_recording = real.is_file() and real.suffix.lower() not in _OWN and recordings & set(real.parents)
+        if is_of_a_recording or any(_is_same(path, one) for one in taken):
+            raise UsageError(f"{path} is another file of this command, and would be overwritten; name another one.")
+        if is_database(path):
+            raise UsageError(f"{path} is a history, and would be overwritten; name another file.")
+        taken.append(path)
+
+
+def is_database(file: Path) -> bool:
+    """Whether a file is one of SQLite's (SQLite, "Database File Format", section 1.3.1)."""
+    if not os.path.isfile(file):
+        return False
+    with open(file, "rb") as stream:
+        return stream.read(16) == b"SQLite format 3\0"
+
+
+def _recordings(directory: Path) -> Iterable[Path]:
+    from perfguard.capture.replay import recordings_in
+
+    return recordings_in(directory)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
