@@ -68,7 +68,8 @@ def main() -> None:
         except (BrokenPipeError, _OutputClosed):
             # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
             for stream in (sys.stdout, sys.stderr):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+                if stream is not None:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             sys.exit(EXIT_USAGE)
 
 

@@ -485,12 +485,12 @@ def export(place: str | None, form: str, file: Path | None) -> None:
 
     JSON goes into another history with `perfguard history add`; CSV has a line a measurement.
     """
-    from perfguard.cli.output import is_database
+    from perfguard.cli.output import refuse_clash
     from perfguard.documents import write_atomically
     from perfguard.stores.history.exchange import csv_text, document_text
 
-    if file is not None and is_database(file):
-        raise UsageError(f"{file} is a history, and would be overwritten; name another file.")
+    if file is not None:
+        refuse_clash([], [file])
     history = _open(place)
     text = csv_text(history.entries()) if form == "csv" else document_text(history.entries())
     if file is not None:

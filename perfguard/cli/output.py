@@ -24,12 +24,12 @@ def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:
         is_of_a_recording = real.is_file() and real.suffix.lower() not in _OWN and recordings & set(real.parents)
         if is_of_a_recording or any(_is_same(path, one) for one in taken):
             raise UsageError(f"{path} is another file of this command, and would be overwritten; name another one.")
-        if is_database(path):
+        if _is_database(path):
             raise UsageError(f"{path} is a history, and would be overwritten; name another file.")
         taken.append(path)
 
 
-def is_database(file: Path) -> bool:
+def _is_database(file: Path) -> bool:
     """Whether a file is one of SQLite's (SQLite, "Database File Format", section 1.3.1)."""
     if not os.path.isfile(file):
         return False

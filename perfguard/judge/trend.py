@@ -173,8 +173,8 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
     level = creep.after if creep else levels[-1].value
     anchor = release or 0
-    is_on_a_line = creep is not None and creep.straight and anchor >= creep.index
-    reference = _along(creep, anchor) if creep is not None and is_on_a_line else _level_at(anchor, levels)
+    on_its_line = creep if creep is not None and creep.straight and anchor >= creep.index else None
+    reference = _along(on_its_line, anchor) if on_its_line else _level_at(anchor, levels)
     has_limit = tolerance is not None and tolerance.relative != math.inf
     judged = has_limit and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
     return Trend(

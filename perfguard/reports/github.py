@@ -44,19 +44,20 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     file, _, line = first.source.rpartition(":")
     place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
     outcomes = " and ".join(dict.fromkeys(verdict.outcome.value for verdict in verdicts))
-    tests = {workload_of(verdict.workload).test for verdict in verdicts}
-    name = (
-        first.workload
-        if len(verdicts) == 1
-        else tests.pop()
-        if len(tests) == 1
-        else workload_of(first.workload).function
-    )
-    place["title"] = f"perfguard {outcomes}: {printable(name)}"
+    place["title"] = f"perfguard {outcomes}: {printable(_in_common(verdicts))}"
     told, rest = _told(verdicts)
     more = [f"and {rest} more"] if rest > 0 else []
     properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
     return f"::error {properties}::{_data(chr(10).join([*told, *more]))}"
+
+
+def _in_common(verdicts: list[Verdict]) -> str:
+    """Name what workloads of one place are of: the one there is, their test, or its function."""
+    found = [workload_of(one.workload) for one in verdicts]
+    for names in ({one.workload for one in verdicts}, {one.test for one in found}):
+        if len(names) == 1:
+            return names.pop()
+    return found[0].function
 
 
 def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:

@@ -174,7 +174,7 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
         if one.metric == "step_cost":
             # Its unit is that of a fixed loop, run beside it: no time that anybody knows.
-            noun = "The CPU cost of a step rose" if one.current > one.reference else "The CPU cost of a step fell"
+            noun = "The cost of a step rose" if one.current > one.reference else "The cost of a step fell"
         elif one.metric in ("step_ab", "step_time", "step_cpu_time"):
             noun += " became slower" if one.current > one.reference else " became quicker"
         return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
@@ -210,7 +210,7 @@ def _by_the_clock(cost: Comparison, ledger: Ledger | None) -> str:
     if by_cost <= 0 or by_clock < by_cost / _ALIKE:
         return ""
     before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
-    more = f"; its CPU cost {changed(cost.reference, cost.current)}" if by_clock > by_cost * _ALIKE else ""
+    more = f"; its cost {changed(cost.reference, cost.current)}" if by_clock > by_cost * _ALIKE else ""
     return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)}{more})."
 
 

@@ -58,7 +58,7 @@ LEDGER = Ledger(
         ),
         (comparison("operator_calls", None, 1, "Cast", State.NEW), "Cast is new: 1 call a step."),
         (comparison("operator_calls", 2, None, "Cast", State.GONE), "Cast is gone; it had 2 calls a step."),
-        (comparison("step_cost", 1.5, 6.0), "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        (comparison("step_cost", 1.5, 6.0), "The cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
         (comparison("operator_shapes", {"1": 1}, {"2": 1}, "Cast"), "operator_shapes[Cast] changed."),
         (
             comparison("of_a_later_version", 1, 2, "a\u202eb"),
@@ -89,10 +89,10 @@ def test_a_step_that_costs_more_is_told_by_the_clock_as_well():
         # As the cost rose by four.
         (2_000_000, "A step became slower: 500.0 us → 2000 us (+300.0 %)."),
         # It waits: the clock moved more than the cost.
-        (20_000_000, "A step became slower: 500.0 us → 20.0 ms (+3900.0 %; its CPU cost +300.0 %)."),
+        (20_000_000, "A step became slower: 500.0 us → 20.0 ms (+3900.0 %; its cost +300.0 %)."),
         # Nobody waits for what it costs.
-        (510_000, "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
-        (400_000, "The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        (510_000, "The cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        (400_000, "The cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
     ],
 )
 def test_a_step_is_told_by_the_clock_where_that_moved_as_well(clock_ns, expected):
@@ -137,14 +137,14 @@ def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
     found = verdict(Outcome.FAILED, error(Code.R102, "peak_memory_bytes[cpu]"), warned, comparisons=sides)
     assert headline(found) == (
         "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %). "
-        "As a warning: The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."
+        "As a warning: The cost of a step rose: 1.5 units → 6 units (+300.0 %)."
     )
 
 
 @pytest.mark.parametrize(
     "severity, now, expected",
     [
-        (Severity.WARNING, 6.0, " As a warning: The CPU cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
+        (Severity.WARNING, 6.0, " As a warning: The cost of a step rose: 1.5 units → 6 units (+300.0 %)."),
         # It waits, and its cost did not rise: whoever found it says more.
         (Severity.WARNING, 1.4, " As a warning: it waits."),
         # The machine moved, so nobody is blamed.

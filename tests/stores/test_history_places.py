@@ -176,6 +176,7 @@ def test_a_row_of_another_type_is_a_sentence_or_what_it_says(file, column, value
         connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute(f'UPDATE OR IGNORE perfguard_{table} SET "{name}" = {value}')
+        assert connection.total_changes > 0
     for use in USES:
         with suppress(PerfguardError):
             use(opened(file, wait_s=0.1))
