@@ -81,7 +81,7 @@ class Code(Enum):
     R104 = "a metric is new"
     R105 = "worse, within the wide limit"
     R106 = "better than the tolerance: the baseline is stale"
-    R107 = "operators changed, and nothing shows that the step got worse"
+    R107 = "operators changed"
     R108 = "most of the work is gone"
 
     @property

@@ -10,7 +10,7 @@ from perfguard.capture import backend
 from perfguard.capture.driver import Driver
 from perfguard.findings import Severity
 from perfguard.gate import examine, judge
-from perfguard.judge import Baseline, Outcome, Policy, Rule, Tolerance
+from perfguard.judge import Baseline, Outcome, Policy, Rule, State, Tolerance
 from perfguard.window import StepWindow
 
 pytestmark = pytest.mark.slow
@@ -53,6 +53,10 @@ def run(tmp_path):
 
 def errors(verdict):
     return [f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is Severity.ERROR]
+
+
+def changed(verdict):
+    return {one.label for one in verdict.comparisons if one.state is State.CHANGED}
 
 
 @pytest.fixture(params=["graph", pytest.param("pynative", marks=pytest.mark.exhaustive)])
@@ -105,7 +109,9 @@ def test_an_extra_matmul_in_mindspore_is_named(run, mindspore_mode):
     verdict = run("mindspore", mindspore_inference(2), mindspore_inference(3))
 
     assert verdict.outcome is Outcome.FAILED
-    assert "R102 operator_calls[MatMul] 2 → 3 calls/step, +1 (exact: no more is allowed)" in errors(verdict)
+    assert any(
+        one.startswith("R102 operator_calls[MatMul] 2 → 3 calls/step, +1 (added work: +") for one in errors(verdict)
+    )
 
 
 @pytest.mark.exhaustive
@@ -113,7 +119,9 @@ def test_an_extra_matmul_in_torch_is_named(run):
     verdict = run("torch", torch_inference(2), torch_inference(3))
 
     assert verdict.outcome is Outcome.FAILED
-    assert "R102 operator_calls[aten::mm] 2 → 3 calls/step, +1 (exact: no more is allowed)" in errors(verdict)
+    assert any(
+        one.startswith("R102 operator_calls[aten::mm] 2 → 3 calls/step, +1 (added work: +") for one in errors(verdict)
+    )
 
 
 @pytest.mark.exhaustive
@@ -127,7 +135,7 @@ def test_a_doubled_layer_in_mindspore_shows_in_shapes_and_memory(run, mindspore_
     assert {"peak_memory_bytes", "memory_allocated_bytes"} <= metrics
     # In PyNative mode MindSpore 2.10 leaves the shapes of MatMul blank; what it records there still shows the change.
     operator = {"graph": "MatMul", "pynative": "BiasAdd"}[mindspore_mode]
-    assert any(f.place == f"operator_shapes[{operator}]" for f in verdict.findings)
+    assert f"operator_shapes[{operator}]" in changed(verdict)
 
 
 def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
@@ -138,8 +146,8 @@ def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
 
     metrics = {f.place.partition("[")[0] for f in verdict.findings if f.severity is Severity.ERROR}
     assert verdict.outcome is Outcome.FAILED
-    assert {"operator_shapes", "peak_memory_bytes", "memory_allocated_bytes"} <= metrics
-    assert any("operator_shapes[aten::addmm]" in f.place for f in verdict.findings)
+    assert {"peak_memory_bytes", "memory_allocated_bytes"} <= metrics
+    assert "operator_shapes[aten::addmm]" in changed(verdict)
 
 
 def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_says_so(run):

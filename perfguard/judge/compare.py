@@ -15,7 +15,7 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy, Tolerance
-from perfguard.judge.work import CENSUS, work_of
+from perfguard.judge.work import CENSUS, COUNTED, work_of
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric, Value, label, split_rank
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
@@ -139,20 +139,21 @@ def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
 
 def worse_operators(
     current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy, step: State | None
-) -> dict[str, float]:
-    """Return the operators that carry added work, by their subject: by how much the step's operator time grew with them.
+) -> dict[str, str]:
+    """Return the operators that carry added work, by their subject: by how much the step's work grew with them, in words.
 
     Work counts as added where it weighs more than `thresholds.OPERATOR_WEIGHT`, unless the step's judged time got better.
     Operators that a rule of the user speaks of are judged by that rule.
     """
     if step is State.BETTER:
         return {}
-    found: dict[str, float] = {}
+    found: dict[str, str] = {}
     sides = ([one for one in side if _is_weighed(one, policy)] for side in (current, reference))
     for rank, work in work_of(*sides).items():
         growth = work.growth(is_time_same=step is State.SAME)
         if growth > thresholds.OPERATOR_WEIGHT:
-            found |= {rank + operator: growth for operator in work.carriers}
+            words = f"+{100 * growth:.1f} % {'operator time' if work.is_timed else 'operators'} in the step"
+            found |= {rank + operator: words for operator in work.carriers}
     return found
 
 
@@ -187,8 +188,8 @@ def changes_in_words(comparisons: Iterable[Comparison]) -> str:
         ],
     }
     parts = [f"{len(names)} {kind} ({_first(names)})" for kind, names in kinds.items() if names]
-    operators = f"operators: {', '.join(parts)}" if parts else ""
     others = _first([one.label for one in found if one.metric not in CENSUS])
+    operators = f"operators changed: {', '.join(parts)}" if parts else ""
     return "; ".join(part for part in (operators, others and f"changed: {others}") if part)
 
 
@@ -204,21 +205,20 @@ def _first(names: list[str]) -> str:
 
 
 def _is_weighed(one: Measurement, policy: Policy) -> bool:
-    return one.metric != "operator_calls" or policy.rule(*one.key) is None
+    return one.metric not in COUNTED or policy.rule(*one.key) is None
 
 
-def _of_added_work(one: Comparison, worse: Mapping[str, float]) -> Comparison:
+def _of_added_work(one: Comparison, worse: Mapping[str, str]) -> Comparison:
     """Call the calls of an operator worse that carries added work, on its rank and in the sum of all ranks."""
     rank, operator = split_rank(one.subject)
-    growths = [worse[one.subject]] if one.subject in worse else []
+    words = worse.get(one.subject, "")
     if rank == ALL_RANKS:
-        growths = [growth for subject, growth in worse.items() if split_rank(subject)[1] == operator]
-    if one.metric != "operator_calls" or one.state is not State.CHANGED or not growths or not _has_more(one):
+        words = next((words for subject, words in worse.items() if split_rank(subject)[1] == operator), "")
+    if one.metric not in COUNTED or one.state is not State.CHANGED or not words or not _has_more(one):
         return one
     finding = one.finding
     if finding is not None:
-        message = f"{finding.message} (added work: +{100 * max(growths):.1f} % operator time in the step)"
-        finding = replace(finding, message=message)
+        finding = replace(finding, message=f"{finding.message} (added work: {words})")
     return replace(one, state=State.WORSE, finding=finding)
 
 

@@ -16,6 +16,8 @@ from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 
 #: Metrics that say which operators ran, how often and with which shapes: their differences are weighed together.
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
+#: How often operators run; where nothing ran (graphs that a compiler saved), how often they stand in the graphs.
+COUNTED = ("operator_calls", "graph_operators")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Work:
     #: Share of the baseline's operator time in operators that are gone, and of the current one in new operators.
     gone_share: float
     new_share: float
+    #: Whether the fractions are of time; else they are of calls.
+    is_timed: bool
 
     def growth(self, *, is_time_same: bool) -> float:
         """Return by how much the operator time of a step grew, as a fraction; 0 where new operators replace others.
@@ -64,8 +68,8 @@ def _over_rest(shares: Mapping[str, float]) -> float:
 def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) -> dict[str, Work]:
     """Return the work of every rank, by what leads its subjects: `rank1:`, or nothing where there is one rank.
 
-    Numbers of all ranks together (`ranks:`) are left out, for their shares are not measured. Reads `operator_calls` and
-    `operator_share`; where a side has no shares, its calls stand for them.
+    Numbers of all ranks together (`ranks:`) are left out, for their shares are not measured. Reads `operator_share` and the
+    first metric of `COUNTED` there is; where a side has no shares, calls stand for them on both.
     """
     now, before = _by_rank(current), _by_rank(reference)
     return {rank: _between(before[rank], now[rank]) for rank in now.keys() & before.keys()}
@@ -76,25 +80,33 @@ class _Side:
     calls: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def by_calls(self) -> _Side:
+        """The same, with the shares of calls in place of those of time."""
+        total = sum(self.calls.values()) or 1
+        return _Side(calls=self.calls, shares={name: calls / total for name, calls in self.calls.items()})
+
 
 def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
+    measurements = tuple(measurements)
+    metrics = {one.metric for one in measurements}
+    counted = next((name for name in COUNTED if name in metrics), None)
     ranks: dict[str, _Side] = defaultdict(_Side)
     for one in measurements:
-        if one.metric in ("operator_calls", "operator_share") and isinstance(one.value, (int, float)):
+        if one.metric in (counted, "operator_share") and isinstance(one.value, (int, float)):
             rank, operator = split_rank(one.subject)
-            if rank == ALL_RANKS:
-                continue
-            values = ranks[rank].calls if one.metric == "operator_calls" else ranks[rank].shares
-            values[operator] = one.value
-    for side in ranks.values():
-        total = sum(side.calls.values())
-        if not side.shares and total > 0:
-            side.shares = {name: calls / total for name, calls in side.calls.items()}
+            if rank != ALL_RANKS:
+                values = ranks[rank].calls if one.metric == counted else ranks[rank].shares
+                values[operator] = one.value
     return ranks
 
 
 def _between(before: _Side, now: _Side) -> Work:
+    is_timed = bool(before.shares and now.shares)
+    if not is_timed:
+        before, now = before.by_calls, now.by_calls
     return Work(
+        is_timed=is_timed,
         added=_more(now, before),
         removed=_more(before, now),
         gone_share=_only(before, now),

@@ -246,7 +246,8 @@ def _green(verdict: Verdict) -> str:
         return "The recording is whole; nothing was compared with it."
     if verdict.outcome is Outcome.CHANGED:
         found = next(one for one in verdict.findings if one.code is Code.R107)
-        return printable(f"{found.code.value.capitalize()}: {found.message}.") + _better(verdict)
+        message = found.message[:1].upper() + found.message[1:]
+        return printable(f"{message}. Nothing shows that the step got worse.") + _better(verdict)
     compared = [one.label for one in verdict.comparisons]
     warned = sorted(
         (one for one in _warned_of(verdict) if one.place in compared), key=lambda one: compared.index(one.place)

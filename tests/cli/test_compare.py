@@ -25,7 +25,8 @@ def _elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def renamed(tmp_path):
-    """The torch recording, with one operator under another name."""
+    """The torch recording, with one operator under another name; it fails, for the settings ask for a snapshot."""
+    (tmp_path / "pyproject.toml").write_text('[tool.perfguard]\nchanged = "fail"\n')
     return copied(TORCH, tmp_path / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
 
 
@@ -40,7 +41,16 @@ def test_a_recording_equals_itself(name):
     assert ": 0 worse, 0 better, 0 changed; 0 not comparable" in found.stdout.splitlines()[-1]
 
 
-def test_another_operator_is_a_regression(renamed):
+def test_another_operator_is_a_change(tmp_path, renamed):
+    (tmp_path / "pyproject.toml").unlink()
+    found = run("compare", TORCH, renamed)
+    assert found.exit_code == 0
+    first, change = found.stdout.splitlines()[:2]
+    assert first == "CHANGED test_rec.py::test_torch_mlp"
+    assert change == "  R107 (warning) operators changed: 1 new (aten::baddbmm), 1 gone (aten::addmm)"
+
+
+def test_in_a_snapshot_another_operator_is_a_regression(renamed):
     found = run("compare", TORCH, renamed)
     assert found.exit_code == 1
     assert found.stdout.startswith("FAILED test_rec.py::test_torch_mlp\n")
@@ -451,7 +461,7 @@ def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
         ("[" * 100_000, "is damaged: "),
         ("null", "is damaged: $ None is not of type 'object'"),
         ("{}", "is damaged: $ 'format' is a required property (and 3 more)"),
-        ('{"format": 3}', "has format 3, and this perfguard reads up to 2: it was written by a newer one."),
+        ('{"format": 4}', "has format 4, and this perfguard reads up to 3: it was written by a newer one."),
         ('{"format": true}', "is damaged"),
         ('{"format": "1"}', "is damaged"),
         ("\x00\x01", "is damaged: "),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perfguard.findings import Severity, worst_first
 from perfguard.judge import Policy, Rule, State, Tolerance, compare
 from perfguard.judge.compare import Comparison, changes_in_words, show
+from perfguard.judge.work import COUNTED
 from perfguard.measure import METRICS, Kind, Measurement
 from perfguard.measure.measurement import Better
 from tests.facts import ELSEWHERE, HERE, baseline, measured
@@ -59,7 +60,9 @@ def told(comparisons: list[Comparison]) -> list[tuple[str, str]]:
         ("communication_calls", 2, 3, State.WORSE, True, "R102", Severity.ERROR),
         ("communication_calls", 2, 1, State.BETTER, True, "R106", Severity.WARNING),
         ("graph_compilations", 1, 2, State.WORSE, True, "R102", Severity.ERROR),
-        ("graph_operators", 1, 2, State.CHANGED, True, None, None),
+        # Of graphs that nobody ran, more operators are more work.
+        ("graph_operators", 1, 2, State.WORSE, True, "R102", Severity.ERROR),
+        ("graph_operators", 2, 1, State.CHANGED, True, None, None),
         ("graph_passes", ["a"], ["b"], State.CHANGED, True, None, None),
         ("peak_memory_bytes", 1024, 1025, State.WORSE, True, "R102", Severity.ERROR),
         ("peak_memory_bytes", 1024, 1023, State.BETTER, True, "R106", Severity.WARNING),
@@ -115,7 +118,7 @@ def test_what_becomes_of_a_measurement(metric, before, now, state, judged, code,
         ("peak_memory_bytes", ["cpu", "cuda:0"], ["cpu"], State.CHANGED, None),
         ("graph_compilations", ["f"], ["f", "g"], State.WORSE, "R104"),
         ("graph_compilations", ["f", "g"], ["f"], State.CHANGED, None),
-        ("graph_operators", ["Add"], ["Add", "Mul"], State.CHANGED, None),
+        ("graph_operators", ["Add"], ["Add", "Mul"], State.WORSE, "R104"),
         ("summary_scalar", ["loss@1", "loss@2"], ["loss@1"], State.WORSE, "R103"),
     ],
 )
@@ -172,7 +175,7 @@ def test_exact_metrics_are_judged_everywhere(name, environment, judge_time):
     other = 4 if METRICS[name].better is Better.HIGHER else 6
     found = one(name, VALUES.get(name, 5), OTHERS.get(name, other), environment=environment, judge_time=judge_time)
     # One call more of the only operator is a fifth more work.
-    is_change = METRICS[name].better is Better.EQUAL and name != "operator_calls"
+    is_change = METRICS[name].only_changes and name not in COUNTED
     assert (found.state, found.judged) == (State.CHANGED if is_change else State.WORSE, True)
 
 
@@ -378,7 +381,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
         now, baseline(*before, measured("graph_passes", ["y"])), environment=HERE, policy=Policy(), step=State.BETTER
     )
     assert changes_in_words(found) == (
-        "operators: 1 new (e), 2 gone (b, d), 1 called more or less often (c 2 → 1), 1 called with other shapes (a); "
+        "operators changed: 1 new (e), 2 gone (b, d), 1 called more or less often (c 2 → 1), 1 called with other shapes (a); "
         "changed: graph_passes"
     )
 
@@ -394,7 +397,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             8,
             9,
             {},
-            "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operator time in the step)",
+            "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operators in the step)",
         ),
         ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: no less is allowed)"),
         (

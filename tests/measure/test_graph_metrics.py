@@ -172,7 +172,7 @@ def test_every_metric_of_graphs_is_exact_and_gated():
 def compared(before: Path, after: Path) -> list[tuple[str, str]]:
     base, now = (inspect(read_recording(place)) for place in (before, after))
     baseline = Baseline(workload="w", fingerprint=None, environment=None, measurements=measure(base))
-    found = compare(measure(now), baseline, environment=None, policy=Policy())
+    found = compare(measure(now), baseline, environment=None, policy=Policy(changed_fails=True))
     return [(one.finding.code.name, one.finding.message) for one in found if one.finding]
 
 
@@ -188,12 +188,15 @@ def test_three_more_casts_one_more_pass_and_one_more_compilation_are_told_by_nam
     saved(tmp_path / "c", *start, *start, ("graph_build_0", ir("kernel_graph0", "MatMul", "Cast", "ReLU")))
     exact = "(exact: no more is allowed)"
     assert compared(tmp_path / "a", tmp_path / "b") == [
-        ("R102", f"graph_operators[Cast] 1 → 4 operators, +3 {exact}"),
+        ("R102", "graph_operators[Cast] 1 → 4 operators, +3 (added work: +100.0 % operators in the step)"),
         ("R102", "graph_passes changed: + opt_pass_merge_cast_opt"),
     ]
     assert compared(tmp_path / "a", tmp_path / "c") == [
         ("R102", f"graph_compilations[Net_construct] 1 → 2 compilations, +1 {exact}"),
-        ("R104", "graph_operators[ReLU] is 1 operators, and the baseline has none"),
+        (
+            "R104",
+            "graph_operators[ReLU] is 1 operators, and the baseline has none (added work: +33.3 % operators in the step)",
+        ),
     ]
     assert compared(tmp_path / "a", tmp_path / "a") == []
 

@@ -59,7 +59,7 @@ def test_an_option_that_would_do_nothing_is_refused(recorded, option):
         ("window = { activ = 3 }", "has no key 'activ'; did you mean 'active'?"),
         ("window = { active = 0 }", "StepWindow(active=0) is not a window: active must be an integer of at least 1."),
         ("timed_steps = 0", "timed_steps = 0 is no count"),
-        ("unused = 'ignore'", "unused = 'ignore' in [tool.perfguard] is none of fail, warn."),
+        ("unused = 'ignore'", "unused = 'ignore' in [tool.perfguard] must be one of fail, warn."),
         ("time = 'never'", 'time = \'never\' is neither "on" nor "off".'),
         ("ignore = ['R999']", "There is no finding code 'R999' to ignore"),
         ("tool = = 3", "is not TOML"),

@@ -193,7 +193,7 @@ def test_a_verdict_as_a_document():
         "findings": [
             {
                 "code": "R102",
-                "headline": "an exact metric changed",
+                "headline": "an exact metric differs",
                 "severity": "error",
                 "message": "steps 3 → 4 steps, +1",
                 "place": "steps",
@@ -220,8 +220,7 @@ def test_a_verdict_as_a_document():
             "compared": 1,
             "worse": 1,
             "better": 0,
-            "new": 0,
-            "gone": 0,
+            "changed": 0,
             "not-comparable": 0,
             "shown-only": 0,
         },
@@ -246,6 +245,7 @@ def test_a_verdict_as_a_document():
         "environment_changes": [],
         "tolerance": {},
         "ignore": [],
+        "changed": "warn",
         "baseline": None,
         "changes": [],
         "timings": [],
@@ -265,7 +265,7 @@ def test_a_report_as_a_document():
     document = report_document(RunReport(verdicts=(PLAIN, kept), unused=("c",), not_run=("d",)))
     assert [one["workload"] for one in document["workloads"]] == ["test_a.py::test_a", "b"]
     assert {key: value for key, value in document.items() if key != "workloads"} == {
-        "format": 2,
+        "format": 3,
         "perfguard": perfguard.__version__,
         "run": {"commit": None, "branch": None, "committed_at": None, "finished_at": None, "ci_url": None},
         "summary": {
@@ -274,8 +274,7 @@ def test_a_report_as_a_document():
                 "compared": 1,
                 "worse": 1,
                 "better": 0,
-                "new": 0,
-                "gone": 0,
+                "changed": 0,
                 "not-comparable": 0,
                 "shown-only": 0,
             },
@@ -410,3 +409,10 @@ def test_a_timing_in_a_report_is_a_timing_of_its_own_file():
     del plain["format"]
     assert inside["properties"] == plain
     assert inside["required"] == [name for name in own["required"] if name != "format"]
+
+
+@pytest.mark.parametrize("word", ["new", "gone"])
+def test_what_only_one_side_had_was_worse_in_older_reports(word):
+    plain = verdict_document(PLAIN)
+    plain["comparisons"][0]["state"] = word
+    assert verdict_from_document(plain).comparisons[0].state is State.WORSE

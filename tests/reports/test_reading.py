@@ -52,11 +52,13 @@ def as_format_1(document: dict) -> dict:
     """Return a report as perfguard 0.1 wrote it."""
     del document["run"]
     for one in document["workloads"]:
-        for key in ("compared_with", "steps", "memory", "source"):
+        for key in ("compared_with", "steps", "memory", "source", "changed"):
             del one[key]
         for comparison in one["comparisons"]:
             comparison.pop("allowed")
             comparison.pop("reference_samples", None)
+            if comparison["current"] is None:
+                comparison["state"] = "gone"
         for finding in one["findings"]:
             del finding["more"], finding["excerpt"]
     return {**document, "format": 1, "perfguard": "0.1.0"}
@@ -104,7 +106,7 @@ def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run,
     assert last.findings == without_weights(run.verdicts[1]).findings
     assert last.notes[0] == "Z900 a new kind: boom"
     assert len(last.comparisons) == len(run.verdicts[1].comparisons) - 1
-    with pytest.raises(StoreError, match="format 7, and this perfguard reads up to 2: it was written by a newer one"):
+    with pytest.raises(StoreError, match="format 7, and this perfguard reads up to 3: it was written by a newer one"):
         read_report(path)
 
 

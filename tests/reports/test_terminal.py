@@ -559,7 +559,12 @@ def test_the_summary_of_a_refresh():
     report = RunReport(
         verdicts=(
             refreshed(Refresh.CREATED, "a"),
-            refreshed(Refresh.UPDATED, "b", "worse: operator_calls[MatMul] 4 → 5 calls/step", "changed: steps is gone: 3 steps"),
+            refreshed(
+                Refresh.UPDATED,
+                "b",
+                "worse: operator_calls[MatMul] 4 → 5 calls/step",
+                "changed: steps is gone: 3 steps",
+            ),
             refreshed(Refresh.KEPT, "c"),
             refreshed(Refresh.REFUSED, "d", findings=(LEAKED,)),
             refreshed(Refresh.REFUSED, "d2", "worse: steps 3 → 4 steps", findings=(LOOSE,)),
