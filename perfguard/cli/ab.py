@@ -107,7 +107,9 @@ def command(
     verbose: bool,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Compare what lies here with a base, in one session: perfguard ab --base main -- tests/models -k mlp
+    """Compare the working tree with a base, in one session.
+
+    Example: perfguard ab --base main -- tests/models -k mlp
 
     Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.

@@ -29,7 +29,7 @@ def command() -> None:
     """Look after the stored baselines."""
 
 
-@command.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@command.command(context_settings={"ignore_unknown_options": True})
 @click.option(
     "--reason",
     metavar="TEXT",
@@ -42,7 +42,10 @@ def command() -> None:
 @click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
-    """Run pytest and write baselines; everything after the options goes to pytest."""
+    """Run pytest and write baselines.
+
+    Everything after the options goes to pytest.
+    """
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge import Outcome
     from perfguard.reports.reading import read_report
@@ -77,7 +80,10 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
 @verbose_option("Show every column, however narrow the screen.")
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
-    """List the baselines, or print one: what is stored, from which commit and machine."""
+    """List the baselines, or print one.
+
+    It shows what is stored, from which commit and machine.
+    """
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
@@ -107,7 +113,10 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
 def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbose: bool) -> None:
-    """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
+    """Show how a report differs from the stored baselines.
+
+    Exit code 1 when anything judged does.
+    """
     from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
@@ -134,7 +143,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
-    """Delete baselines whose test file no longer exists, or the named ones."""
+    """Delete the named baselines, or those without a test file."""
     from perfguard.reports.names import printable
 
     store, settings = _open(baselines)

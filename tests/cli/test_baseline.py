@@ -179,7 +179,7 @@ def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code
         (["-k", "a and b", "tests"], ["--perfguard", "--perfguard-update", "-k", "a and b", "tests"]),
         (["tests", "-p", "no:x"], ["--perfguard", "--perfguard-update", "tests", "-p", "no:x"]),
         (["-x", "-rA", "-vv"], ["--perfguard", "--perfguard-update", "-x", "-rA", "-vv"]),
-        (["-h"], ["--perfguard", "--perfguard-update", "-h"]),
+        (["--", "-h"], ["--perfguard", "--perfguard-update", "-h"]),
         (["--", "-k", "x"], ["--perfguard", "--perfguard-update", "-k", "x"]),
         (["--perfguard-time=off"], ["--perfguard", "--perfguard-update", "--perfguard-time=off"]),
         (["--perfguard-reason", "w"], ["--perfguard", "--perfguard-update", "--perfguard-reason", "w"]),
