@@ -32,8 +32,9 @@ def command(
 ) -> None:
     """Analyse raw profiler data with its framework, then check it.
 
-    PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing. Exit codes: 0 nothing is wrong, 2 usage, refused or nothing to analyse, 3 a
-    rank could not be analysed or something is wrong with it.
+    PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing. Exit codes: 0
+    nothing is wrong, 2 usage, refused or nothing to analyse, 3 a rank could not be analysed or something is wrong with
+    it.
     """
     from perfguard.capture.offline import AnalysisOptions, analyse
     from perfguard.capture.replay import recordings_in

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
     """Run the suite N times unchanged, and count false alarms.
 
-    It prints the spread of every metric, and which slowdown the gate would see. Everything after the options goes to pytest. Nothing is judged, and no baseline is touched. The result is written beside
-    the baselines, and the summary of every later run on this machine quotes it.
+    It prints the spread of every metric, and which slowdown the gate would see. Everything after the options goes to
+    pytest. Nothing is judged, and no baseline is touched. The result is written beside the baselines, and the summary
+    of every later run on this machine quotes it.
     """
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
     from perfguard.settings import find_root, read_settings

@@ -8,7 +8,6 @@ import click
 
 from perfguard.errors import nearest
 
-
 #: click cuts a summary that is longer than its line; longer than this is none.
 _LONGEST_SUMMARY = 1000
 

@@ -69,7 +69,8 @@ def add(
 ) -> None:
     """Add reports, or an exported history.
 
-    Reports are files of --perfguard-report. What is there already is not added again. Each run is added whole or not at all. Exit codes: 0 all of them are in, 2 one of them is not.
+    Reports are files of --perfguard-report. What is there already is not added again. Each run is added whole or not
+    at all. Exit codes: 0 all of them are in, 2 one of them is not.
     """
     from perfguard.stores.history.entry import RunFacts, instant
 
@@ -298,8 +299,9 @@ def trend(
 ) -> None:
     """Show since which commit the numbers changed.
 
-    They are compared with the last release as well. Without --metric: those of the whole workload (steps, time, memory). Exit codes: 0 nothing is worse than in the last
-    release (without one, in the first run that is looked at), 1 something is, 4 there is nothing to look at.
+    They are compared with the last release as well. Without --metric: those of the whole workload (steps, time,
+    memory). Exit codes: 0 nothing is worse than in the last release (without one, in the first run that is looked at),
+    1 something is, 4 there is nothing to look at.
     """
     from perfguard.reports.trend import trend_text
 

@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """Show the operators in a profiler's output.
 
-    Each with its occurrences, total and average time, and shapes. It answers what MindSpore's Profiler.op_analyse answers, for every layout. Of saved graphs (save_graphs) it counts the
-    operators of the final ones. Exit codes: 0 (whatever differs), 2 usage (no such operator), 4 no operators could be read
-    here.
+    Each with its occurrences, total and average time, and shapes. It answers what MindSpore's Profiler.op_analyse
+    answers, for every layout. Of saved graphs (save_graphs) it counts the operators of the final ones. Exit codes: 0
+    (whatever differs), 2 usage (no such operator), 4 no operators could be read here.
     """
     if everything and base is None:
         raise UsageError(

@@ -76,8 +76,9 @@ def command(
 ) -> None:
     """Run a script under its framework's profiler, and judge it.
 
-    The recording is compared with its baseline. The command's output is its own. Exit codes: the command's own where it fails, else 0 passed, 1 regression, 2 usage, 3 the
-    recording is not whole, 4 there is no baseline to compare with.
+    The recording is compared with its baseline. The command's output is its own. Exit codes: the command's own where
+    it fails, else 0 passed, 1 regression, 2 usage, 3 the recording is not whole, 4 there is no baseline to compare
+    with.
     """
     from dataclasses import replace
 

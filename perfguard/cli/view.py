@@ -23,8 +23,9 @@ _MOST_TRACE_BYTES = 100 * 1024**2
 def command(directory: Path, output: Path | None, opens: bool) -> None:
     """Build the page of a recording, and open it.
 
-    A profiler's directory is a recording, too. The timeline goes into the page (the first rank's, up to 100 MB): a button hands it to https://ui.perfetto.dev, in the
-    browser, and another saves it. Exit codes: 0 it was written, 2 usage.
+    A profiler's directory is a recording, too. The timeline goes into the page (the first rank's, up to 100 MB): a
+    button hands it to https://ui.perfetto.dev, in the browser, and another saves it. Exit codes: 0 it was written, 2
+    usage.
     """
     import webbrowser
 
