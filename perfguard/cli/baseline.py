@@ -1,8 +1,10 @@
-"""`perfguard baseline refresh | show | diff | prune`: look after the stored baselines."""
+"""`perfguard baseline refresh | show | diff | move | prune`: look after the stored baselines."""
 
 from __future__ import annotations
 
 import os
+import posixpath
+import shlex
 import sys
 import tempfile
 import uuid
@@ -139,6 +141,40 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 
 
 @command.command()
+@click.argument("old")
+@click.argument("new")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
+def move(old: str, new: str, baselines: Path | None) -> None:
+    """Rename the baselines of a renamed test, file or directory.
+
+    OLD and NEW are a test (`tests/test_a.py::test_b`, whose parameters and named measurements move along), a test file,
+    or a directory of tests, as `perfguard baseline show` names them. The numbers stay as they are. A calibration beside
+    the baselines is renamed as well. A history keeps the old names: under the new ones its trends begin anew.
+
+    Exit codes: 0 moved, 2 usage, nothing was moved.
+    """
+    from perfguard.reports.names import printable
+    from perfguard.stores.calibration import move_calibration
+    from perfguard.workload import moved
+
+    store, settings = _open(baselines)
+    old, new = _place(old), _place(new)
+    with store.locked():
+        names = store.workloads()
+        found = moved(names, old, new)
+        _refuse_move(old, new, names, found)
+        # Read before anything is written: a damaged file stops the move as a whole.
+        stored = {name: store.load(name) for name in found}
+        has_calibration = move_calibration(baselines or settings.baselines_directory, found)
+        for name, baseline in stored.items():
+            assert baseline is not None
+            store.save(baseline.named(found[name]))
+            store.delete(name)
+            tell(f"moved: {printable(name)} → {printable(found[name])}", screen())
+    tell_plain(f"{_counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
+
+
+@command.command()
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.argument("workloads", nargs=-1)
@@ -173,6 +209,39 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         for name in doomed:
             store.delete(name)
     tell_plain(f"{len(doomed)} deleted")
+
+
+def _place(text: str) -> str:
+    """Return a test, file or directory as baselines are named. Raises `UsageError` for one outside of their tree."""
+    path, separator, test = text.partition("::")
+    path = posixpath.normpath(path)
+    if path.startswith(("/", "..")) or path == ".":
+        raise UsageError(f"{text!r} is no test, file or directory as baselines are named; see: perfguard baseline show")
+    return f"{path}{separator}{test}"
+
+
+def _kind(place: str) -> str:
+    return "a test" if "::" in place else "a file" if place.endswith(".py") else "a directory"
+
+
+def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) -> None:
+    """Refuse a move that has nothing to move, or would overwrite a baseline. Raises `UsageError`."""
+    from perfguard.workload import places
+
+    if not found:
+        known = dict.fromkeys(place for name in names for place in places(name))
+        ending = [place for place in known if place.endswith((f"::{old}", f"/{old}"))]
+        hint = f"did you mean {ending[0]!r}?" if ending else ""
+        hint = hint or nearest(old, known, otherwise="list them with: perfguard baseline show")
+        raise UsageError(f"There is no baseline of {old!r}; {hint}")
+    if _kind(old) != _kind(new):
+        raise UsageError(f"{old!r} is {_kind(old)}, and {new!r} is {_kind(new)}; name two of one kind.")
+    if taken := sorted(set(names).intersection(found.values())):
+        more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
+        raise UsageError(
+            f"{taken[0]!r}{more} has a baseline already, so nothing was moved; "
+            f"to replace it, delete it first: perfguard baseline prune {shlex.quote(taken[0])}"
+        )
 
 
 def _counted(count: int, noun: str) -> str:
