@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.workload import moved, named, places, workload_of
+from perfguard.workload import moved, moves, named, places, workload_of
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_what_was_named_is_found_again(parameters, name):
     "text, found",
     [
         ("t/a.py::test_b[4]#c", ("t/a.py", "t/a.py::test_b", "t/a.py::test_b[4]", "t/a.py::test_b[4]#c")),
-        ("t/a.py::Case::test_b", ("t/a.py", "t/a.py::Case::test_b")),
-        ("runs/monday#1", ("runs/monday#1",)),
+        ("t/a.py::Case::test_b", ("t/a.py", *["t/a.py::Case::test_b"] * 3)),
+        ("runs/monday#1", ("runs/monday#1",) * 4),
     ],
 )
 def test_the_places_of_a_workload(text, found):
@@ -99,3 +99,27 @@ def test_what_is_in_a_file_or_directory_moves_along(old, new, found):
 
 def test_a_directory_moves_with_every_test_below_it():
     assert moved(STORED, "t", "u") == {name: f"u{name[1:]}" for name in STORED if name.startswith("t/")}
+
+
+@pytest.mark.parametrize(
+    "names, stored, found",
+    [
+        # All of a file, and a part of it: what stays must keep its name.
+        ({"a.py::x": "b.py::x", "a.py::y": "b.py::y"}, (), [("a.py", "b.py")]),
+        ({"a.py::x": "b.py::x", "a.py::y": "b.py::y"}, ("a.py::z",), [("a.py::x", "b.py::x"), ("a.py::y", "b.py::y")]),
+        ({"a.py::x": "b.py::x", "a.py::y": "b.py::z"}, (), [("a.py::x", "b.py::x"), ("a.py::y", "b.py::z")]),
+        # All parameters and measurements of a test.
+        ({"a.py::x[1]": "a.py::y[1]", "a.py::x[2]#d": "a.py::y[2]#d"}, ("a.py::z",), [("a.py::x", "a.py::y")]),
+        ({"a.py::x[1]": "a.py::y[1]"}, ("a.py::x[2]",), [("a.py::x[1]", "a.py::y[1]")]),
+        ({"a.py::x[1]": "a.py::x[8]"}, ("a.py::x[2]",), [("a.py::x[1]", "a.py::x[8]")]),
+        ({"a.py::x#c": "a.py::x#d"}, ("a.py::x",), [("a.py::x#c", "a.py::x#d")]),
+        ({}, ("a.py::x",), []),
+    ],
+)
+def test_the_fewest_moves_that_rename_workloads(names, stored, found):
+    everything = [*names, *stored]
+    assert moves(names, everything) == found
+    renamed = {}
+    for old, new in found:
+        renamed |= moved(everything, old, new)
+    assert renamed == names

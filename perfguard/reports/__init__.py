@@ -24,6 +24,8 @@ class RunReport:
 
     verdicts: tuple[Verdict, ...]
     unused: tuple[str, ...] = ()
+    #: Places to rename, old and new, where unused baselines look like what tests without a baseline measured.
+    moves: tuple[tuple[str, str], ...] = ()
     not_run: tuple[str, ...] = ()
     #: What the gate says of its own error rate, where it was calibrated; else empty.
     error_rate: str = ""

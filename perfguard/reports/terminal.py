@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity, split_place
-from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict
+from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
@@ -15,6 +15,7 @@ from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_li
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
 from perfguard.screen import LOG, Screen
+from perfguard.workload import moved
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
@@ -344,7 +345,10 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
     elif report.unused:
         for workload in report.unused:
             yield f"B104 {Code.B104.value}: {printable(workload)}"
-        yield f"remove with: perfguard baseline prune {' '.join(shlex.quote(printable(w)) for w in report.unused)}"
+        renamed = {name for old, new in report.moves for name in moved(report.unused, old, new)}
+        yield from (f"was {printable(old)} renamed? {printable(move_command(old, new))}" for old, new in report.moves)
+        if gone := [shlex.quote(printable(workload)) for workload in report.unused if workload not in renamed]:
+            yield f"remove with: perfguard baseline prune {' '.join(gone)}"
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
         if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
