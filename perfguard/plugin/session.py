@@ -468,6 +468,7 @@ class GateSession:
             unused=self.unused,
             moves=self.moves,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            is_time_off=not self.settings.time,
             error_rate=self._error_rate(),
             provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
         )

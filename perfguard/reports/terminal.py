@@ -14,6 +14,7 @@ from perfguard.reports import RunReport
 from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
+from perfguard.reports.upgrades import with_upgrade
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 
@@ -44,6 +45,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     if verdict.ledger is not None and _got_slower(verdict):
         lines += [f"  {line}" for line in ledger_lines(verdict.ledger, most=None if whole else LEDGER_LINES)]
     if verdict.environment_changes:
+        lines[0] = with_upgrade(lines[0], verdict)
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     if verdict.recording is not None:
         lines.append(f"  recording: {printable(str(verdict.recording))}")
@@ -196,11 +198,12 @@ def finding_line(finding: Finding) -> str:
     return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}")
 
 
-def coverage_line(coverage: Coverage) -> str:
+def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
     """Return `412 compared: 9 worse, 3 new, 1 gone, 0 not comparable`, with what was only shown where there is any."""
+    why = " (time is off)" if is_time_off and coverage.not_comparable else ""
     line = (
         f"{coverage.compared} compared: {coverage.worse} worse, {coverage.new} new, {coverage.gone} gone, "
-        f"{coverage.not_comparable} not comparable"
+        f"{coverage.not_comparable} not comparable{why}"
     )
     if coverage.better:
         line += f"; {coverage.better} better"
@@ -352,7 +355,7 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
         if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
-        yield coverage_line(report.coverage)
+        yield coverage_line(report.coverage, is_time_off=report.is_time_off)
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:

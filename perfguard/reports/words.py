@@ -17,6 +17,7 @@ from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
 from perfguard.reports.names import cut, printable
 from perfguard.reports.quantities import changed, quantity, signed_us, time_us
+from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
 #: How many findings the first screen tells, and how many operators it names.
@@ -119,7 +120,7 @@ def headline(verdict: Verdict) -> str:
         return f"The baseline was not refreshed: {worst.code.value}."
     found = _worst_numbers(verdict)
     told = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
-    return f"{told}{_warned_of_time(verdict, found)}"
+    return with_upgrade(f"{told}{_warned_of_time(verdict, found)}", verdict)
 
 
 #: What a reader asks first: how much slower, how much more memory.

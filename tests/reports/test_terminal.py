@@ -212,7 +212,8 @@ def test_every_finding_is_shown_or_counted(codes):
                 recording=Path("/data/recording"),
             ),
             """\
-perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)
+perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed); \
+torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 new, 0 gone, 0 not comparable; 4 shown, not judged
@@ -479,6 +480,13 @@ def test_a_name_of_ten_thousand_characters_leaves_the_table_readable():
 )
 def test_the_coverage_line(coverage, line):
     assert coverage_line(coverage) == line
+
+
+@pytest.mark.parametrize("not_comparable, why", [(252, " (time is off)"), (0, "")])
+def test_the_coverage_line_says_that_time_is_off(not_comparable, why):
+    line = f"5 compared: 0 worse, 0 new, 0 gone, {not_comparable} not comparable{why}; 1 shown, not judged"
+    coverage = Coverage(compared=5, not_comparable=not_comparable, shown_only=1)
+    assert coverage_line(coverage, is_time_off=True) == line
 
 
 @given(st.lists(st.tuples(st.sampled_from(State), st.booleans()), max_size=30))
