@@ -79,7 +79,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 
 @command.command()
 @click.argument("workload", required=False)
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @verbose_option("Show every column, however narrow the screen.")
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     """List the baselines, or print one.
@@ -110,7 +110,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
 
 @command.command()
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
@@ -175,7 +175,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 
 
 @command.command()
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
@@ -190,7 +190,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         doomed = [name for name in names if not (settings.root / name.partition("::")[0]).is_file()]
         if doomed and doomed == names:
             raise UsageError(
-                f"No test file of any baseline is below {settings.root}, so this is not the directory they are named from; "
+                f"No baseline has its test file below {settings.root}, so their names begin at another directory; "
                 "run this where pytest runs, or name the workloads to delete."
             )
     for name in doomed:
@@ -201,7 +201,9 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     try:
         agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
     except click.Abort as error:
-        raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
+        raise UsageError(
+            "The question was not answered, so nothing was deleted; to delete without a question: --yes"
+        ) from error
     if not agreed:
         tell_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)
