@@ -76,11 +76,13 @@ class Code(Enum):
     B110 = "the baseline would be relaxed, and nobody says why"
     B111 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
-    R102 = "an exact metric changed"
+    R102 = "an exact metric differs"
     R103 = "a metric vanished"
     R104 = "a metric is new"
     R105 = "worse, within the wide limit"
     R106 = "better than the tolerance: the baseline is stale"
+    R107 = "operators changed, and nothing shows that the step got worse"
+    R108 = "most of the work is gone"
 
     @property
     def family(self) -> str:
@@ -324,5 +326,13 @@ ADVICE: dict[Code, Advice] = {
     Code.R106: Advice(
         "the number is far better than what is stored (a warning)",
         "refresh, or only tighten: `pytest --perfguard-ratchet`",
+    ),
+    Code.R107: Advice(
+        'other operators, calls or shapes than the baseline\'s (a warning; `changed = "fail"` makes each an error)',
+        "`pytest --perfguard --perfguard-update` stores them; no reason is needed",
+    ),
+    Code.R108: Advice(
+        "operators with more than half of the baseline's operator time are gone, and hardly any new one runs instead",
+        "look whether the step still runs the model; refresh with a reason if it is meant",
     ),
 }

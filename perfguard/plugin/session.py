@@ -22,7 +22,7 @@ from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
-from perfguard.judge import Baseline, Outcome, Refresh, Verdict, lacks_baseline, renames, with_rename
+from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT
 from perfguard.plugin.progress import AtWork, ProgressLine
@@ -438,7 +438,7 @@ class GateSession:
         from perfguard.reports.terminal import summary
 
         report = self._report()
-        green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
+        green = all(v.passed for v in report.verdicts) and bool(report.verdicts)
         green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
         screen = screen_of_run(terminalreporter)
         text = summary(report, screen)

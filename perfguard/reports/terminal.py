@@ -15,6 +15,7 @@ from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_li
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.upgrades import with_upgrade
+from perfguard.reports.words import trade
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 
@@ -36,6 +37,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
     worst, *others = finding_lines(verdict.findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
+    lines += [f"  {traded}"] if (traded := trade(verdict)) else []
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
@@ -199,14 +201,12 @@ def finding_line(finding: Finding) -> str:
 
 
 def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
-    """Return `412 compared: 9 worse, 3 new, 1 gone, 0 not comparable`, with what was only shown where there is any."""
+    """Return `412 compared: 9 worse, 2 better, 4 changed; 0 not comparable`, with what was only shown where there is any."""
     why = " (time is off)" if is_time_off and coverage.not_comparable else ""
     line = (
-        f"{coverage.compared} compared: {coverage.worse} worse, {coverage.new} new, {coverage.gone} gone, "
+        f"{coverage.compared} compared: {coverage.worse} worse, {coverage.better} better, {coverage.changed} changed; "
         f"{coverage.not_comparable} not comparable{why}"
     )
-    if coverage.better:
-        line += f"; {coverage.better} better"
     return line + (f"; {coverage.shown_only} shown, not judged" if coverage.shown_only else "")
 
 
@@ -297,7 +297,7 @@ def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
                 _cost(verdict),
                 _overhead(verdict),
                 str(verdict.coverage.compared),
-                str(verdict.coverage.worse + verdict.coverage.new + verdict.coverage.gone),
+                str(verdict.coverage.worse + verdict.coverage.changed),
             )
         )
     return table(_OF_A_RUN, rows, screen)

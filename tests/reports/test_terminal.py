@@ -482,11 +482,13 @@ def test_the_coverage_line(coverage, line):
     assert coverage_line(coverage) == line
 
 
-@pytest.mark.parametrize("not_comparable, why", [(252, " (time is off)"), (0, "")])
+@pytest.mark.parametrize(
+    "not_comparable, why", [(252, "252 not comparable (time is off); "), (0, "0 not comparable; ")]
+)
 def test_the_coverage_line_says_that_time_is_off(not_comparable, why):
-    line = f"5 compared: 0 worse, 0 new, 0 gone, {not_comparable} not comparable{why}; 1 shown, not judged"
     coverage = Coverage(compared=5, not_comparable=not_comparable, shown_only=1)
-    assert coverage_line(coverage, is_time_off=True) == line
+    assert why in coverage_line(coverage, is_time_off=True)
+    assert why.replace(" (time is off)", "") in coverage_line(coverage)
 
 
 @given(st.lists(st.tuples(st.sampled_from(State), st.booleans()), max_size=30))
