@@ -73,7 +73,7 @@ class Code(Enum):
     B107 = "the machine moved, not the model"
     B108 = "time was shown, and not judged"
     B109 = "a timed process was lost"
-    B110 = "the baseline would be relaxed, and nobody says why"
+    B110 = "the baseline would get worse without a reason"
     B111 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric differs"
@@ -309,7 +309,7 @@ ADVICE: dict[Code, Advice] = {
         "its last words are in the message; does the test run by itself?",
     ),
     Code.B110: Advice(
-        "a refresh would accept something slower, more memory or more calls",
+        "a refresh would accept something slower, more memory or added work",
         'mend what got worse, or accept it with a reason: `--perfguard-reason "why"`',
     ),
     Code.B111: Advice(

@@ -64,7 +64,7 @@ class Update(Enum):
     NEW_ONLY = "new-only"
     #: Create and rewrite whatever changed beyond noise.
     ALL = "all"
-    #: Judge what is there, and write what improved beyond its tolerance.
+    #: Judge what is there, and write what got better beyond its tolerance.
     RATCHET = "ratchet"
 
 
@@ -274,7 +274,7 @@ def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
-    """Judge against the baseline as the ratchet would leave it: what improved is no news then, all else is judged as ever."""
+    """Judge against the baseline as the ratchet would leave it: what got better is no news then, all else is judged as ever."""
     if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
         return compared(verdict, baseline, policy=policy)
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
@@ -328,7 +328,7 @@ def refresh(
 ) -> Verdict:
     """Write the baseline a verdict is due for, and return the verdict with what was done; FAILED where it was refused.
 
-    A `reason` accepts what is relaxed, or missing, and is kept. The store is locked while the old entry is read and the new
+    A `reason` accepts what is worse, or missing, and is kept. The store is locked while the old entry is read and the new
     one written, so that two runs at once lose nothing.
     """
     with store.locked():

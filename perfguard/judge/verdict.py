@@ -15,7 +15,7 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, changes_in_words, compare, lost_work
+from perfguard.judge.compare import Comparison, State, changes_in_words, compare, lost_work, weight_of_the_whole
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
@@ -288,7 +288,10 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
 def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | None:
     """Say in one line what changed without getting worse; where that fails, each difference has said so itself."""
     words = "" if policy.changed_fails else changes_in_words(comparisons)
-    return Finding(code=Code.R107, severity=Severity.WARNING, message=words) if words else None
+    if not words:
+        return None
+    # It decides the outcome, so it is told before what else is a warning.
+    return Finding(code=Code.R107, severity=Severity.WARNING, message=words, weight=2 * weight_of_the_whole(1.0))
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:

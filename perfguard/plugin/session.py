@@ -242,7 +242,7 @@ class GateSession:
             Update.NOTHING: "judging",
             Update.ALL: "refreshing",
             Update.NEW_ONLY: "judging, creating what is missing",
-            Update.RATCHET: "judging, storing what improved",
+            Update.RATCHET: "judging, storing what got better",
         }
         time = "time on" if self.settings.time else "time off: exact metrics only"
         place = self.settings.baselines_directory
