@@ -288,7 +288,9 @@ ADVICE: dict[Code, Advice] = {
     Code.B101: Advice("nobody has stored one", "`pytest --perfguard-update`"),
     Code.B102: Advice("window, backend, mode, threads or ranks differ", "measure as the baseline was, or refresh"),
     Code.B103: Advice("CPU model or cores differ (a note)", "times are shown; refresh on this machine to gate them"),
-    Code.B104: Advice("the test was renamed or removed", "`perfguard baseline prune`"),
+    Code.B104: Advice(
+        "the test was renamed or removed", "`perfguard baseline move OLD NEW`, or `perfguard baseline prune`"
+    ),
     Code.B105: Advice("the fixture was asked for and never called", "call `perfguard(step)`, or loop to the end"),
     Code.B106: Advice(
         "a collective of the first step waits for the rank that started last (a note)",

@@ -127,3 +127,13 @@ TREND_DOUBT = 0.01
 #: After so many runs of its workload without it (on its machine), or of the history without its workload, a series is a matter
 #: of the past, and judged no more.
 TREND_STALE_RUNS = 20
+
+# -- a renamed test ----------------------------------------------------------------------------------------------------
+
+#: Calls of operators that two steps have in common, as a part of all calls of either, from which on a baseline without a test
+#: is taken for that of a test without a baseline. Models of this repository share at most 0.27; of one small model, another
+#: activation or a norm in another place leaves 0.84 to 0.99, one layer of three less 0.67 to 0.72, another optimiser 0.46.
+RENAMED_OPERATORS = 0.8
+#: In one file, names that are so much alike (difflib's ratio, and its own cutoff) are taken for one whatever the operators:
+#: `test_lenet` and `test_lenet_train` are at 0.62, `test_mlp` and `test_cnn` at 0.
+RENAMED_NAME = 0.6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 #: After the function: parameters in brackets, which may hold anything, and a name, which may as well.
@@ -37,3 +38,49 @@ def workload_of(text: str) -> Workload:
     return Workload(
         function=f"{path}::{found['function']}", parameters=found["parameters"] or "", name=found["name"] or ""
     )
+
+
+def places(text: str) -> tuple[str, str, str, str]:
+    """Return the places a workload is at, the widest first: its file, its test function, its test, itself."""
+    found = workload_of(text)
+    return text.partition("::")[0], found.function, found.test, text
+
+
+def moved(names: Iterable[str], old: str, new: str) -> dict[str, str]:
+    """Return the new name of every workload at a place that is renamed: a directory, a file, a class, a test, or itself.
+
+    What belongs to a place moves along: the tests of a file, the parameters and the named measurements of a test, except
+    where the new place says them itself.
+    """
+    told = workload_of(new)
+    return {
+        name: new + name[len(old) :]
+        for name in names
+        if name == old
+        or (_is_at(name, old) and not told.name and (not told.parameters or workload_of(name).test == old))
+    }
+
+
+def _is_at(name: str, place: str) -> bool:
+    if "::" not in place:
+        path = name.partition("::")[0]
+        return path == place or path.startswith(f"{place}/")
+    found, asked = workload_of(name), workload_of(place)
+    if asked.name or asked.parameters:
+        return found.test == place
+    return found.function == place or found.function.startswith(f"{place}::")
+
+
+def moves(names: Mapping[str, str], stored: Collection[str]) -> list[tuple[str, str]]:
+    """Return the fewest places to rename so that workloads get their new names, and no other of those `stored` a new one."""
+    found: list[tuple[str, str]] = []
+    left = dict(names)
+    while left:
+        name, new = next(iter(left.items()))
+        for place in zip(places(name), places(new), strict=True):
+            done = moved(stored, *place)
+            if place[0] != place[1] and name in done and (done.items() <= names.items() or place == (name, new)):
+                break
+        found.append(place)
+        left = {one: to for one, to in left.items() if one != name and one not in done}
+    return found

@@ -37,6 +37,8 @@ class _Asked:
     processes: int | None
     timeout_s: float
     output: Path | None
+    #: What switched times off; empty where they are on.
+    time_off: str
     #: Told what is being done, for a terminal.
     steps: Steps
 
@@ -86,7 +88,7 @@ class _Invalid(Exception):
     default=1800.0,
     show_default=True,
     metavar="SECONDS",
-    help="Of pytest, a side.",
+    help="Limit for pytest, on each side.",
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
@@ -107,7 +109,9 @@ def command(
     verbose: bool,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Compare what lies here with a base, in one session: perfguard ab --base main -- tests/models -k mlp
+    """Compare the working tree with a base, in one session.
+
+    Example: perfguard ab --base main -- tests/models -k mlp
 
     Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
@@ -120,8 +124,10 @@ def command(
     shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse(ref, python, recording, sensitive, processes, pytest_args)
     settings = read_settings(find_root(Path.cwd()))
+    time_off = "" if settings.time else 'time = "off" in [tool.perfguard]'
     if time is not None:
         settings = replace(settings, time=time == "on")
+        time_off = "" if settings.time else "--time off"
     asked = _Asked(
         policy=settings.policy,
         arguments=pytest_args,
@@ -129,6 +135,7 @@ def command(
         processes=processes,
         timeout_s=timeout_s,
         output=output.absolute() if output is not None else None,
+        time_off=time_off,
         steps=Steps(is_wanted=not quiet),
     )
     try:
@@ -142,7 +149,7 @@ def command(
 
         tell(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
-    sys.exit(_tell(found, report, shown_on))
+    sys.exit(_tell(found, asked, report, shown_on))
 
 
 def _refuse(
@@ -163,14 +170,15 @@ def _refuse(
     least = thresholds.FEWEST_RUNS
     if processes is not None and not least <= processes <= thresholds.MOST_BASELINE_RUNS:
         raise UsageError(
-            f"--processes {processes}: with fewer than {least} nobody can tell noise from a change; write 5."
+            f"--processes must be {least} to {thresholds.MOST_BASELINE_RUNS}, got {processes}: "
+            "fewer cannot tell noise from a change. Leave it out for 5."
         )
     if ref is None and (sensitive or processes is not None):
         option = "--sensitive" if sensitive else "--processes"
-        raise UsageError(f"{option} is of sides that share one process, so it goes with --base REF; leave it out.")
+        raise UsageError(f"{option} needs both sides in one process, so it works with --base REF only; leave it out.")
     own = next((one for one in pytest_args if one.startswith("--perfguard")), None)
     if own is not None:
-        raise UsageError(f"{own} is what perfguard ab sets by itself; leave it out (see perfguard ab --help).")
+        raise UsageError(f"perfguard ab sets {own.partition('=')[0]} itself; leave it out (see perfguard ab --help).")
 
 
 def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
@@ -187,10 +195,12 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
         before = dict(zip(now, before.values(), strict=True))
     others = len(before.keys() - now.keys())
     before = {name: verdict for name, verdict in before.items() if name in now}
-    found = _found(f"{path} → what lies here", before, now, recorded, recorded)
+    found = _found(f"{path} → the working tree", before, now, recorded, recorded)
     if others:
-        found.told.append(f"{others} more in {path} were not asked for here")
-    found.told.append("times are shown, not judged: what was recorded once cannot be run beside this one (B108)")
+        found.told.append(f"{others} more in {path} were not selected in the working tree")
+    found.told.append(
+        "times are shown, not judged: a stored recording cannot be run again beside the working tree (B108)"
+    )
     found.rows.extend(
         (compare_exactly(before[name], now[name], policy=asked.policy), None) for name in now if name in before
     )
@@ -213,7 +223,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
         asked.steps.say(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
         base = base_in(worktree, here)
-        sides = f"{ref} ({worktree.commit[:12]}) → what lies here"
+        sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
     else:
         assert ref is not None
         base = base_on(ref, here, perfguard.__version__)
@@ -221,6 +231,8 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     recorded, now = _record(here, asked, place)
     recorded_base, before = _record(base, asked, place)
     found = _found(sides, before, now, recorded_base, recorded)
+    if asked.time_off:
+        found.told.append(f"no step was timed: {asked.time_off}")
     both = [name for name in now if name in before]
     asked.steps.begin_anew(len(both))
     for number, name in enumerate(both, 1):
@@ -237,7 +249,8 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
     from perfguard.reports.reading import read_report
 
     here = side.name == "current"
-    asked.steps.say(f"recording {'what lies here' if here else 'the base'}")
+    whose = "the working tree" if here else "the base"
+    asked.steps.say(f"recording {whose}")
     recorded = record(
         side,
         place,
@@ -254,13 +267,12 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
         why = next(iter(recorded.reasons.values()), f"it {recorded.last_words}")
         if here and recorded.status == _REFUSED:
             raise UsageError(f"pytest refuses this call: {recorded.last_words}")
-        whose = "what lies here" if here else "the base"
         mend = "mend it" if here else "name another base"
         raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
     if recorded.strangers:
         names = ", ".join(recorded.strangers[:3])
         raise _Invalid(
-            f"{'what lies here' if here else 'the base'} took {names} from elsewhere, so both sides would run the same code; "
+            f"{whose} took {names} from elsewhere, so both sides would run the same code; "
             "install it editable (pip install -e .), or give the base an environment of its own (--base-python PATH)"
         )
     verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
@@ -320,10 +332,13 @@ def _compared(
 
     before, now = base[1], current[1]
     exact = compare_exactly(before, now, policy=asked.policy)
-    if not asked.policy.judge_time or base[2] is None or current[2] is None:
+    if asked.time_off:
         return exact, None
     if exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
-        return exact, None
+        why = "a recording is not whole" if exact.outcome is Outcome.INVALID else "the two cannot be compared"
+        return replace(exact, notes=(*exact.notes, f"not timed: {why}")), None
+    if base[2] is None or current[2] is None:
+        return replace(exact, notes=(*exact.notes, _without_steps(base[2], current[2]))), None
     can_share = base[0].moved is not None
     unlike = _unlike(base[2].switches, current[2].switches)
     found = time_beside(
@@ -345,6 +360,15 @@ def _compared(
     return replace(verdict, notes=(*verdict.notes, *notes)), judged
 
 
+def _without_steps(base: Timeable | None, current: Timeable | None) -> str:
+    """Say which side's test has no step that a process of its own could run again."""
+    sides = " and ".join(name for name, side in (("the base", base), ("the working tree", current)) if side is None)
+    return (
+        f"not timed: the test of {sides} has no step that can be run again; perfguard(step) and perfguard.steps(...) have, "
+        "replay, script and callback have none"
+    )
+
+
 def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
     """Say what the sides have set for the whole process, each otherwise than the other."""
     names = sorted(name for name in base.keys() | current.keys() if base.get(name) != current.get(name))
@@ -358,7 +382,7 @@ def _say(steps: Steps, workload: str, what: str) -> None:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def _tell(found: _Found, report: Path | None, shown_on: Screen) -> int:
+def _tell(found: _Found, asked: _Asked, report: Path | None, shown_on: Screen) -> int:
     """Print the comparison, write the report, and return the exit code."""
     from perfguard.documents import write_atomically
     from perfguard.judge import Outcome
@@ -368,7 +392,7 @@ def _tell(found: _Found, report: Path | None, shown_on: Screen) -> int:
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import coverage_line, summary
 
-    run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows))
+    run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows), is_time_off=bool(asked.time_off))
     if not shown_on.is_quiet:
         tell(f"perfguard ab: {printable(found.sides)}", shown_on)
         for verdict, _ in found.rows:
@@ -379,7 +403,10 @@ def _tell(found: _Found, report: Path | None, shown_on: Screen) -> int:
     if found.rows and shown_on.is_quiet:
         tell(summary(run, shown_on), shown_on)
     elif found.rows:
-        tell(f"\n{beside_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage)}", shown_on)
+        tell(
+            f"\n{beside_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}",
+            shown_on,
+        )
     else:
         tell("nothing was compared: the two have no workload in common", shown_on)
     if report is not None:

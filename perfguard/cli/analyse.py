@@ -30,10 +30,11 @@ def command(
     python: Path | None,
     timeout_s: float | None,
 ) -> None:
-    """Analyse PATH, one rank or many, by the analyser of MindSpore or torch_npu; then check it.
+    """Analyse raw profiler data with its framework, then check it.
 
-    An analysis that fails changes nothing. Exit codes: 0 nothing is wrong, 2 usage, refused or nothing to analyse, 3 a
-    rank could not be analysed or something is wrong with it.
+    PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing. Exit codes: 0
+    nothing is wrong, 2 usage, refused or nothing to analyse, 3 a rank could not be analysed or something is wrong with
+    it.
     """
     from perfguard.capture.offline import AnalysisOptions, analyse
     from perfguard.capture.replay import recordings_in

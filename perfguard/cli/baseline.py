@@ -1,8 +1,10 @@
-"""`perfguard baseline refresh | show | diff | prune`: look after the stored baselines."""
+"""`perfguard baseline refresh | show | diff | move | prune`: look after the stored baselines."""
 
 from __future__ import annotations
 
 import os
+import posixpath
+import shlex
 import sys
 import tempfile
 import uuid
@@ -29,7 +31,7 @@ def command() -> None:
     """Look after the stored baselines."""
 
 
-@command.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@command.command(context_settings={"ignore_unknown_options": True})
 @click.option(
     "--reason",
     metavar="TEXT",
@@ -42,7 +44,10 @@ def command() -> None:
 @click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
-    """Run pytest and write baselines; everything after the options goes to pytest."""
+    """Run pytest and write baselines.
+
+    Everything after the options goes to pytest.
+    """
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge import Outcome
     from perfguard.reports.reading import read_report
@@ -74,10 +79,13 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 
 @command.command()
 @click.argument("workload", required=False)
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @verbose_option("Show every column, however narrow the screen.")
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
-    """List the baselines, or print one: what is stored, from which commit and machine."""
+    """List the baselines, or print one.
+
+    It shows what is stored, from which commit and machine.
+    """
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
@@ -102,12 +110,15 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
 
 @command.command()
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
 def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbose: bool) -> None:
-    """Show how a report file differs from the stored baselines. Exit code 1 when anything judged does."""
+    """Show how a report differs from the stored baselines.
+
+    Exit code 1 when anything judged does.
+    """
     from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
@@ -130,11 +141,45 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 
 
 @command.command()
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie.")
+@click.argument("old")
+@click.argument("new")
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
+def move(old: str, new: str, baselines: Path | None) -> None:
+    """Rename the baselines of a renamed test, file or directory.
+
+    OLD and NEW are a test (`tests/test_a.py::test_b`, whose parameters and named measurements move along), a test file,
+    or a directory of tests, as `perfguard baseline show` names them. The numbers stay as they are. A calibration beside
+    the baselines is renamed as well. A history keeps the old names: under the new ones its trends begin anew.
+
+    Exit codes: 0 moved, 2 usage, nothing was moved.
+    """
+    from perfguard.reports.names import printable
+    from perfguard.stores.calibration import move_calibration
+    from perfguard.workload import moved
+
+    store, settings = _open(baselines)
+    old, new = _place(old), _place(new)
+    with store.locked():
+        names = store.workloads()
+        found = moved(names, old, new)
+        _refuse_move(old, new, names, found)
+        # Read before anything is written: a damaged file stops the move as a whole.
+        stored = {name: store.load(name) for name in found}
+        has_calibration = move_calibration(baselines or settings.baselines_directory, found)
+        for name, baseline in stored.items():
+            assert baseline is not None
+            store.save(baseline.named(found[name]))
+            store.delete(name)
+            tell(f"moved: {printable(name)} → {printable(found[name])}", screen())
+    tell_plain(f"{_counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
+
+
+@command.command()
+@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
-    """Delete baselines whose test file no longer exists, or the named ones."""
+    """Delete the named baselines, or those without a test file."""
     from perfguard.reports.names import printable
 
     store, settings = _open(baselines)
@@ -145,7 +190,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         doomed = [name for name in names if not (settings.root / name.partition("::")[0]).is_file()]
         if doomed and doomed == names:
             raise UsageError(
-                f"No test file of any baseline is below {settings.root}, so this is not the directory they are named from; "
+                f"No baseline has its test file below {settings.root}, so their names begin at another directory; "
                 "run this where pytest runs, or name the workloads to delete."
             )
     for name in doomed:
@@ -156,7 +201,9 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     try:
         agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
     except click.Abort as error:
-        raise UsageError("Nobody answered, so nothing was deleted; delete without being asked: --yes") from error
+        raise UsageError(
+            "The question was not answered, so nothing was deleted; to delete without a question: --yes"
+        ) from error
     if not agreed:
         tell_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)
@@ -164,6 +211,39 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
         for name in doomed:
             store.delete(name)
     tell_plain(f"{len(doomed)} deleted")
+
+
+def _place(text: str) -> str:
+    """Return a test, file or directory as baselines are named. Raises `UsageError` for one outside of their tree."""
+    path, separator, test = text.partition("::")
+    path = posixpath.normpath(path)
+    if path.startswith(("/", "..")) or path == ".":
+        raise UsageError(f"{text!r} is no test, file or directory as baselines are named; see: perfguard baseline show")
+    return f"{path}{separator}{test}"
+
+
+def _kind(place: str) -> str:
+    return "a test" if "::" in place else "a file" if place.endswith(".py") else "a directory"
+
+
+def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) -> None:
+    """Refuse a move that has nothing to move, or would overwrite a baseline. Raises `UsageError`."""
+    from perfguard.workload import places
+
+    if not found:
+        known = dict.fromkeys(place for name in names for place in places(name))
+        ending = [place for place in known if place.endswith((f"::{old}", f"/{old}"))]
+        hint = f"did you mean {ending[0]!r}?" if ending else ""
+        hint = hint or nearest(old, known, otherwise="list them with: perfguard baseline show")
+        raise UsageError(f"There is no baseline of {old!r}; {hint}")
+    if _kind(old) != _kind(new):
+        raise UsageError(f"{old!r} is {_kind(old)}, and {new!r} is {_kind(new)}; name two of one kind.")
+    if taken := sorted(set(names).intersection(found.values())):
+        more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
+        raise UsageError(
+            f"{taken[0]!r}{more} has a baseline already, so nothing was moved; "
+            f"to replace it, delete it first: perfguard baseline prune {shlex.quote(taken[0])}"
+        )
 
 
 def _counted(count: int, noun: str) -> str:

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from perfguard.stores.calibration import Calibration
 
 
-@click.command(name="calibrate", context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.command(name="calibrate", context_settings={"ignore_unknown_options": True})
 @click.option("--runs", metavar="N", type=click.IntRange(10, 1000), default=20, help="How many runs (default: 20).")
 @click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie; the result is put beside.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
-    """Run the suite N times unchanged; print the spread of every metric, false alarms and what would be seen.
+    """Run the suite N times unchanged, and count false alarms.
 
-    Everything after the options goes to pytest. Nothing is judged, and no baseline is touched. The result is written beside
-    the baselines, and the summary of every later run on this machine quotes it.
+    It prints the spread of every metric, and which slowdown the gate would see. Everything after the options goes to
+    pytest. Nothing is judged, and no baseline is touched. The result is written beside the baselines, and the summary
+    of every later run on this machine quotes it.
     """
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
     from perfguard.settings import find_root, read_settings

@@ -75,7 +75,7 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Check a profiler's output directory, a perfguard recording, or a directory of recordings, one by one.
+    """Check a profiler's output, or a directory of recordings.
 
     DIRECTORY is a path, or the URL of a file system that fsspec knows (s3://..., memory://..., http://...).
 

@@ -11,7 +11,10 @@ from perfguard.errors import UsageError, nearest
 @click.command(name="codes")
 @click.argument("names", nargs=-1, metavar="[CODE ...]")
 def command(names: tuple[str, ...]) -> None:
-    """List the finding codes: headline, cause, fix. With CODE (or a beginning, such as C1) only those."""
+    """List the finding codes: headline, cause, fix.
+
+    With CODE (or a beginning, such as C1) only those.
+    """
     from perfguard.findings import ADVICE, Code
 
     wanted = tuple(name.upper() for name in names)

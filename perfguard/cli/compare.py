@@ -71,7 +71,7 @@ def command(
         tell(printable(f"gone: {name} is in {base} and not in {current}"), shown_on)
     for name in new:
         tell(printable(f"new: {name} is in {current} and not in {base}"), shown_on)
-    run = RunReport(verdicts=tuple(verdicts))
+    run = RunReport(verdicts=tuple(verdicts), is_time_off=not policy.judge_time)
     if not quiet:
         click.echo("")
     # A row of an invalid comparison would name one of the two, and nothing of it was compared.

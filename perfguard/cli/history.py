@@ -44,7 +44,7 @@ _WHERE = click.option(
 
 @click.group(name="history", cls=CommandGroup)
 def command() -> None:
-    """Keep what every run measured, and tell since which commit it is worse."""
+    """Keep what runs measured; show since when a number is worse."""
 
 
 # -- add ---------------------------------------------------------------------------------------------------------------
@@ -67,9 +67,10 @@ def add(
     at: str | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Add reports (of --perfguard-report), or an exported history. What is there already is not added again.
+    """Add reports, or an exported history.
 
-    Each run is added whole or not at all. Exit codes: 0 all of them are in, 2 one of them is not.
+    Reports are files of --perfguard-report. What is there already is not added again. Each run is added whole or not
+    at all. Exit codes: 0 all of them are in, 2 one of them is not.
     """
     from perfguard.stores.history.entry import RunFacts, instant
 
@@ -204,7 +205,10 @@ def _added(name: str, entry: Entry, said: RunFacts, done: Added) -> str:
 @click.argument("run", required=False)
 @verbose_option("Show every column, however narrow the screen.")
 def show(place: str | None, branch: str | None, last: int, run: str | None, verbose: bool) -> None:
-    """List the newest runs, or the workloads of one: by its number, its release or its commit."""
+    """List the newest runs, or the workloads of one run.
+
+    The run is named by its number, its release or its commit.
+    """
     history = _open(place)
     from perfguard.stores.history.archive import run_named
 
@@ -293,10 +297,11 @@ def trend(
     verbose: bool,
     workloads: tuple[str, ...],
 ) -> None:
-    """Tell what the numbers did over the runs: since which commit they changed, and how they stand to the last release.
+    """Show since which commit the numbers changed.
 
-    Without --metric: those of the whole workload (steps, time, memory). Exit codes: 0 nothing is worse than in the last
-    release (without one, in the first run that is looked at), 1 something is, 4 there is nothing to look at.
+    They are compared with the last release as well. Without --metric: those of the whole workload (steps, time,
+    memory). Exit codes: 0 nothing is worse than in the last release (without one, in the first run that is looked at),
+    1 something is, 4 there is nothing to look at.
     """
     from perfguard.reports.trend import trend_text
 
@@ -431,7 +436,10 @@ def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
 def prune(
     place: str | None, keep_runs: int | None, before: str | None, branch: str | None, releases: bool, yes: bool
 ) -> None:
-    """Delete old runs with all they measured; says how many they are, and asks."""
+    """Delete old runs with all they measured.
+
+    It says how many they are, and asks.
+    """
     from perfguard.stores.history.entry import instant
 
     if keep_runs is None and before is None and branch is None:
@@ -481,7 +489,7 @@ def _range(runs: Sequence[Run]) -> str:
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def export(place: str | None, form: str, file: Path | None) -> None:
-    """Write all runs to FILE or standard output, one after the other.
+    """Write all runs to FILE or standard output.
 
     JSON goes into another history with `perfguard history add`; CSV has a line a measurement.
     """

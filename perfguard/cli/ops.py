@@ -43,11 +43,11 @@ _SHORTEST_NAME = 16
 def command(
     directory: Path, wanted: tuple[str, ...], base: Path | None, everything: bool, as_json: bool, verbose: bool
 ) -> None:
-    """Show operators of any profiler's output: occurrences, total and average time, shapes.
+    """Show the operators in a profiler's output.
 
-    It answers what MindSpore's Profiler.op_analyse answers, for every layout. Of saved graphs (save_graphs) it counts the
-    operators of the final ones. Exit codes: 0 (whatever differs), 2 usage (no such operator), 4 no operators could be read
-    here.
+    Each with its occurrences, total and average time, and shapes. It answers what MindSpore's Profiler.op_analyse
+    answers, for every layout. Of saved graphs (save_graphs) it counts the operators of the final ones. Exit codes: 0
+    (whatever differs), 2 usage (no such operator), 4 no operators could be read here.
     """
     if everything and base is None:
         raise UsageError(

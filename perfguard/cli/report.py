@@ -39,11 +39,12 @@ def command(
     place: str | None,
     as_json: Path | None,
 ) -> None:
-    """Make one report of reports (--perfguard-report) and of recordings or profiler directories.
+    """Make one report of several reports and recordings.
 
-    A recording is judged against its baseline where there is one; tolerances come from [tool.perfguard] of the nearest
-    pyproject.toml. Several reports, of a matrix of jobs, become one. Where there is a history, the page says since which
-    commit a number is what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
+    Reports are files of --perfguard-report; a recording may be a profiler's directory. A recording is judged against
+    its baseline where there is one; tolerances come from [tool.perfguard] of the nearest pyproject.toml. Several
+    reports, of a matrix of jobs, become one. Where there is a history, the page says since which commit a number is
+    what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
     from perfguard.cli.history import with_trends
     from perfguard.cli.output import refuse_clash

@@ -74,10 +74,11 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Run COMMAND under the profiler of the framework it uses, and judge the recording against its baseline.
+    """Run a script under its framework's profiler, and judge it.
 
-    Its output is its own. Exit codes: the command's own where it fails, else 0 passed, 1 regression, 2 usage, 3 the
-    recording is not whole, 4 there is no baseline to compare with.
+    The recording is compared with its baseline. The command's output is its own. Exit codes: the command's own where
+    it fails, else 0 passed, 1 regression, 2 usage, 3 the recording is not whole, 4 there is no baseline to compare
+    with.
     """
     from dataclasses import replace
 

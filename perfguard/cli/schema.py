@@ -13,7 +13,7 @@ from perfguard.errors import UsageError, nearest
 
 @click.group(name="schema", cls=CommandGroup)
 def command() -> None:
-    """Show what perfguard knows: layouts, files, columns and its own formats."""
+    """Show the layouts, files and columns perfguard knows."""
 
 
 @command.command(name="list")
@@ -21,7 +21,10 @@ def command() -> None:
 @click.option("--columns", "with_columns", is_flag=True, help="Show the columns of every file with their units.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the whole catalogue as a page.")
 def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> None:
-    """List every file (of LAYOUT): where it lies, in which layout, when it must be there, and what it holds."""
+    """List the files of all layouts, or of LAYOUT.
+
+    Each with its place and layout, when it must be there, and what it holds.
+    """
     from tabulate import tabulate
 
     from perfguard.contract.layout import layout_named, layouts
@@ -49,7 +52,10 @@ def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> Non
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print the schema itself.")
 def show(name: str, as_json: bool) -> None:
-    """Show one schema (or all versions of one file): columns with type, unit and meaning."""
+    """Show a schema: its columns with type, unit and meaning.
+
+    The name of a file shows all its versions.
+    """
     from tabulate import tabulate
 
     from perfguard.contract.layout import layouts

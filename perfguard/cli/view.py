@@ -21,10 +21,11 @@ _MOST_TRACE_BYTES = 100 * 1024**2
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Where the page is written.")
 @click.option("--open/--no-open", "opens", default=True, help="Whether a browser is opened (default: yes).")
 def command(directory: Path, output: Path | None, opens: bool) -> None:
-    """Build the page of a recording or a profiler's directory, and open it.
+    """Build the page of a recording, and open it.
 
-    The timeline goes into the page (the first rank's, up to 100 MB): a button hands it to https://ui.perfetto.dev, in the
-    browser, and another saves it. Exit codes: 0 it was written, 2 usage.
+    A profiler's directory is a recording, too. The timeline goes into the page (the first rank's, up to 100 MB): a
+    button hands it to https://ui.perfetto.dev, in the browser, and another saves it. Exit codes: 0 it was written, 2
+    usage.
     """
     import webbrowser
 

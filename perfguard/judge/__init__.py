@@ -3,8 +3,8 @@
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the
 rules for one measurement, `work` what the operators that changed weigh, `tolerance` how far a timed one may move, `verdict`
 what follows for the whole, `common_mode` whether the machine moved, `pairs` what two sides timed beside each other come to,
-`ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts; tolerances come from the
-settings, so that a refresh can never loosen one.
+`ledger` where the time of a step went, `refresh` what becomes of a baseline, `renames` which unused one a test without a
+baseline looks like. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, judged_step, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.renames import lacks_baseline, move_command, renames, with_rename
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     GREEN,
@@ -59,12 +60,16 @@ __all__ = [
     "has_runs",
     "is_suspect",
     "judged_step",
+    "lacks_baseline",
     "ledger",
+    "move_command",
     "own_tolerance",
     "paired",
     "ratcheted",
     "refreshed",
+    "renames",
     "with_pairs",
+    "with_rename",
     "with_runs",
     "with_times_shown",
     "without_runs",

@@ -55,6 +55,11 @@ class Baseline:
         """Where the numbers come from."""
         return BaselineFacts(commit=self.commit, reason=self.reason, environment=self.environment, runs=self.runs)
 
+    def named(self, workload: str) -> Baseline:
+        """Return the same measurements as the baseline of a workload of another name."""
+        fingerprint = replace(self.fingerprint, workload=workload) if self.fingerprint is not None else None
+        return replace(self, workload=workload, fingerprint=fingerprint)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as the store keeps it."""
         return {

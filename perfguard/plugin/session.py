@@ -7,7 +7,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
-from perfguard.judge import Refresh, Verdict
+from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT
 from perfguard.plugin.progress import AtWork, ProgressLine
@@ -31,6 +31,7 @@ from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, find_root, read_settings, run_count
 from perfguard.stores.directory import file_name, names_baseline
+from perfguard.workload import moves
 
 if TYPE_CHECKING:
     from perfguard.recording import Recording
@@ -101,6 +102,8 @@ class GateSession:
         self.problems: list[str] = []
         self._written: list[Path] = []
         self.unused: tuple[str, ...] = ()
+        #: Places to rename, where unused baselines look like what tests without a baseline measured.
+        self.moves: tuple[tuple[str, str], ...] = ()
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
@@ -148,7 +151,7 @@ class GateSession:
         """
         if timed is not None:
             self.timeable[workload] = (timed[0], settings, timed[1])
-        return judge_with_store(
+        verdict = judge_with_store(
             recording,
             self.store,
             workload=workload,
@@ -157,6 +160,22 @@ class GateSession:
             run=None if timed is None else self._run(workload, settings, *timed),
             runs=settings.runs,
         )
+        if not lacks_baseline(verdict):
+            return verdict
+        unused, stored = self._without_test
+        return with_rename(verdict, unused, stored=stored)
+
+    @cached_property
+    def _without_test(self) -> tuple[list[Baseline], list[str]]:
+        """Baselines without a test, as far as is known at the first test without a baseline; and all that are stored."""
+        try:
+            return self._load(self._find_unused()), self.store.workloads()
+        except StoreError:
+            # This test has nothing to do with a damaged baseline of another one; the end of the run reports it.
+            return [], []
+
+    def _load(self, workloads: Iterable[str]) -> list[Baseline]:
+        return [found for workload in workloads if (found := self.store.load(workload)) is not None]
 
     def _run(self, workload: str, settings: Settings, item: pytest.Item, took_s: float) -> Run | None:
         if not settings.time or not settings.runs:
@@ -362,6 +381,7 @@ class GateSession:
             return ""
         try:
             self.unused = self._find_unused() if session.testscollected else ()
+            self.moves = self._find_moves()
         except StoreError as error:
             self.problems.append(str(error))
         for name, path in self.files.items():
@@ -446,7 +466,9 @@ class GateSession:
         return RunReport(
             verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
             unused=self.unused,
+            moves=self.moves,
             not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            is_time_off=not self.settings.time,
             error_rate=self._error_rate(),
             provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
         )
@@ -499,6 +521,12 @@ class GateSession:
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+    def _find_moves(self) -> tuple[tuple[str, str], ...]:
+        """Return the places to rename so that tests without a baseline get the unused ones they look like."""
+        without = [verdict for verdict in self.verdicts.values() if lacks_baseline(verdict)]
+        names = renames(without, self._load(self.unused)) if without else {}
+        return tuple(moves(names, self.store.workloads())) if names else ()
 
 
 def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:

@@ -24,7 +24,11 @@ class RunReport:
 
     verdicts: tuple[Verdict, ...]
     unused: tuple[str, ...] = ()
+    #: Places to rename, old and new, where unused baselines look like what tests without a baseline measured.
+    moves: tuple[tuple[str, str], ...] = ()
     not_run: tuple[str, ...] = ()
+    #: Whether the user switched times off, so that none is compared.
+    is_time_off: bool = False
     #: What the gate says of its own error rate, where it was calibrated; else empty.
     error_rate: str = ""
     #: Where the run comes from, as far as anybody knows.

@@ -16,8 +16,8 @@ from perfguard.screen import LOG, Screen
 _EACH = 10
 #: A ledger's change that is so many times as large or as small as the step's is noise, and explains nothing.
 _ALIKE = 2.0
-#: How the notes begin that say why two sides were timed in another way than they could be.
-_NOT_TOGETHER = ("not interleaved", "the processes could not")
+#: How the notes begin that say why two sides were not timed, or in another way than they could be.
+_NOT_TOGETHER = ("not timed", "not interleaved", "the processes could not")
 
 
 def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:

@@ -76,7 +76,7 @@ def _title(report: RunReport) -> str:
 
 def _said_of_the_run(report: RunReport) -> Iterable[str]:
     if report.coverage.compared or report.coverage.shown_only:
-        yield coverage_line(report.coverage)
+        yield coverage_line(report.coverage, is_time_off=report.is_time_off)
     for remark in report.remarks:
         yield f"> {_inline(remark)}"
     if report.unused:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity, split_place
-from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict
+from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.measure.measurement import Kind
@@ -14,8 +14,10 @@ from perfguard.reports import RunReport
 from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
+from perfguard.reports.upgrades import with_upgrade
 from perfguard.reports.words import trade
 from perfguard.screen import LOG, Screen
+from perfguard.workload import moved
 
 #: How many findings of one code a message shows before it counts the rest.
 SHOWN_PER_CODE = 10
@@ -45,6 +47,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     if verdict.ledger is not None and _got_slower(verdict):
         lines += [f"  {line}" for line in ledger_lines(verdict.ledger, most=None if whole else LEDGER_LINES)]
     if verdict.environment_changes:
+        lines[0] = with_upgrade(lines[0], verdict)
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     if verdict.recording is not None:
         lines.append(f"  recording: {printable(str(verdict.recording))}")
@@ -197,11 +200,12 @@ def finding_line(finding: Finding) -> str:
     return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}")
 
 
-def coverage_line(coverage: Coverage) -> str:
+def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
     """Return `412 compared: 9 worse, 2 better, 4 changed; 0 not comparable`, with what was only shown where there is any."""
+    why = " (time is off)" if is_time_off and coverage.not_comparable else ""
     line = (
         f"{coverage.compared} compared: {coverage.worse} worse, {coverage.better} better, {coverage.changed} changed; "
-        f"{coverage.not_comparable} not comparable"
+        f"{coverage.not_comparable} not comparable{why}"
     )
     return line + (f"; {coverage.shown_only} shown, not judged" if coverage.shown_only else "")
 
@@ -344,11 +348,14 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
     elif report.unused:
         for workload in report.unused:
             yield f"B104 {Code.B104.value}: {printable(workload)}"
-        yield f"remove with: perfguard baseline prune {' '.join(shlex.quote(printable(w)) for w in report.unused)}"
+        renamed = {name for old, new in report.moves for name in moved(report.unused, old, new)}
+        yield from (f"was {printable(old)} renamed? {printable(move_command(old, new))}" for old, new in report.moves)
+        if gone := [shlex.quote(printable(workload)) for workload in report.unused if workload not in renamed]:
+            yield f"remove with: perfguard baseline prune {' '.join(gone)}"
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
         if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
-        yield coverage_line(report.coverage)
+        yield coverage_line(report.coverage, is_time_off=report.is_time_off)
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:

@@ -17,6 +17,7 @@ from perfguard.recording import Provenance
 from perfguard.reports.ledger import entry_name
 from perfguard.reports.names import cut, printable
 from perfguard.reports.quantities import changed, quantity, signed_us, time_us
+from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
 #: How many findings the first screen tells, and how many operators it names.
@@ -120,7 +121,7 @@ def headline(verdict: Verdict) -> str:
     found = _worst_numbers(verdict)
     told = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
     traded = trade(verdict)
-    return f"{told}{f' {traded}' if traded else _warned_of_time(verdict, found)}"
+    return with_upgrade(f"{told}{f' {traded}' if traded else _warned_of_time(verdict, found)}", verdict)
 
 
 def trade(verdict: Verdict) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
@@ -42,6 +42,20 @@ def write_calibration(calibration: Calibration, directory: Path) -> Path:
     }
     write_atomically(path, dumps(document, lines_of="metrics"))
     return path
+
+
+def move_calibration(directory: Path, names: Mapping[str, str]) -> bool:
+    """Give workloads their new names in the calibration beside the baselines; return whether it has any of them.
+
+    Raises `StoreError`.
+    """
+    calibration = read_calibration(directory)
+    if calibration is None or calibration.workloads.keys().isdisjoint(names):
+        return False
+    others = {name: found for name, found in calibration.workloads.items() if name not in names}
+    moved = {names[name]: found for name, found in calibration.workloads.items() if name in names}
+    write_calibration(replace(calibration, workloads={**others, **moved}), directory)
+    return True
 
 
 def read_calibration(directory: Path) -> Calibration | None:

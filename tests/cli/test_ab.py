@@ -205,7 +205,29 @@ def test_what_was_recorded_once_is_compared_exactly(checkout):
     assert "PASSED     test_replay.py::test_replay" in said
     status, said = checkout.ab("--base-recording", str(RECORDING))
     assert status == 0, said
-    assert "times are shown, not judged: what was recorded once cannot be run beside this one" in said
+    assert "times are shown, not judged: a stored recording cannot be run again beside the working tree" in said
+
+
+def test_each_workload_that_is_not_timed_has_its_reason(checkout):
+    checkout.commit(test_replay=REPLAY, test_other=REPLAY)
+    checkout.write(test_other=REPLAY.replace("torch-mlp", "torch-repeat2"))
+    status, said = checkout.ab("--base", "main")
+    assert status == 4, said
+    blocks = said.replace("\n  ", "  ").splitlines()
+    (same,) = [line for line in blocks if line.startswith("PASSED test_replay.py::test_replay  ")]
+    assert same.partition("  ")[2] == (
+        "not timed: the test of the base and the working tree has no step that can be run again; "
+        "perfguard(step) and perfguard.steps(...) have, replay, script and callback have none"
+    )
+    (other,) = [line for line in blocks if line.startswith("INCONCLUSIVE test_other.py::test_replay  ")]
+    assert "B102 the baseline belongs to another fingerprint" in other
+    assert other.endswith("  not timed: the two cannot be compared")
+    # Times that are off are off for all of them.
+    status, said = checkout.ab("--base", "main", "--time", "off", "--", "test_replay.py")
+    assert status == 0, said
+    assert "not timed" not in said
+    assert "no step was timed: --time off" in said.splitlines()
+    assert "not comparable (time is off)" in said.splitlines()[-1]
 
 
 @pytest.mark.exhaustive
@@ -328,7 +350,7 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
     (installed / "model_of_mine.py").write_text("")
     status, said = checkout.ab("--base", "main")
     assert status == 3, said
-    assert "what lies here took model_of_mine from elsewhere, so both sides would run the same code" in said
+    assert "the working tree took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
 @pytest.mark.exhaustive
@@ -351,12 +373,15 @@ def test_paths_into_the_checkout_lead_into_the_base(checkout):
         ([], "needs one base to compare with: --base REF, --base-python PATH or --base-recording PATH."),
         (["--base", "main", "--base-python", sys.executable], "needs one base to compare with"),
         (["--base", "mian"], "There is no commit 'mian'"),
-        (["--base", "main", "--processes", "2"], "with fewer than 3 nobody can tell noise from a change"),
-        (["--base-python", sys.executable, "--sensitive"], "--sensitive is of sides that share one process"),
+        (
+            ["--base", "main", "--processes", "2"],
+            "--processes must be 3 to 1000, got 2: fewer cannot tell noise from a change",
+        ),
+        (["--base-python", sys.executable, "--sensitive"], "--sensitive needs both sides in one process"),
         (["--base-python", "no/such/python"], "no/such/python cannot be run: No such file or directory"),
         (["--base-python", "/bin/true"], "has no perfguard that can be imported"),
         (["--base-recording", "no/such"], "no/such does not exist"),
-        (["--base", "main", "--", "--perfguard-runs=3"], "--perfguard-runs=3 is what perfguard ab sets by itself"),
+        (["--base", "main", "--", "--perfguard-runs=3"], "perfguard ab sets --perfguard-runs itself"),
         (["--base", "main", "--", "no_such_test.py"], "there is no no_such_test.py; name tests that use perfguard"),
         (["--base", "main", "--", "-k", "nothing"], "pytest collected no test; name tests that use perfguard"),
         (["--base", "main", "--", "test_plain.py"], "nothing was measured here: no test that was run uses perfguard"),
@@ -448,6 +473,6 @@ def test_a_test_that_hangs_is_ended(checkout):
     checkout.commit(test_hangs=HANGS)
     status, said = checkout.ab("--base", "main", "--timeout", "8")
     assert status == 3
-    assert "INVALID: pytest cannot run what lies here: " in said
+    assert "INVALID: pytest cannot run the working tree: " in said
     assert "was ended after 8 seconds" in said
     assert not any(runs(pid) for pid in (checkout.temporary / "running").read_text().split())

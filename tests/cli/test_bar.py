@@ -67,7 +67,7 @@ def test_ab_says_what_it_is_at_and_takes_that_away(tmp_path):
     status, text = on_a_terminal(command, cwd=checkout.top, env=checkout.environment, columns=60)
     assert status == 0, text
     shown = [line.strip() for line in text.replace("\r", "\n").splitlines()]
-    for what in ("checking out HEAD", "recording what lies here", "recording the base"):
+    for what in ("checking out HEAD", "recording the working tree", "recording the base"):
         assert f"perfguard: {what}" in shown
     assert text.rpartition("\r")[2].startswith("perfguard ab: HEAD ")
     status, said = checkout.ab("--base", "HEAD", "--", "test_replay.py")

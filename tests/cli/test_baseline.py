@@ -1,4 +1,4 @@
-"""`perfguard baseline refresh | show | diff | prune`."""
+"""`perfguard baseline refresh | show | diff | move | prune`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from perfguard.capture import command
 from perfguard.capture.command import Ended
+from perfguard.judge.calibration import Calibrated
+from perfguard.stores import directory
+from perfguard.stores.calibration import Calibration, read_calibration, write_calibration
 from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
 
@@ -178,7 +182,7 @@ def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code
         (["-k", "a and b", "tests"], ["--perfguard", "--perfguard-update", "-k", "a and b", "tests"]),
         (["tests", "-p", "no:x"], ["--perfguard", "--perfguard-update", "tests", "-p", "no:x"]),
         (["-x", "-rA", "-vv"], ["--perfguard", "--perfguard-update", "-x", "-rA", "-vv"]),
-        (["-h"], ["--perfguard", "--perfguard-update", "-h"]),
+        (["--", "-h"], ["--perfguard", "--perfguard-update", "-h"]),
         (["--", "-k", "x"], ["--perfguard", "--perfguard-update", "-k", "x"]),
         (["--perfguard-time=off"], ["--perfguard", "--perfguard-update", "--perfguard-time=off"]),
         (["--perfguard-reason", "w"], ["--perfguard", "--perfguard-update", "--perfguard-reason", "w"]),
@@ -281,7 +285,9 @@ def test_an_empty_directory_shows_nothing(project):
     assert run("baseline", "show").exit_code == 4
 
 
-@pytest.mark.parametrize("arguments", [("show",), ("show", "x"), ("diff", "report.json"), ("prune",), ("prune", "x")])
+@pytest.mark.parametrize(
+    "arguments", [("show",), ("show", "x"), ("diff", "report.json"), ("prune",), ("prune", "x"), ("move", "x", "y")]
+)
 def test_without_a_directory_the_command_that_makes_one_is_named(project, arguments):
     report_file(project / "report.json", mlp=TORCH)
     found = run("baseline", *arguments)
@@ -307,7 +313,7 @@ def test_baselines_may_lie_elsewhere(project, monkeypatch, where):
 
 
 @pytest.mark.parametrize("text, message", [("{", "is damaged"), ('{"format": 7}', "has format 7")])
-@pytest.mark.parametrize("arguments", [("show",), ("prune", "--yes"), ("diff", "report.json")])
+@pytest.mark.parametrize("arguments", [("show",), ("prune", "--yes"), ("diff", "report.json"), ("move", MLP, CNN)])
 def test_a_damaged_baseline_is_said_in_one_sentence_and_nothing_is_deleted(two, project, arguments, text, message):
     report_file(project / "report.json", **{MLP: TORCH})
     path = two.path(MLP)
@@ -382,6 +388,101 @@ def test_a_diff_writes_nothing(two, project):
     renamed = copied(TORCH, project / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
     run("baseline", "diff", report_file(project / "report.json", **{MLP: renamed}))
     assert baseline_files(project) == before
+
+
+# -- move ----------------------------------------------------------------------------------------------------------------
+
+
+def test_move_renames_a_test_with_all_it_measured_and_changes_no_number(two, project):
+    stored(
+        project / "baselines",
+        f"{MLP}#decode",
+        f"{MLP}[4]",
+        f"{MLP}_wide",
+        commit="0123456789abcdef0123",
+        reason="first",
+    )
+    new = "tests/test_nets.py::test_dense"
+    before = {name: two.load(name) for name in two.workloads()}
+    found = run("baseline", "move", MLP, new)
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines() == [
+        f"moved: {MLP} → {new}",
+        f"moved: {MLP}#decode → {new}#decode",
+        f"moved: {MLP}[4] → {new}[4]",
+        "3 baselines moved",
+    ]
+    assert two.workloads() == sorted([CNN, f"{MLP}_wide", new, f"{new}#decode", f"{new}[4]"])
+    for old, ending in ((MLP, ""), (f"{MLP}#decode", "#decode"), (f"{MLP}[4]", "[4]")):
+        renamed, was = two.load(new + ending), before[old]
+        assert renamed == replace(
+            was, workload=new + ending, fingerprint=replace(was.fingerprint, workload=new + ending)
+        )
+
+
+@pytest.mark.parametrize(
+    "old, new, ids",
+    [
+        (
+            "tests/test_nets.py",
+            "tests/test_models.py",
+            ["tests/test_models.py::test_cnn[graph]", "tests/test_models.py::test_mlp"],
+        ),
+        ("tests/", "./unit", ["unit/test_nets.py::test_cnn[graph]", "unit/test_nets.py::test_mlp"]),
+        (MLP, "unit/test_mlp.py::Case::test_mlp", [CNN, "unit/test_mlp.py::Case::test_mlp"]),
+    ],
+)
+def test_move_renames_whole_files_and_directories(two, old, new, ids):
+    assert run("baseline", "move", old, new).exit_code == 0
+    assert two.workloads() == sorted(ids)
+
+
+def test_move_takes_the_calibration_along(two, project):
+    calibrated = Calibrated(metric="steps", runs=20, values=1, tolerance=0.0)
+    calibration = Calibration(runs=20, machine=("a", 2, "a"), workloads={MLP: (calibrated,), CNN: ()}, error_rate=None)
+    write_calibration(calibration, two.directory)
+    found = run("baseline", "move", MLP, "tests/test_nets.py::test_dense")
+    assert found.stdout.splitlines()[-1] == "1 baseline moved, and their calibration"
+    moved = read_calibration(two.directory)
+    assert moved is not None
+    assert moved.workloads == {"tests/test_nets.py::test_dense": (calibrated,)}
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        (MLP, CNN, f"'{CNN}' has a baseline already, so nothing was moved; "
+         f"to replace it, delete it first: perfguard baseline prune '{CNN}'"),
+        (MLP, MLP, f"'{MLP}' has a baseline already"),
+        ("tests/test_nets.py", "tests/test_other.py", "'tests/test_other.py::test_mlp' has a baseline already"),
+        ("tests/test_net.py", "tests/test_a.py",
+         "There is no baseline of 'tests/test_net.py'; did you mean 'tests/test_nets.py'?"),
+        ("tests/test_nets.py::test_mpl", "x", f"There is no baseline of 'tests/test_nets.py::test_mpl'; did you mean '{MLP}'?"),
+        ("test_cnn", "x", "There is no baseline of 'test_cnn'; did you mean 'tests/test_nets.py::test_cnn'?"),
+        ("zzz", "x", "There is no baseline of 'zzz'; list them with: perfguard baseline show"),
+        (MLP, "tests/test_models.py", f"'{MLP}' is a test, and 'tests/test_models.py' is a file; name two of one kind."),
+        ("tests", "tests/test_models.py", "'tests' is a directory, and 'tests/test_models.py' is a file"),
+        ("tests", "..", "'..' is no test, file or directory as baselines are named; see: perfguard baseline show"),
+        ("tests", "", "'' is no test, file or directory as baselines are named"),
+        ("tests", "/tmp/tests", "'/tmp/tests' is no test, file or directory as baselines are named"),
+    ],
+)  # fmt: skip
+def test_a_move_that_means_nothing_or_would_overwrite_is_refused(two, project, old, new, why):
+    stored(project / "baselines", "tests/test_other.py::test_mlp")
+    before = baseline_files(project)
+    found = run("baseline", "move", old, new)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.startswith(f"perfguard: {why}")
+    assert len(found.stderr.splitlines()) == 1
+    assert baseline_files(project) == before
+
+
+def test_a_move_waits_for_whoever_writes(two, monkeypatch):
+    monkeypatch.setattr(directory, "_LOCK_SECONDS", 0.1)
+    with FileLock(two._lock_path()):
+        found = run("baseline", "move", MLP, "tests/test_nets.py::test_dense")
+    assert (found.exit_code, two.workloads()) == (2, [CNN, MLP])
+    assert "has been locked by another run" in found.stderr
 
 
 # -- prune ---------------------------------------------------------------------------------------------------------------

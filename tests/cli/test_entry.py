@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -91,16 +92,43 @@ def test_a_group_without_a_command_shows_its_help_and_is_a_usage_error(arguments
     assert "Commands:" in found.output
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--help",), ("-h",), *[(name, "--help") for name in ("check", "compare", "baseline", "schema")]]
-    + [("baseline", name, "--help") for name in ("refresh", "show", "diff", "prune")]
-    + [("schema", name, "--help") for name in ("list", "show")],
+#: What the extras bring: without them a command may be refused, and its help is shown all the same.
+EXTRAS = (
+    *("scipy", "sqlalchemy", "alembic", "ruptures", "psycopg", "plotly", "jinja2", "yaml", "fsspec", "distributed"),
+    *("hypothesis", "orjson", "pandas", "playwright", "torch", "mindspore"),
 )
-def test_every_command_explains_itself(arguments):
-    found = run(*arguments)
-    assert found.exit_code == 0
-    assert found.output.startswith("Usage: ")
+HELP = """
+import json, sys
+sys.modules.update(dict.fromkeys(sys.argv[1:]))
+from click.testing import CliRunner
+from perfguard.cli import cli
+
+def commands(command, *words):
+    yield words
+    for name in getattr(command, "list_commands", lambda context: ())(None):
+        yield from commands(command.get_command(None, name), *words, name)
+
+print(json.dumps([
+    [words, flag, found.exit_code, found.output]
+    for words in commands(cli) for flag in ("-h", "--help") for found in [CliRunner().invoke(cli, [*words, flag])]
+]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [80, 50])
+def test_every_command_explains_itself_in_whole_sentences_without_the_extras(tmp_path, width):
+    found = call(sys.executable, "-c", HELP, *EXTRAS, cwd=tmp_path, COLUMNS=str(width))
+    assert found.returncode == 0, found.stderr
+    told = json.loads(found.stdout)
+    assert len({tuple(words) for words, *_ in told}) > 20
+    for words, flag, status, output in told:
+        assert status == 0, output
+        assert output.startswith(f"Usage: {' '.join(['cli', *words])} "), (words, flag)
+        assert "..." not in output.partition("Commands:\n")[2], output
+        if width == 80:
+            listed = output.partition("Commands:\n")[2].splitlines()
+            assert all(line[2] != " " for line in listed), f"a summary that needs more than a line: {listed}"
 
 
 @pytest.mark.parametrize("name", ["check", "compare", "baseline", "history", "schema"])

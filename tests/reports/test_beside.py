@@ -59,6 +59,7 @@ def test_nothing_is_said_of_what_is_as_it_was():
     told = beside_lines(verdict(notes=("not interleaved, as one process does not bear both (base: no); ...",)))
     assert told[0] == "PASSED t.py::t"
     assert "not interleaved" in told[1]
+    assert beside_lines(verdict(notes=("not timed: why", "another"))) == ["PASSED t.py::t", "  not timed: why"]
 
 
 def test_versions_are_shown_beside_what_changed():

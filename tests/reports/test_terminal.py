@@ -212,7 +212,8 @@ def test_every_finding_is_shown_or_counted(codes):
                 recording=Path("/data/recording"),
             ),
             """\
-perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)
+perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed); \
+torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 better, 0 changed; 0 not comparable; 4 shown, not judged
@@ -479,6 +480,15 @@ def test_a_name_of_ten_thousand_characters_leaves_the_table_readable():
 )
 def test_the_coverage_line(coverage, line):
     assert coverage_line(coverage) == line
+
+
+@pytest.mark.parametrize(
+    "not_comparable, why", [(252, "252 not comparable (time is off); "), (0, "0 not comparable; ")]
+)
+def test_the_coverage_line_says_that_time_is_off(not_comparable, why):
+    coverage = Coverage(compared=5, not_comparable=not_comparable, shown_only=1)
+    assert why in coverage_line(coverage, is_time_off=True)
+    assert why.replace(" (time is off)", "") in coverage_line(coverage)
 
 
 @given(st.lists(st.tuples(st.sampled_from(State), st.booleans()), max_size=30))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from perfguard.errors import StoreError
 from perfguard.judge.calibration import Calibrated, ErrorRate
-from perfguard.stores.calibration import CALIBRATION_FILE, Calibration, read_calibration, write_calibration
+from perfguard.stores.calibration import (
+    CALIBRATION_FILE,
+    Calibration,
+    move_calibration,
+    read_calibration,
+    write_calibration,
+)
 from perfguard.stores.directory import BaselineDirectory, file_name
 
 FOUND = Calibration(
@@ -45,3 +53,19 @@ def test_it_is_no_baseline(tmp_path):
     write_calibration(FOUND, tmp_path)
     assert BaselineDirectory(tmp_path).workloads() == []
     assert f"{file_name('calibration')}.json" != CALIBRATION_FILE
+
+
+@pytest.mark.parametrize(
+    "names, has_any",
+    [({"test_a.py::test_a": "test_a.py::test_b"}, True), ({"test_c.py::test_a": "x"}, False), ({}, False)],
+)
+def test_renamed_workloads_keep_what_was_found_of_them(tmp_path, names, has_any):
+    write_calibration(FOUND, tmp_path)
+    assert move_calibration(tmp_path, names) == has_any
+    workloads = {names.get(name, name): found for name, found in FOUND.workloads.items()}
+    assert read_calibration(tmp_path) == replace(FOUND, workloads=workloads)
+
+
+def test_without_a_calibration_none_is_renamed(tmp_path):
+    assert not move_calibration(tmp_path, {"a": "b"})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,101 @@
+"""Renames: stored baselines that look like what a test without a baseline measured.
+
+A renamed test has no baseline under its new name, and its old baseline has no test. Nothing is decided here: the user is asked.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+from perfguard import thresholds
+from perfguard.findings import Code
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.traits import trait_differences
+from perfguard.judge.verdict import Verdict
+from perfguard.measure.measurement import Measurement
+from perfguard.workload import moves
+
+
+def lacks_baseline(verdict: Verdict) -> bool:
+    """Whether nothing is stored under the workload's name."""
+    return verdict.compared_with is None and any(finding.code is Code.B101 for finding in verdict.findings)
+
+
+def renames(verdicts: Iterable[Verdict], unused: Iterable[Baseline]) -> dict[str, str]:
+    """Return which unused baseline each verdict without a baseline looks like, as old name → new name.
+
+    The most alike come first, and each baseline is named once.
+    """
+    stored = tuple(unused)
+    alike = [
+        (found, verdict.workload, baseline.workload)
+        for verdict in verdicts
+        if lacks_baseline(verdict)
+        for baseline in stored
+        if (found := _likeness(verdict, baseline)) is not None
+    ]
+    names: dict[str, str] = {}
+    for _, now, before in sorted(alike, reverse=True):
+        if before not in names and now not in names.values():
+            names[before] = now
+    return names
+
+
+def with_rename(verdict: Verdict, unused: Iterable[Baseline], *, stored: Collection[str]) -> Verdict:
+    """Return the verdict of a test without a baseline with the unused one that it looks like, if one does.
+
+    `stored` are the workloads of all baselines.
+    """
+    names = renames((verdict,), unused)
+    if not names:
+        return verdict
+    ((before, _),) = names.items()
+    ((old, new),) = moves(names, stored)
+    hint = f"; was this {before}? {move_command(old, new)}"
+    return replace(
+        verdict,
+        findings=tuple(
+            replace(one, message=one.message + hint) if one.code is Code.B101 else one for one in verdict.findings
+        ),
+    )
+
+
+def move_command(old: str, new: str) -> str:
+    """Return the command that renames baselines."""
+    return f"perfguard baseline move {shlex.quote(old)} {shlex.quote(new)}"
+
+
+def _likeness(verdict: Verdict, baseline: Baseline) -> tuple[float, float] | None:
+    """Return how alike the two are: their operators, tests and files, then their whole names; None where they are not."""
+    if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
+        return None
+    operators = _overlap(_calls(verdict.measurements), _calls(baseline.measurements))
+    name = _name_likeness(verdict.workload, baseline.workload)
+    is_in_one_file = verdict.workload.partition("::")[0] == baseline.workload.partition("::")[0]
+    if operators < thresholds.RENAMED_OPERATORS and not (is_in_one_file and name >= thresholds.RENAMED_NAME):
+        return None
+    return operators + name + is_in_one_file, SequenceMatcher(None, verdict.workload, baseline.workload).ratio()
+
+
+def _name_likeness(one: str, other: str) -> float:
+    """Compare the names of two tests, without the file and the `test_` that all of them begin with."""
+    mine, theirs = (text.rpartition("::")[2].removeprefix("test_") for text in (one, other))
+    return SequenceMatcher(None, mine, theirs).ratio()
+
+
+def _calls(measurements: Iterable[Measurement]) -> dict[str, float]:
+    return {
+        one.subject: one.value
+        for one in measurements
+        if one.metric == "operator_calls" and isinstance(one.value, (int, float))
+    }
+
+
+def _overlap(one: dict[str, float], other: dict[str, float]) -> float:
+    """Return the calls that two steps have in common, as a part of all calls of either."""
+    names = one.keys() | other.keys()
+    either = sum(max(one.get(name, 0), other.get(name, 0)) for name in names)
+    return sum(min(one.get(name, 0), other.get(name, 0)) for name in names) / either if either else 0.0
