@@ -1,9 +1,10 @@
 """Are the verdicts those a maintainer expects? Planted changes in a project of a user's kind, one table.
 
-Run: python -m tests.benchmarks.agreement [--only NAME]... [--exact] [--rounds N]
+Run: python -m tests.benchmarks.agreement [--only NAME]... [--exact] [--rounds N] [--project DIR]
 
-Baselines of the project are made once, by `pytest --perfguard-update`. Every change is then made in a copy of the sources and
-judged by `pytest --perfguard` of the tests that run it. The exit status is 1 where a verdict is not the expected one.
+Baselines of the project are made once, by `pytest --perfguard-update`; with --project they are kept for the next call. Every
+change is then made in a copy of the sources, and judged by `pytest --perfguard` of the tests that run it. The exit status is 1
+where a verdict is not the expected one.
 """
 
 from __future__ import annotations
@@ -187,6 +188,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="NAME", help="a plant, or a glob of names; repeatable")
     parser.add_argument("--exact", action="store_true", help="exact metrics only: seconds a row, and fewer rows")
     parser.add_argument("--rounds", type=int, default=1, help="how often each plant is judged")
+    parser.add_argument(
+        "--project", type=Path, metavar="DIR", help="make the baselines here, or use those that are here"
+    )
     asked = parser.parse_args()
     plants = [one for one in PLANTS if not asked.only or any(fnmatch.fnmatch(one.name, name) for name in asked.only)]
     left_out = [one.name for one in plants if asked.exact and one.needs_time]
@@ -194,16 +198,18 @@ def main() -> int:
     if not plants:
         parser.error(f"--only {asked.only}: no such plant{' without time' if left_out else ''}")
     options = ("--perfguard-time=off",) if asked.exact else ()
-    tests = [test for test in ALL if any(test in one.tests or not set(one.tests) <= set(ALL) for one in plants)]
     rows = []
     with tempfile.TemporaryDirectory(prefix="perfguard-agreement-") as place:
-        base = Path(place, "base")
-        new_project(base)
-        began = time.monotonic()
-        made = run(base, tests, "--perfguard-update", *options)
-        if made.status:
-            raise SystemExit(f"the baselines cannot be made:\n{made.output}")
-        print(f"baselines of {len(tests)} tests: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        base = (asked.project or Path(place, "base")).absolute()
+        if not base.exists():
+            # Of all tests where others use them; a renamed test is none of them.
+            needed = {test for plant in plants for test in (plant.tests if set(plant.tests) <= set(ALL) else ALL)}
+            new_project(base)
+            began = time.monotonic()
+            made = run(base, ALL if asked.project else sorted(needed), "--perfguard-update", *options)
+            if made.status:
+                raise SystemExit(f"the baselines cannot be made:\n{made.output}")
+            print(f"baselines of {len(made.workloads)} tests: {time.monotonic() - began:.0f} s", file=sys.stderr)
         for number in range(asked.rounds):
             for plant in plants:
                 rows.append(judge(plant, base, Path(place, f"{plant.name}-{number}"), *options))

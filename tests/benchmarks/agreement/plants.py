@@ -243,6 +243,28 @@ PLANTS = (
         "encoder_train encoder_inference",
         (ENCODER, "    return weights @ value", '    return torch.einsum("bhqk,bhkd->bhqd", weights, value)'),
     ),
+    Plant(
+        name="checkpointed: less memory, more work",
+        kind="trade",
+        tests=("encoder_train",),
+        edits=(
+            (ENCODER, "            x = block(x)\n", "            x = checkpoint(block, x, use_reentrant=False)\n"),
+            (
+                ENCODER,
+                "from torch import nn\n",
+                "from torch import nn\nfrom torch.utils.checkpoint import checkpoint\n",
+            ),
+        ),
+        expected=RED,
+        says=(r"(?m)worse.*\bbetter\b|\bbetter\b.*worse",),
+    ),
+    Plant(
+        name="model not called",
+        kind="broken test",
+        tests=("encoder_train",),
+        edits=((ENCODER, "nn.functional.cross_entropy(model(tokens), labels)", "next(model.parameters()).sum()"),),
+        expected=RED,
+    ),
     Plant(name="unchanged", kind="unchanged", tests=ALL, expected=frozenset({"PASSED"})),
     # Whether a busy machine is judged or said to be busy, it never fails unchanged code.
     Plant(
