@@ -73,14 +73,16 @@ class Code(Enum):
     B107 = "the machine moved, not the model"
     B108 = "time was shown, and not judged"
     B109 = "a timed process was lost"
-    B110 = "the baseline would be relaxed, and nobody says why"
+    B110 = "the baseline would get worse without a reason"
     B111 = "what was measured cannot become the baseline"
     R101 = "worse than the tolerance allows"
-    R102 = "an exact metric changed"
+    R102 = "an exact metric differs"
     R103 = "a metric vanished"
     R104 = "a metric is new"
     R105 = "worse, within the wide limit"
     R106 = "better than the tolerance: the baseline is stale"
+    R107 = "operators changed, and nothing shows that the step got worse"
+    R108 = "most of the work is gone"
 
     @property
     def family(self) -> str:
@@ -305,7 +307,7 @@ ADVICE: dict[Code, Advice] = {
         "its last words are in the message; does the test run by itself?",
     ),
     Code.B110: Advice(
-        "a refresh would accept something slower, more memory or more calls",
+        "a refresh would accept something slower, more memory or added work",
         'mend what got worse, or accept it with a reason: `--perfguard-reason "why"`',
     ),
     Code.B111: Advice(
@@ -322,5 +324,13 @@ ADVICE: dict[Code, Advice] = {
     Code.R106: Advice(
         "the number is far better than what is stored (a warning)",
         "refresh, or only tighten: `pytest --perfguard-ratchet`",
+    ),
+    Code.R107: Advice(
+        'other operators, calls or shapes than the baseline\'s (a warning; `changed = "fail"` makes each an error)',
+        "`pytest --perfguard --perfguard-update` stores them; no reason is needed",
+    ),
+    Code.R108: Advice(
+        "operators with more than half of the baseline's operator time are gone, and hardly any new one runs instead",
+        "look whether the step still runs the model; refresh with a reason if it is meant",
     ),
 }

@@ -32,12 +32,14 @@ from perfguard.judge import (
     Policy,
     Refresh,
     Refreshed,
+    State,
     Verdict,
     compared,
     could_judge_runs,
     examined,
     has_runs,
     is_suspect,
+    judged_step,
     own_tolerance,
     paired,
     ratcheted,
@@ -62,7 +64,7 @@ class Update(Enum):
     NEW_ONLY = "new-only"
     #: Create and rewrite whatever changed beyond noise.
     ALL = "all"
-    #: Judge what is there, and write what improved beyond its tolerance.
+    #: Judge what is there, and write what got better beyond its tolerance.
     RATCHET = "ratchet"
 
 
@@ -173,10 +175,10 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
     return compared(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
 
 
-def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
     """Judge what a report holds against a baseline, dropping whatever the report itself was compared with.
 
-    The rules of the test's own marker go before `policy`, as they did in the test.
+    The rules of the test's own marker go before `policy`, as they did in the test. `step` is as in `compared`.
     """
     policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
@@ -192,12 +194,17 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
         ledger=None,
         compared_with=None,
     )
-    return compared(fresh, baseline, policy=policy)
+    return compared(fresh, baseline, policy=policy, step=step)
 
 
 def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
     """Return the policy with what the test's own marker says, which goes before it."""
-    return replace(policy, marker=verdict.rules, ignore=tuple({*policy.ignore, *verdict.ignore}))
+    return replace(
+        policy,
+        marker=verdict.rules,
+        ignore=tuple({*policy.ignore, *verdict.ignore}),
+        changed_fails=policy.changed_fails or verdict.changed_fails,
+    )
 
 
 #: Starts controlled process number so many of one workload, and returns what it measured.
@@ -267,7 +274,7 @@ def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
-    """Judge against the baseline as the ratchet would leave it: what improved is no news then, all else is judged as ever."""
+    """Judge against the baseline as the ratchet would leave it: what got better is no news then, all else is judged as ever."""
     if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
         return compared(verdict, baseline, policy=policy)
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
@@ -321,7 +328,7 @@ def refresh(
 ) -> Verdict:
     """Write the baseline a verdict is due for, and return the verdict with what was done; FAILED where it was refused.
 
-    A `reason` accepts what is relaxed, or missing, and is kept. The store is locked while the old entry is read and the new
+    A `reason` accepts what is worse, or missing, and is kept. The store is locked while the old entry is read and the new
     one written, so that two runs at once lose nothing.
     """
     with store.locked():
@@ -346,8 +353,11 @@ def refresh(
     return _settled(verdict, done)
 
 
-def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
-    """Judge `current` against what `base` measured. INVALID when either is; what is wrong with the base says so."""
+def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | None = None) -> Verdict:
+    """Judge `current` against what `base` measured. INVALID when either is; what is wrong with the base says so.
+
+    `step` is as in `compared`.
+    """
     if base.outcome is Outcome.INVALID:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
@@ -361,7 +371,7 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
             ledger=None,
             compared_with=None,
         )
-    return judge_again(current, _measured(base), policy=policy)
+    return judge_again(current, _measured(base), policy=policy, step=step)
 
 
 def compare_beside(
@@ -375,7 +385,8 @@ def compare_beside(
 ) -> tuple[Verdict, Paired]:
     """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
     policy = _of_the_test(current, policy)
-    verdict = compare(base, current, policy=policy)
+    step = judged_step(timings, policy=policy, sensitive=sensitive)
+    verdict = compare(base, current, policy=policy, step=step)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
 
 

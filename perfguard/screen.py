@@ -40,7 +40,7 @@ _BY_ITSELF = ("strict", "surrogateescape", "backslashreplace")
 #: Select Graphic Rendition (ECMA-48, 8.3.117).
 _RED, _GREEN, _YELLOW, _MAGENTA, _DIM = "31", "32", "33", "35", "2"
 _BOLD = ";1"
-_OUTCOMES = {"PASSED": _GREEN, "FAILED": _RED, "INVALID": _MAGENTA, "INCONCLUSIVE": _YELLOW}
+_OUTCOMES = {"PASSED": _GREEN, "CHANGED": _YELLOW, "FAILED": _RED, "INVALID": _MAGENTA, "INCONCLUSIVE": _YELLOW}
 _REFRESHES = {"created": _GREEN, "updated": _GREEN, "refused": _RED}
 _TRENDS = {"WORSE": _RED, "creeps": _YELLOW}
 
@@ -50,7 +50,7 @@ _WORD = re.compile(
 )
 _TREND = re.compile(rf"^\s*({'|'.join(_TRENDS)})(?= )|(?<= )(creeps)(?= since )")
 _PART = re.compile(r"^\s+((?!\+0\.0 )[+−-]\d+\.\d us)(?=  )")
-_COUNT = re.compile(r"\b[1-9]\d* (worse|better)\b")
+_COUNT = re.compile(r"\b[1-9]\d* (worse|better|changed)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,9 @@ from perfguard.window import StepWindow
 _TABLE = "[tool.perfguard]"
 _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _TOLERANCE_KEYS = ("relative", "absolute", "warn")
-_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore")
+_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed")
+#: What becomes of a test whose operators changed, and whose step did not get worse.
+_CHANGED = ("warn", "fail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Settings:
     #: Controlled processes that a baseline's times are measured in; 0 leaves the steps of the test's own process.
     runs: int = thresholds.BASELINE_RUNS
     unused: str = "fail"
+    #: "fail" where other operators fail a test as in a snapshot, though nothing got worse.
+    changed: str = "warn"
     tolerance: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
     #: Rules of one test's marker; they go before `tolerance`.
@@ -51,7 +55,13 @@ class Settings:
     @property
     def policy(self) -> Policy:
         """What the judge needs to know."""
-        return Policy(marker=self.marker_tolerance, settings=self.tolerance, judge_time=self.time, ignore=self.ignore)
+        return Policy(
+            marker=self.marker_tolerance,
+            settings=self.tolerance,
+            judge_time=self.time,
+            ignore=self.ignore,
+            changed_fails=self.changed == "fail",
+        )
 
 
 def read_settings(root: Path) -> Settings:
@@ -72,6 +82,7 @@ def read_settings(root: Path) -> Settings:
         "runs",
         "history",
         "unused",
+        "changed",
         "tolerance",
         "ignore",
     )
@@ -88,7 +99,9 @@ def read_settings(root: Path) -> Settings:
     if "time" in table:
         values["time"] = time_switch(_typed(table, "time", str, _TABLE))
     if "unused" in table:
-        values["unused"] = _choice(table, "unused", ("fail", "warn"))
+        values["unused"] = _choice(table, "unused", ("fail", "warn"), _TABLE)
+    if "changed" in table:
+        values["changed"] = _choice(table, "changed", _CHANGED, _TABLE)
     if "tolerance" in table:
         values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
     if "ignore" in table:
@@ -128,6 +141,8 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
     for key in ("timed_steps", "threads"):
         if arguments.get(key) is not None:
             values[key] = positive(arguments[key], key)
+    if arguments.get("changed") is not None:
+        values["changed"] = _choice(arguments, "changed", _CHANGED, "@pytest.mark.perfguard(...)")
     if (tolerance := arguments.get("tolerance")) is not None:
         if not isinstance(tolerance, Mapping):
             raise UsageError("tolerance= in @pytest.mark.perfguard takes a dict such as {'step_time': 0.25}.")
@@ -248,10 +263,10 @@ def _typed(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     return value
 
 
-def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:
+def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...], where: str) -> str:
     value = table[key]
     if value not in choices:
-        raise UsageError(f"{key} = {value!r} in {_TABLE} is none of {', '.join(choices)}.")
+        raise UsageError(f"{key} = {value!r} in {where} must be one of {', '.join(choices)}.")
     return str(value)
 
 

@@ -79,6 +79,20 @@ WALL_WARNING = 1.0
 #: Microseconds that a step may stand still without being worth a word.
 BLOCKED_US = 200.0
 
+# -- operators that changed --------------------------------------------------------------------------------------------
+
+#: What part of a step's operator time added work must come to before it is worse. Views and metadata stay below it.
+OPERATOR_WEIGHT = 0.02
+#: How well shares tell what replaced operators cost, where no time of the step is judged: what an operator takes moved by up to
+#: 31 % between unchanged processes (matrix products, minima of 30 steps).
+REPLACED_UNCERTAINTY = 0.25
+#: An operator with at least this part of the added work carries it, and is named; the others are not.
+CARRIER_PART = 0.05
+#: The test is broken where operators with more than this part of the baseline's time are gone, and new ones take less than
+#: that of the current one.
+MOSTLY_GONE = 0.5
+REPLACEMENT_SHARE = 0.1
+
 # -- common mode -------------------------------------------------------------------------------------------------------
 
 #: How far the calibration kernel must have moved before the machine is said to have moved: several times its own spread.

@@ -37,7 +37,7 @@ def command() -> None:
 )
 @click.option("--new-only", is_flag=True, help="Create what is missing, judge what is there.")
 @click.option(
-    "--ratchet", is_flag=True, help="Judge, and store what improved beyond its tolerance; never anything worse."
+    "--ratchet", is_flag=True, help="Judge, and store what got better beyond its tolerance; never anything worse."
 )
 @click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)

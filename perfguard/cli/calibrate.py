@@ -118,9 +118,8 @@ def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
         if not report.is_file():
             return {}
         verdicts = read_report(report)
-    from perfguard.judge import Outcome
 
-    return {verdict.workload: verdict for verdict in verdicts if verdict.outcome is Outcome.PASSED}
+    return {verdict.workload: verdict for verdict in verdicts if verdict.passed}
 
 
 def _last_line(text: str) -> str:

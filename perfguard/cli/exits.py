@@ -23,6 +23,7 @@ def exit_code(outcomes: list[Outcome]) -> int:
         Outcome.INVALID: EXIT_INVALID,
         Outcome.FAILED: EXIT_REGRESSION,
         Outcome.INCONCLUSIVE: EXIT_NOTHING,
+        Outcome.CHANGED: EXIT_PASSED,
         Outcome.PASSED: EXIT_PASSED,
     }
     return next((code for outcome, code in by_gravity.items() if outcome in outcomes), EXIT_NOTHING)

@@ -1,9 +1,10 @@
 """Judge: is it worse?
 
-What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
-for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
-the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh`
-what becomes of a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
+What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the
+rules for one measurement, `work` what the operators that changed weigh, `tolerance` how far a timed one may move, `verdict`
+what follows for the whole, `common_mode` whether the machine moved, `pairs` what two sides timed beside each other come to,
+`ledger` where the time of a step went, `refresh` what becomes of a baseline. Baselines hold facts; tolerances come from the
+settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
-from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
+from perfguard.judge.pairs import TIMES, Pace, Paired, judged_step, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
+    GREEN,
     Coverage,
     Outcome,
     Verdict,
@@ -28,6 +30,7 @@ from perfguard.judge.verdict import (
 )
 
 __all__ = [
+    "GREEN",
     "OF_THE_WHOLE",
     "TIMES",
     "Baseline",
@@ -55,6 +58,7 @@ __all__ = [
     "examined",
     "has_runs",
     "is_suspect",
+    "judged_step",
     "ledger",
     "own_tolerance",
     "paired",

@@ -1,4 +1,8 @@
-"""Compare measurements with a baseline: every pair becomes a `Comparison`, and a finding where something is wrong."""
+"""Compare measurements with a baseline: every pair becomes a `Comparison`, and a finding where something is wrong.
+
+Three words: *worse* fails; *better* is reported; *changed* (other operators or shapes, and no evidence of worse) is
+reported, and fails only where the policy says so. What the operators that changed come to is weighed in `work`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy, Tolerance
-from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Value, label
+from perfguard.judge.work import CENSUS, work_of
+from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric, Value, label, split_rank
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 
@@ -21,6 +26,9 @@ _WEIGHT_OPERATORS = 1000.0
 _WEIGHT_EXACT = 100.0
 #: A part that is a million times worse still comes after the whole.
 _LARGEST_RATIO_OF_A_PART = 99.0
+
+#: How many names a line gives of a kind before it counts the rest.
+_NAMED = 3
 
 #: Metrics of a whole workload: its steps, its time, its memory.
 OF_THE_WHOLE = frozenset(
@@ -38,8 +46,8 @@ class State(Enum):
     SAME = "same"
     WORSE = "worse"
     BETTER = "better"
-    NEW = "new"
-    GONE = "gone"
+    #: It differs, and neither side is better by it.
+    CHANGED = "changed"
     NOT_COMPARABLE = "not-comparable"
 
 
@@ -64,13 +72,29 @@ class Comparison:
         """How it is written: `operator_time[MatMul]`."""
         return label(self.metric, self.subject)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the baseline has none of it."""
+        return self.reference is None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether only the baseline has it."""
+        return self.current is None
+
 
 def compare(
-    measurements: Iterable[Measurement], baseline: Baseline, *, environment: Environment | None, policy: Policy
+    measurements: Iterable[Measurement],
+    baseline: Baseline,
+    *,
+    environment: Environment | None,
+    policy: Policy,
+    step: State | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare every measurement of now with every one of the baseline.
 
     Timed metrics are not comparable on another machine, nor when `policy.judge_time` is False; exact ones always are.
+    `step` is what the step's time was judged to be where something else than `step_cost` judged it.
     """
     current = {m.key: m for m in measurements}
     reference = {m.key: m for m in baseline.measurements}
@@ -78,6 +102,7 @@ def compare(
         environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
     )
     known_metrics = {metric for metric, _ in reference}
+    still_measured = {metric for metric, _ in current}
     found = []
     for key in sorted(current.keys() | reference.keys()):
         metric = METRICS.get(key[0])
@@ -89,13 +114,117 @@ def compare(
         if now is None or before is None:
             # Where nobody ran controlled processes on one of the sides, that is no finding of a number.
             judged = tolerance is not None and not metric.by_run
-            found.append(_one_sided(metric, key, before, now, judged, metric.name in known_metrics))
+            if before is None:
+                found.append(_new(metric, key, now, judged, metric.name in known_metrics))
+            else:
+                found.append(_gone(metric, key, before, judged, metric.name in still_measured))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
-            one = _numbers(metric, key, before, now, tolerance)
+            rule = policy.rule(*key)
+            is_ruled = rule is not None and rule.tolerance is not None
+            one = _numbers(metric, key, before, now, tolerance, is_ruled=is_ruled)
             found.append(replace(one, allowed=_limit(tolerance, before.value, metric)))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
+    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step or _judged_step(found))
+    found = [_of_added_work(one, worse) for one in found]
+    if not policy.changed_fails:
+        found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
     return tuple(_weighed(one, current, reference) for one in _without_repetition(found))
+
+
+def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
+    """Return what the time of the step was judged to be, None where it was not judged."""
+    return next((one.state for one in comparisons if one.metric == "step_cost" and one.judged), None)
+
+
+def worse_operators(
+    current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy, step: State | None
+) -> dict[str, float]:
+    """Return the operators that carry added work, by their subject: by how much the step's operator time grew with them.
+
+    Work counts as added where it weighs more than `thresholds.OPERATOR_WEIGHT`, unless the step's judged time got better.
+    Operators that a rule of the user speaks of are judged by that rule.
+    """
+    if step is State.BETTER:
+        return {}
+    found: dict[str, float] = {}
+    sides = ([one for one in side if _is_weighed(one, policy)] for side in (current, reference))
+    for rank, work in work_of(*sides).items():
+        growth = work.growth(is_time_same=step is State.SAME)
+        if growth > thresholds.OPERATOR_WEIGHT:
+            found |= {rank + operator: growth for operator in work.carriers}
+    return found
+
+
+def lost_work(current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy) -> Finding | None:
+    """Say that most of the baseline's operator time is gone, and that nothing stands in its place: the test is broken."""
+    sides = ([one for one in side if _is_weighed(one, policy)] for side in (current, reference))
+    for rank, work in work_of(*sides).items():
+        if work.is_mostly_gone:
+            where = f" on {rank.removesuffix(':')}" if rank else ""
+            message = (
+                f"operators that took {100 * work.gone_share:.0f} % of the baseline's operator time{where} are gone, and new "
+                f"ones take {100 * work.new_share:.0f} %; does the step still do its work?"
+            )
+            return Finding(code=Code.R108, message=message, weight=weight_of_the_whole(work.gone_share))
+    return None
+
+
+def changes_in_words(comparisons: Iterable[Comparison]) -> str:
+    """Name what changed in one line: new operators, operators that are gone, other calls and shapes, other metrics.
+
+    Empty where nothing did.
+    """
+    found = [one for one in comparisons if one.judged and one.state is State.CHANGED]
+    calls = [one for one in found if one.metric == "operator_calls" and split_rank(one.subject)[0] != ALL_RANKS]
+    told = {one.subject for one in calls}
+    kinds = {
+        "new": [one.subject for one in calls if one.is_new],
+        "gone": [one.subject for one in calls if one.is_gone],
+        "called more or less often": [_from_to(one) for one in calls if not one.is_new and not one.is_gone],
+        "called with other shapes": [
+            one.subject for one in found if one.metric == "operator_shapes" and one.subject not in told
+        ],
+    }
+    parts = [f"{len(names)} {kind} ({_first(names)})" for kind, names in kinds.items() if names]
+    operators = f"operators: {', '.join(parts)}" if parts else ""
+    others = _first([one.label for one in found if one.metric not in CENSUS])
+    return "; ".join(part for part in (operators, others and f"changed: {others}") if part)
+
+
+def _from_to(one: Comparison) -> str:
+    assert one.reference is not None
+    assert one.current is not None
+    return f"{one.subject} {show(one.reference)} → {show(one.current)}"
+
+
+def _first(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _is_weighed(one: Measurement, policy: Policy) -> bool:
+    return one.metric != "operator_calls" or policy.rule(*one.key) is None
+
+
+def _of_added_work(one: Comparison, worse: Mapping[str, float]) -> Comparison:
+    """Call the calls of an operator worse that carries added work, on its rank and in the sum of all ranks."""
+    rank, operator = split_rank(one.subject)
+    growths = [worse[one.subject]] if one.subject in worse else []
+    if rank == ALL_RANKS:
+        growths = [growth for subject, growth in worse.items() if split_rank(subject)[1] == operator]
+    if one.metric != "operator_calls" or one.state is not State.CHANGED or not growths or not _has_more(one):
+        return one
+    finding = one.finding
+    if finding is not None:
+        message = f"{finding.message} (added work: +{100 * max(growths):.1f} % operator time in the step)"
+        finding = replace(finding, message=message)
+    return replace(one, state=State.WORSE, finding=finding)
+
+
+def _has_more(one: Comparison) -> bool:
+    before, now = one.reference or 0, one.current or 0
+    return isinstance(before, (int, float)) and isinstance(now, (int, float)) and now > before
 
 
 def _weighed(
@@ -131,37 +260,49 @@ def _comparison(
     )
 
 
-def _one_sided(
-    metric: Metric,
-    key: tuple[str, str],
-    before: Measurement | None,
-    now: Measurement | None,
-    judged: bool,
-    metric_known: bool,
+def _gone(
+    metric: Metric, key: tuple[str, str], before: Measurement, judged: bool, is_still_measured: bool
 ) -> Comparison:
+    """One subject fewer is a change where the metric is exact; that a time, or all of a metric, is missing fails."""
     name = label(*key)
-    if now is None:
-        assert before is not None
-        finding = Finding(
-            code=Code.R103,
-            place=name,
-            message=f"{name} was {_with_unit(before.value, metric)}, and is not measured any more",
-            weight=_weight_one_sided(metric),
-        )
-        return _comparison(key, State.GONE, judged, before, now, finding)
+    is_change = metric.kind is Kind.EXACT and is_still_measured
+    finding = Finding(
+        code=Code.R103,
+        place=name,
+        message=f"{name} was {_with_unit(before.value, metric)}, and is not measured any more",
+        weight=_weight_one_sided(metric),
+    )
+    return _comparison(key, State.CHANGED if is_change else State.WORSE, judged, before, None, finding)
+
+
+def _new(
+    metric: Metric, key: tuple[str, str], now: Measurement | None, judged: bool, is_metric_known: bool
+) -> Comparison:
+    """One subject more is worse where less would be better, else a change; nobody measured a whole new metric before."""
+    assert now is not None
+    name = label(*key)
     finding = Finding(
         code=Code.R104,
         place=name,
         message=f"{name} is {_with_unit(now.value, metric)}, and the baseline has none",
-        # A whole metric the baseline never had is news of perfguard, not of the model.
-        severity=Severity.ERROR if metric_known else Severity.WARNING,
+        severity=Severity.ERROR if is_metric_known else Severity.WARNING,
         weight=_weight_one_sided(metric),
     )
-    return _comparison(key, State.NEW, judged, before, now, finding)
+    state = State.CHANGED if metric.only_changes else State.WORSE
+    if not is_metric_known:
+        # News of perfguard, not of the model.
+        state = State.NOT_COMPARABLE
+    return _comparison(key, state, judged, None, now, finding)
 
 
 def _numbers(
-    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, tolerance: Tolerance | None
+    metric: Metric,
+    key: tuple[str, str],
+    before: Measurement,
+    now: Measurement,
+    tolerance: Tolerance | None,
+    *,
+    is_ruled: bool,
 ) -> Comparison:
     reference, current = before.value, now.value
     assert isinstance(reference, (int, float))
@@ -175,14 +316,15 @@ def _numbers(
     if limits.is_worse(current, reference, metric.better):
         if metric.by_run:
             return _slower_in_runs(metric, key, before, now, limits, judged)
-        allowed = "exact: no change is allowed" if exact else f"allowed {_allowed(limits, reference, metric)}"
+        # A number of which neither side is better is judged by itself only where a rule of the user speaks of it.
+        is_change = metric.only_changes and not is_ruled
         finding = Finding(
             code=Code.R102 if exact else Code.R101,
             place=label(*key),
-            message=f"{step} ({allowed})",
+            message=step if is_change else f"{step} ({_allowed(limits, reference, metric)})",
             weight=_weight(metric, ratio, exact=exact),
         )
-        return _comparison(key, State.WORSE, judged, before, now, finding)
+        return _comparison(key, State.CHANGED if is_change else State.WORSE, judged, before, now, finding)
     if limits.is_warning(current, reference, metric.better):
         finding = Finding(
             code=Code.R105,
@@ -241,7 +383,7 @@ def _slower_in_runs(
         few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"
     message = (
         f"{label(*key)} {show(before.value)} → {show(now.value)} {metric.unit}, "
-        f"{_change(before.value, now.value, metric)} (allowed {_allowed(limits, before.value, metric)}) "
+        f"{_change(before.value, now.value, metric)} ({_allowed(limits, before.value, metric)}) "
         f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} (%: {each}){few}"
     )
     finding = Finding(
@@ -265,7 +407,7 @@ def _structures(
         message=f"{label(*key)} changed: {differences(before.value, now.value)}",
         weight=_weight(metric, 0.0, exact=True),
     )
-    return _comparison(key, State.WORSE, judged, before, now, finding)
+    return _comparison(key, State.CHANGED, judged, before, now, finding)
 
 
 def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
@@ -313,13 +455,11 @@ def _without_repetition(comparisons: list[Comparison]) -> list[Comparison]:
     """Say what happened to an operator once: a new or gone operator has new or gone shapes, and changes the set."""
     told = {c.subject for c in comparisons if c.metric == "operator_calls" and c.finding is not None}
     one_sided = {
-        c.subject
-        for c in comparisons
-        if c.metric == "operator_calls" and c.state in (State.NEW, State.GONE) and c.finding
+        c.subject for c in comparisons if c.metric == "operator_calls" and (c.is_new or c.is_gone) and c.finding
     }
     quiet = []
     for one in comparisons:
-        if one.metric == "operator_shapes" and one.subject in one_sided and one.state in (State.NEW, State.GONE):
+        if one.metric == "operator_shapes" and one.subject in one_sided and (one.is_new or one.is_gone):
             one = _silenced(one)
         if one.metric == "operator_set" and isinstance(one.reference, list) and isinstance(one.current, list):
             prefix = one.subject.partition(":")[0] + ":" if one.subject.startswith("rank") else ""
@@ -367,12 +507,15 @@ def _change(reference: float, current: float, metric: Metric) -> str:
 
 def _warned(limits: Tolerance, reference: float, metric: Metric) -> str:
     warned = f"warned beyond +{100 * (limits.warn_relative or 0):.1f} %"
-    fails = "" if limits.relative == math.inf else f", fails beyond {_allowed(limits, reference, metric)}"
-    return warned + fails
+    return warned if limits.relative == math.inf else f"{warned}, {_allowed(limits, reference, metric)}"
 
 
 def _allowed(limits: Tolerance, reference: float, metric: Metric) -> str:
     sign = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}[metric.better]
+    if limits.relative == limits.absolute == 0:
+        return {Better.LOWER: "exact: no more is allowed", Better.HIGHER: "exact: no less is allowed"}.get(
+            metric.better, "exact: no change is allowed"
+        )
     if abs(reference) * limits.relative >= limits.absolute:
-        return f"{sign}{100 * limits.relative:.1f} %"
-    return f"{sign}{show(limits.absolute)} {metric.unit}"
+        return f"allowed {sign}{100 * limits.relative:.1f} %"
+    return f"allowed {sign}{show(limits.absolute)} {metric.unit}"

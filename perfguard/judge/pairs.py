@@ -16,7 +16,7 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.compare import Comparison, State, weight_of_the_whole
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict, outcome_of
 from perfguard.measure.measurement import Kind, Measurement
 from perfguard.measure.metrics import METRICS
 from perfguard.timing import LostRun, PairedTiming
@@ -139,8 +139,7 @@ def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_O
     )
     silenced = {one.label for one in verdict.comparisons if one.metric in metrics}
     findings = tuple(f for f in verdict.findings if f.place not in silenced)
-    failed = any(finding.severity is Severity.ERROR for finding in findings)
-    outcome = Outcome.PASSED if verdict.outcome is Outcome.FAILED and not failed else verdict.outcome
+    outcome = outcome_of(findings) if verdict.outcome is Outcome.FAILED else verdict.outcome
     return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
 
 
@@ -148,6 +147,22 @@ def own_tolerance(policy: Policy) -> float | None:
     """Return the tolerance that the user set for the step, if one was."""
     rule = policy.rule("step_ab", "")
     return rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
+
+
+def judged_step(timings: Iterable[PairedTiming], *, policy: Policy, sensitive: bool = False) -> State | None:
+    """Return what timing both sides beside each other says of the step; None where it is not judged, or too few left a time."""
+    if not _is_judged(policy):
+        return None
+    found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
+    return _STATES.get(found.pace)
+
+
+_STATES = {Pace.SLOWER: State.WORSE, Pace.SAME: State.SAME, Pace.FASTER: State.BETTER}
+
+
+def _is_judged(policy: Policy) -> bool:
+    rule = policy.rule("step_ab", "")
+    return rule is None or rule.tolerance is not None
 
 
 def with_pairs(
@@ -162,8 +177,7 @@ def with_pairs(
 
     A slower step makes it FAILED; where too few processes left a time, what passed otherwise is INCONCLUSIVE.
     """
-    rule = policy.rule("step_ab", "")
-    is_judged = rule is None or rule.tolerance is not None
+    is_judged = _is_judged(policy)
     found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
     if found.pace is Pace.SLOWER and not found.interleaved and len(found.effects) < thresholds.CONFIRMING_PAIRS:
         # Those that were to confirm it were lost.
@@ -198,9 +212,10 @@ def with_pairs(
 def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged: bool) -> Outcome:
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return verdict.outcome
-    if any(finding.severity is Severity.ERROR and finding.code is not Code.B108 for finding in findings):
-        return Outcome.FAILED
-    return Outcome.INCONCLUSIVE if found.pace is Pace.UNDECIDED and is_judged else Outcome.PASSED
+    outcome = outcome_of(finding for finding in findings if finding.code is not Code.B108)
+    if outcome is not Outcome.FAILED and found.pace is Pace.UNDECIDED and is_judged:
+        return Outcome.INCONCLUSIVE
+    return outcome
 
 
 def _finding(found: Paired) -> Finding | None:
@@ -252,13 +267,12 @@ def _undecided(found: Paired) -> Finding:
 
 
 def _comparisons(found: Paired, is_judged: bool, finding: Finding | None) -> list[Comparison]:
-    states = {Pace.SLOWER: State.WORSE, Pace.FASTER: State.BETTER}
     judged = is_judged and found.pace is not Pace.UNDECIDED
     return [
         Comparison(
             metric="step_ab",
             subject="",
-            state=states.get(found.pace, State.SAME) if judged else State.NOT_COMPARABLE,
+            state=_STATES[found.pace] if judged else State.NOT_COMPARABLE,
             judged=judged,
             reference=1.0,
             current=round(found.ratio, 6),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import show
+from perfguard.judge.compare import State, compare, show
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
+from perfguard.judge.work import CENSUS
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, label
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
@@ -33,15 +34,13 @@ class Refresh(Enum):
 
 
 class Direction(Enum):
-    """Which way a stored number moves; they are told in this order."""
+    """Which way a stored number moves, in the words of a verdict; they are told in this order."""
 
-    #: Slower, more memory, more calls: what failed until now passes from now on.
-    RELAXED = "relaxed"
-    NEW = "new"
-    GONE = "gone"
-    #: Nobody can say which side is better, or it was measured on another machine.
+    #: Slower, more memory, added work: what failed until now passes from now on.
+    WORSE = "worse"
+    #: Neither side is better, or it was measured on another machine, or only one side has it.
     CHANGED = "changed"
-    IMPROVED = "improved"
+    BETTER = "better"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +69,12 @@ class Refreshed:
 
 
 def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refreshed:
-    """Return what to store of `new`, which carries the reason.
+    """Return what to store of `new`, which carries the reason: only what is worse needs one.
 
     Only what changed beyond noise is replaced: exact metrics at any difference; timed ones beyond their warning limit, or
     all of them when the machine is another. Operator times and shares, which are ranked and not gated, never cause a
     write of their own. Refused are times that are no number or 0, metrics that are missing, fewer runs than the old
-    baseline has, and relaxations; a reason accepts what is missing and what is relaxed.
+    baseline has, and what is worse; a reason accepts what is missing and what is worse.
     """
     terms = _Terms.of(old, new, policy)
     if (nothing := _without_value(new.measurements, terms)) is not None:
@@ -96,7 +95,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         return Refreshed(stored=old, state=Refresh.KEPT)
     refused = _fewer_runs(before, after, {change.key for change in changes}, terms)
     if refused is None and not (new.reason or "").strip():
-        refused = _missing(before, after, terms) or _relaxed(changes)
+        refused = _missing(before, after, terms) or _worse(changes)
     # The reason that accepted what is stored stays, until somebody gives another.
     stored = replace(new, measurements=kept, environment=_environment(old, new, terms), reason=new.reason or old.reason)
     return _told(old, stored, changes, refused)
@@ -105,7 +104,8 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
 def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
     """Return `old` with the gated numbers that `new` improves beyond their tolerance, and everything else as it is.
 
-    It can only tighten: what is no improvement is not looked at, and what has fewer runs than the old one stays.
+    It can only tighten: what is no improvement is not looked at, and what has fewer runs than the old one stays. With an
+    improvement come the operators it was measured with, unless they are worse: numbers of one step belong together.
     """
     terms = _Terms.of(old, new, policy)
     if (nothing := _without_value(new.measurements, terms)) is not None:
@@ -118,9 +118,13 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
     improved = {key: after[key] for key in before.keys() & after.keys() if _improves(before[key], after[key], terms)}
     if not improved:
         return Refreshed(stored=old, state=Refresh.KEPT)
+    kept, changed = dict(before), dict[_Key, Measurement]()
+    if not terms.other_machine and not _has_worse_operators(terms):
+        kept = {key: one for key, one in before.items() if not _belongs_to_step(key, terms)}
+        changed = {key: one for key, one in after.items() if _belongs_to_step(key, terms)}
     stored = replace(
         old,
-        measurements=tuple(improved.get(one.key, one) for one in old.measurements),
+        measurements=tuple(sorted({**kept, **changed, **improved}.values(), key=lambda one: one.key)),
         commit=new.commit,
         reason=new.reason or old.reason,
     )
@@ -128,28 +132,45 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
     return _told(old, stored, changes, None)
 
 
+def _has_worse_operators(terms: _Terms) -> bool:
+    return any(state is State.WORSE and key[0] in CENSUS for key, state in terms.exact.items())
+
+
+def _belongs_to_step(key: _Key, terms: _Terms) -> bool:
+    """Whether a number of an operator goes with the step it was measured in; what a rule of the user judges goes by itself."""
+    return key[0].startswith("operator_") and terms.policy.rule(*key) is None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Terms:
-    """On which terms two baselines meet: the rules, whether times are known, and whether they can be compared."""
+    """On which terms two baselines meet: the rules, whether times are known and can be compared, and what is exactly worse."""
 
     policy: Policy
     time_known: bool
     other_machine: bool
     time_comparable: bool
+    #: What became of every exact number at a tolerance of nothing.
+    exact: Mapping[_Key, State]
 
     @classmethod
     def of(cls, old: Baseline | None, new: Baseline, policy: Policy) -> _Terms:
         assert new.fingerprint is not None
         assert new.environment is not None
         other_machine = False
+        exact: dict[_Key, State] = {}
+        policy = replace(policy, backend=new.fingerprint.backend)
         if old is not None:
             assert old.environment is not None
             other_machine = old.environment.machine != new.environment.machine
+            unruled = replace(policy, marker=(), settings=())
+            found = compare(new.measurements, old, environment=new.environment, policy=unruled)
+            exact = {(one.metric, one.subject): one.state for one in found}
         return cls(
-            policy=replace(policy, backend=new.fingerprint.backend),
+            policy=policy,
             time_known=policy.judge_time,
             other_machine=other_machine,
             time_comparable=policy.judge_time and not other_machine and not new.fingerprint.begins_cold,
+            exact=exact,
         )
 
     def gate(self, key: _Key) -> Tolerance | None:
@@ -238,11 +259,11 @@ def _improves(was: Measurement, now: Measurement, terms: _Terms) -> bool:
     metric, limits = METRICS.get(now.metric), terms.gate(now.key)
     if metric is None or limits is None or (metric.by_run and _runs(now) < _runs(was)):
         return False
-    if _direction(metric, was, now, terms) is not Direction.IMPROVED:
+    if _direction(now.key, was, now, terms) is not Direction.BETTER:
         return False
     assert isinstance(was.value, (int, float))
     assert isinstance(now.value, (int, float))
-    return limits.is_better(now.value, was.value, _better_side(metric))
+    return limits.is_better(now.value, was.value, metric.better)
 
 
 def _runs(measurement: Measurement) -> int:
@@ -257,30 +278,34 @@ def _change(key: _Key, was: Measurement | None, now: Measurement | None, terms: 
     known = was or now
     assert known is not None
     unit = metric.unit if metric is not None and not isinstance(known.value, list) else ""
+    direction = _direction(key, was, now, terms)
     if was is None or now is None:
-        direction = Direction.NEW if was is None else Direction.GONE
-        return Change(key=key, direction=direction, text=f"{label(*key)} {show(known.value)} {unit}".rstrip())
+        what = "is new" if was is None else "is gone"
+        return Change(key=key, direction=direction, text=f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip())
     text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
     if metric is not None and metric.by_run and _runs(was) != _runs(now):
         text += f", {_counted_runs(now)} instead of {_runs(was)}"
-    return Change(key=key, direction=_direction(metric, was, now, terms), text=text)
+    return Change(key=key, direction=direction, text=text)
 
 
-def _direction(metric: Metric | None, was: Measurement, now: Measurement, terms: _Terms) -> Direction:
-    numbers = isinstance(was.value, (int, float)) and isinstance(now.value, (int, float))
-    if metric is None or not numbers or _better_side(metric) is Better.EQUAL:
+_DIRECTIONS = {State.WORSE: Direction.WORSE, State.BETTER: Direction.BETTER}
+
+
+def _direction(key: _Key, was: Measurement | None, now: Measurement | None, terms: _Terms) -> Direction:
+    metric = METRICS.get(key[0])
+    if metric is None:
         return Direction.CHANGED
-    if metric.kind is Kind.TIMED and not (terms.time_comparable and _beyond_noise(was, now, metric, terms)):
+    if metric.kind is Kind.EXACT:
+        # That one is gone is told by `_missing`.
+        return Direction.CHANGED if now is None else _DIRECTIONS.get(terms.exact[key], Direction.CHANGED)
+    if was is None or now is None or metric.better is Better.EQUAL:
+        return Direction.CHANGED
+    if not (terms.time_comparable and _beyond_noise(was, now, metric, terms)):
         return Direction.CHANGED
     assert isinstance(was.value, (int, float))
     assert isinstance(now.value, (int, float))
     lower = now.value < was.value
-    return Direction.IMPROVED if lower is (_better_side(metric) is Better.LOWER) else Direction.RELAXED
-
-
-def _better_side(metric: Metric) -> Better:
-    """Return which side is the better one to store: any change of calls fails, but more of them is more work."""
-    return Better.LOWER if metric.counts_work else metric.better
+    return Direction.BETTER if lower is (metric.better is Better.LOWER) else Direction.WORSE
 
 
 def _counted_runs(measurement: Measurement) -> str:
@@ -331,13 +356,13 @@ def _missing(before: dict[_Key, Measurement], after: dict[_Key, Measurement], te
     )
 
 
-def _relaxed(changes: Iterable[Change]) -> Finding | None:
+def _worse(changes: Iterable[Change]) -> Finding | None:
     """Refuse to accept what is slower, larger or more without a word."""
-    relaxed = [change.text for change in changes if change.direction is Direction.RELAXED]
-    if not relaxed:
+    worse = [change.text for change in changes if change.direction is Direction.WORSE]
+    if not worse:
         return None
-    more = f" and {len(relaxed) - 1} more" if len(relaxed) > 1 else ""
-    return Finding(code=Code.B110, message=f'{relaxed[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
+    more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
+    return Finding(code=Code.B110, message=f'{worse[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
 
 
 def _unfit(message: str) -> Finding:

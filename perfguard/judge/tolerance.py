@@ -10,13 +10,10 @@ from fnmatch import fnmatchcase
 
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Severity, worst_first
-from perfguard.measure.measurement import Better, Kind, Metric
+from perfguard.measure.measurement import Better, Kind, Metric, split_rank
 from perfguard.measure.metrics import METRICS
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
-
-#: A measurement of one rank, or of all of them.
-_RANK = re.compile(r"^rank(\d+|s):")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,7 @@ class Rule:
         if found["metric"] != metric or found["subject"] is None:
             return found["metric"] == metric
         # A rule for an operator holds on every rank.
-        return is_like(subject, found["subject"]) or is_like(_RANK.sub("", subject), found["subject"])
+        return is_like(subject, found["subject"]) or is_like(split_rank(subject)[1], found["subject"])
 
     @property
     def precision(self) -> tuple[bool, bool, int]:
@@ -115,6 +112,8 @@ class Policy:
     marker: tuple[Rule, ...] = ()
     settings: tuple[Rule, ...] = ()
     judge_time: bool = True
+    #: Whether what only changed fails as well, as in a snapshot.
+    changed_fails: bool = False
     #: What the recording was made with; some metrics mean nothing on some backends.
     backend: str = ""
     #: Codes, or beginnings of codes, the user asked not to judge; such findings are shown as notes.

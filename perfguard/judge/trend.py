@@ -176,7 +176,8 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     on_its_line = creep if creep is not None and creep.straight and anchor >= creep.index else None
     reference = _along(on_its_line, anchor) if on_its_line else _level_at(anchor, levels)
     has_limit = tolerance is not None and tolerance.relative != math.inf
-    judged = has_limit and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
+    is_judged = has_limit and (metric is None or not metric.only_changes)
+    judged = is_judged and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
     return Trend(
         series=series,
         changes=changes,

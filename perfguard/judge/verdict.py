@@ -15,7 +15,7 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, compare
+from perfguard.judge.compare import Comparison, State, changes_in_words, compare, lost_work, weight_of_the_whole
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
@@ -27,9 +27,11 @@ from perfguard.timing import LostRun, Timing
 
 
 class Outcome(Enum):
-    """What a verdict comes to. Only PASSED is green."""
+    """What a verdict comes to. PASSED and CHANGED are green."""
 
     PASSED = "PASSED"
+    #: Other operators or shapes than the baseline's, and no evidence that anything got worse.
+    CHANGED = "CHANGED"
     FAILED = "FAILED"
     INVALID = "INVALID"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -42,8 +44,7 @@ class Coverage:
     compared: int = 0
     worse: int = 0
     better: int = 0
-    new: int = 0
-    gone: int = 0
+    changed: int = 0
     not_comparable: int = 0
     shown_only: int = 0
 
@@ -89,6 +90,8 @@ class Verdict:
     #: The rules and ignored codes of the test's own marker, so that a report can be judged again as the test was.
     rules: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
+    #: Whether what only changed failed, by the marker or the settings.
+    changed_fails: bool = False
     #: What the files tell of backend, device, mode and ranks; where there is no fingerprint, they stand for it.
     traits: Mapping[str, Any] = field(default_factory=dict)
     #: What controlled processes measured of it, in the order they ran, and those that left nothing.
@@ -115,7 +118,20 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether the outcome is green."""
-        return self.outcome is Outcome.PASSED
+        return self.outcome in GREEN
+
+
+#: Outcomes that let a build pass.
+GREEN = frozenset({Outcome.PASSED, Outcome.CHANGED})
+
+
+def outcome_of(findings: Iterable[Finding]) -> Outcome:
+    """Return what the findings on a compared recording come to."""
+    findings = tuple(findings)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        return Outcome.FAILED
+    changed = any(finding.code is Code.R107 and finding.severity is Severity.WARNING for finding in findings)
+    return Outcome.CHANGED if changed else Outcome.PASSED
 
 
 def examined(
@@ -142,6 +158,7 @@ def examined(
         read=contract.read,
         rules=policy.marker,
         ignore=policy.ignore,
+        changed_fails=policy.changed_fails,
         traits=traits_of(contract),
         steps=recording.steps,
         memory=memory,
@@ -197,11 +214,12 @@ def is_suspect(verdict: Verdict) -> bool:
     )
 
 
-def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
     """Judge an examined recording against a baseline.
 
     Validity goes before verdict: an INVALID one is not compared. Nothing compared is never green: no baseline, one of
-    another fingerprint, or one that shares nothing with the recording is INCONCLUSIVE.
+    another fingerprint, or one that shares nothing with the recording is INCONCLUSIVE. `step` is what the step's time was
+    judged to be where something else than `step_cost` judged it.
     """
     if verdict.outcome is Outcome.INVALID:
         return verdict
@@ -216,8 +234,10 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     began_cold = verdict.fingerprint is not None and verdict.fingerprint.begins_cold
     if began_cold:
         policy = replace(policy, judge_time=False)
-    comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
-    findings = [*verdict.findings, *policy.considered([c.finding for c in comparisons if c.finding])]
+    comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy, step=step)
+    found = [c.finding for c in comparisons if c.finding]
+    lost = lost_work(verdict.measurements, baseline.measurements, policy=policy)
+    findings = [*verdict.findings, *policy.considered(found + [f for f in (lost, _changes(comparisons, policy)) if f])]
     if began_cold and policy_judges_time:
         message = "times are shown, not judged: a first step waits for the rank that started last"
         findings.append(Finding(code=Code.B106, severity=Severity.NOTE, message=message))
@@ -237,17 +257,18 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if moved is not None:
         # Shown, and blamed on nobody.
         findings = [replace(f, severity=Severity.NOTE) if f.place == "step_cost" else f for f in findings]
-    failed = any(finding.severity is Severity.ERROR for finding in findings)
+    outcome = outcome_of(findings)
+    failed = outcome is Outcome.FAILED
     verdict = replace(
         verdict,
-        outcome=Outcome.FAILED if failed else Outcome.PASSED,
+        outcome=outcome,
         findings=worst_first(findings),
         comparisons=comparisons,
         environment_changes=environment_changes,
         ledger=ledger(baseline.measurements, verdict.measurements),
         compared_with=baseline.facts,
     )
-    both = any(one.judged and one.state not in (State.NEW, State.GONE) for one in comparisons)
+    both = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
     if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     if failed:
@@ -262,6 +283,15 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         left = f"{len(verdict.timings)} of {len(verdict.timings) + len(verdict.lost_runs)} processes left a time"
         return _inconclusive(verdict, Code.B108, left)
     return verdict
+
+
+def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | None:
+    """Say in one line what changed without getting worse; where that fails, each difference has said so itself."""
+    words = "" if policy.changed_fails else changes_in_words(comparisons)
+    if not words:
+        return None
+    # It decides the outcome, so it is told before what else is a warning.
+    return Finding(code=Code.R107, severity=Severity.WARNING, message=words, weight=2 * weight_of_the_whole(1.0))
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:

@@ -27,6 +27,7 @@ class Better(Enum):
 
     LOWER = "lower"
     HIGHER = "higher"
+    #: Neither: a difference is a change, and by itself neither worse nor better.
     EQUAL = "equal"
 
 
@@ -37,8 +38,7 @@ class Metric:
     An infinite `relative` never fails, it only warns.
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`. Of a metric that `counts_work`, more is more work, though any change fails; one that is
-    measured `by_run` has one sample a process.
+    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process.
     """
 
     name: str
@@ -51,8 +51,12 @@ class Metric:
     warn_relative: float | None = None
     gated: bool = True
     shown_on: frozenset[str] = frozenset()
-    counts_work: bool = False
     by_run: bool = False
+
+    @property
+    def only_changes(self) -> bool:
+        """Whether a difference is a change, and neither worse nor better: exact, and no side is the good one."""
+        return self.kind is Kind.EXACT and self.better is Better.EQUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,18 @@ def rank_of(subject: str) -> tuple[int, str] | None:
     """Split `rank3:MatMul` into 3 and `MatMul`, and `rank3` into 3 and nothing; None for what is of no single rank."""
     found = _ONE_RANK.match(subject)
     return None if found is None else (int(found[1]), found[2] or "")
+
+
+#: What leads a number of all ranks together: a job does all of their work, and waits for the slowest.
+ALL_RANKS = "ranks:"
+_LED = re.compile(r"(rank(?:\d+|s):)?(.*)\Z", re.DOTALL)
+
+
+def split_rank(subject: str) -> tuple[str, str]:
+    """Split `rank1:aten::mm` into `rank1:` and `aten::mm`; where there is one rank nothing leads the operator."""
+    found = _LED.match(subject)
+    assert found is not None
+    return found[1] or "", found[2]
 
 
 def label(metric: str, subject: str) -> str:

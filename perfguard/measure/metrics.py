@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfguard import thresholds
 from perfguard.contract.executions import calls_by
-from perfguard.measure.measurement import Better, Kind, Measurement, Metric
+from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
     return tuple(sorted(found, key=lambda m: m.key))
 
 
-#: Of several ranks, beside the number of each: a job does all of their work, and waits for the slowest.
-ALL_RANKS = "ranks:"
 _ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {
     "operator_calls": sum,
     "memory_allocations": sum,
@@ -233,7 +231,7 @@ def _per_step(count: int, steps: int | None) -> float | int:
 
 
 @metric(
-    Metric(name="steps", unit="steps", kind=Kind.EXACT, better=Better.EQUAL, meaning="Steps the profiler recorded.")
+    Metric(name="steps", unit="steps", kind=Kind.EXACT, better=Better.HIGHER, meaning="Steps the profiler recorded.")
 )
 def steps(profile: Profile) -> Iterator[tuple[str, Measured]]:
     """Steps over all cycles of the rank."""
@@ -261,7 +259,6 @@ def operator_set(profile: Profile) -> Iterator[tuple[str, Measured]]:
         unit="calls/step",
         kind=Kind.EXACT,
         better=Better.EQUAL,
-        counts_work=True,
         meaning="How often an operator runs in a step.",
     )
 )

@@ -78,7 +78,7 @@ def summary_not_finite(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
         name="summary_steps",
         unit="steps",
         kind=Kind.EXACT,
-        better=Better.EQUAL,
+        better=Better.HIGHER,
         meaning="In how many steps a value was collected into a summary file.",
     ),
     needs=("summary_events",),

@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--perfguard-ratchet",
         action="store_true",
-        help="Like --perfguard, and write into existing baselines what improved beyond its tolerance; never anything worse.",
+        help="Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse.",
     )
     group.addoption(
         "--perfguard-reason",

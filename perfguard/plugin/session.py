@@ -22,7 +22,7 @@ from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
-from perfguard.judge import Outcome, Refresh, Verdict
+from perfguard.judge import Refresh, Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT
 from perfguard.plugin.progress import AtWork, ProgressLine
@@ -223,7 +223,7 @@ class GateSession:
             Update.NOTHING: "judging",
             Update.ALL: "refreshing",
             Update.NEW_ONLY: "judging, creating what is missing",
-            Update.RATCHET: "judging, storing what improved",
+            Update.RATCHET: "judging, storing what got better",
         }
         time = "time on" if self.settings.time else "time off: exact metrics only"
         place = self.settings.baselines_directory
@@ -418,7 +418,7 @@ class GateSession:
         from perfguard.reports.terminal import summary
 
         report = self._report()
-        green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
+        green = all(v.passed for v in report.verdicts) and bool(report.verdicts)
         green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
         screen = screen_of_run(terminalreporter)
         text = summary(report, screen)

@@ -49,7 +49,7 @@ class RunReport:
 
 
 #: In which order outcomes are told: what somebody has to act on comes first.
-TOLD_FIRST = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.PASSED)
+TOLD_FIRST = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.CHANGED, Outcome.PASSED)
 
 
 def in_telling_order(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -84,6 +84,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "environment_changes": list(verdict.environment_changes),
         "tolerance": {rule.pattern: _tolerance_document(rule.tolerance) for rule in verdict.rules},
         "ignore": list(verdict.ignore),
+        "changed": "fail" if verdict.changed_fails else "warn",
         "traits": dict(verdict.traits),
         "baseline": verdict.refresh.value if verdict.refresh else None,
         "changes": list(verdict.changes),
@@ -120,7 +121,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
             Comparison(
                 metric=c["metric"],
                 subject=c["subject"],
-                state=State(c["state"]),
+                state=_state(c["state"]),
                 judged=c["judged"],
                 reference=c["reference"],
                 current=c["current"],
@@ -142,6 +143,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         environment_changes=tuple(plain["environment_changes"]),
         rules=rules(plain["tolerance"], where="tolerance"),
         ignore=tuple(plain["ignore"]),
+        changed_fails=plain.get("changed") == "fail",
         timings=tuple(Timing.from_dict(one) for one in plain.get("timings", ())),
         lost_runs=tuple(LostRun(**one) for one in plain.get("lost_runs", ())),
         ledger=Ledger.from_dict(plain["ledger"]) if plain.get("ledger") else None,
@@ -151,6 +153,14 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         source=plain.get("source", ""),
         origin=plain.get("origin", ""),
     )
+
+
+#: What formats 1 and 2 call what only one side has; it failed there.
+_ONE_SIDED = ("new", "gone")
+
+
+def _state(word: str) -> State:
+    return State.WORSE if word in _ONE_SIDED else State(word)
 
 
 def _step_document(step: Step) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _ROWS = 200
 _LINE = 200
 _NAME = 120
 _WARNINGS = 10
-_SYMBOLS = {"PASSED": "✅", "FAILED": "❌", "INVALID": "🚫", "INCONCLUSIVE": "❔"}
+_SYMBOLS = {"PASSED": "✅", "CHANGED": "🔶", "FAILED": "❌", "INVALID": "🚫", "INCONCLUSIVE": "❔"}
 
 
 def report_markdown(report: RunReport) -> str:
@@ -108,12 +108,12 @@ def _section(verdict: Verdict, report: RunReport) -> str:
 def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
     """Return a row a workload, those that are not green first, in so many characters."""
     ordered = in_telling_order(verdicts)
-    rows = ["| outcome | workload | compared | worse | new | gone | better |", "|---|---|--:|--:|--:|--:|--:|"]
+    rows = ["| outcome | workload | compared | worse | better | changed |", "|---|---|--:|--:|--:|--:|"]
     shown = 0
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
-        counts = (found.compared, found.worse, found.new, found.gone, found.better)
+        counts = (found.compared, found.worse, found.better, found.changed)
         name = _code(shortened(verdict.workload, _NAME)) + _of(verdict)
         row = f"| {' | '.join([f'{_SYMBOLS[verdict.outcome.value]} {outcome}', name, *map(str, counts)])} |"
         room -= len(row) + 1

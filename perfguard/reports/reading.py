@@ -177,7 +177,7 @@ _EMPTY = {
     **dict.fromkeys(("findings", "comparisons", "measurements"), "[]"),
     **dict.fromkeys(("layouts", "notes", "environment_changes", "ignore", "changes"), "[]"),
     "tolerance": "{}",
-    "coverage": '{"compared": 0, "worse": 0, "new": 0, "gone": 0, "not-comparable": 0}',
+    "coverage": '{"compared": 0, "worse": 0, "not-comparable": 0}',
 }
 
 

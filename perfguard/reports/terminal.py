@@ -14,6 +14,7 @@ from perfguard.reports import RunReport
 from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
+from perfguard.reports.words import trade
 from perfguard.screen import LOG, Screen
 
 #: How many findings of one code a message shows before it counts the rest.
@@ -34,6 +35,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
     worst, *others = finding_lines(verdict.findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
+    lines += [f"  {traded}"] if (traded := trade(verdict)) else []
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
@@ -196,13 +198,11 @@ def finding_line(finding: Finding) -> str:
 
 
 def coverage_line(coverage: Coverage) -> str:
-    """Return `412 compared: 9 worse, 3 new, 1 gone, 0 not comparable`, with what was only shown where there is any."""
+    """Return `412 compared: 9 worse, 2 better, 4 changed; 0 not comparable`, with what was only shown where there is any."""
     line = (
-        f"{coverage.compared} compared: {coverage.worse} worse, {coverage.new} new, {coverage.gone} gone, "
+        f"{coverage.compared} compared: {coverage.worse} worse, {coverage.better} better, {coverage.changed} changed; "
         f"{coverage.not_comparable} not comparable"
     )
-    if coverage.better:
-        line += f"; {coverage.better} better"
     return line + (f"; {coverage.shown_only} shown, not judged" if coverage.shown_only else "")
 
 
@@ -293,7 +293,7 @@ def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
                 _cost(verdict),
                 _overhead(verdict),
                 str(verdict.coverage.compared),
-                str(verdict.coverage.worse + verdict.coverage.new + verdict.coverage.gone),
+                str(verdict.coverage.worse + verdict.coverage.changed),
             )
         )
     return table(_OF_A_RUN, rows, screen)

@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import eq
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge import OF_THE_WHOLE, Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
@@ -105,7 +105,7 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
 def headline(verdict: Verdict) -> str:
     """Return one sentence that says what the outcome is about."""
     worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
-    if verdict.outcome is Outcome.PASSED:
+    if verdict.passed:
         return _refreshed(verdict) or _green(verdict)
     if worst is None and verdict.coverage.compared:
         return "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
@@ -119,7 +119,20 @@ def headline(verdict: Verdict) -> str:
         return f"The baseline was not refreshed: {worst.code.value}."
     found = _worst_numbers(verdict)
     told = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
-    return f"{told}{_warned_of_time(verdict, found)}"
+    traded = trade(verdict)
+    return f"{told}{f' {traded}' if traded else _warned_of_time(verdict, found)}"
+
+
+def trade(verdict: Verdict) -> str:
+    """Return one sentence about a verdict that is better and worse at once in time or memory; else nothing."""
+    sides = {}
+    for state in (State.BETTER, State.WORSE):
+        found = [one for one in verdict.comparisons if one.judged and one.state is state and one.metric in OF_THE_WHOLE]
+        sides[state] = [f"{one.label} {changed(one.reference, one.current)}" for one in found]
+    if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
+        return ""
+    better, worse = (", ".join(sides[state][:_FIRST]) for state in (State.BETTER, State.WORSE))
+    return printable(f"Better and worse at once: {better}; but {worse}.")
 
 
 #: What a reader asks first: how much slower, how much more memory.
@@ -178,21 +191,21 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
         elif one.metric in ("step_ab", "step_time", "step_cpu_time"):
             noun += " became slower" if one.current > one.reference else " became quicker"
         return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
-    if one.metric == "operator_calls" and one.state in (State.NEW, State.GONE):
+    if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)
-    if one.state is State.NEW:
+    if one.is_new:
         value = f": {quantity(one.current, unit)}" if isinstance(one.current, (int, float)) else ""
         return f"{noun} is new{value}."
-    if one.state is State.GONE:
+    if one.is_gone:
         return f"{noun} is gone."
     return f"{noun} changed."
 
 
 def _new_or_gone(calls: Comparison) -> str:
     """Say of an operator that only one side has it, and how often a step called it."""
-    count = calls.current if calls.state is State.NEW else calls.reference
+    count = calls.current if calls.is_new else calls.reference
     often = f"{quantity(count, '')} call{'' if count == 1 else 's'} a step" if isinstance(count, (int, float)) else ""
-    if calls.state is State.NEW:
+    if calls.is_new:
         return f"{printable(calls.subject)} is new{often and f': {often}'}."
     return f"{printable(calls.subject)} is gone{often and f'; it had {often}'}."
 
@@ -231,20 +244,30 @@ def _refreshed(verdict: Verdict) -> str:
 def _green(verdict: Verdict) -> str:
     if not verdict.comparisons:
         return "The recording is whole; nothing was compared with it."
+    if verdict.outcome is Outcome.CHANGED:
+        found = next(one for one in verdict.findings if one.code is Code.R107)
+        return printable(f"{found.code.value.capitalize()}: {found.message}.") + _better(verdict)
     compared = [one.label for one in verdict.comparisons]
     warned = sorted(
         (one for one in _warned_of(verdict) if one.place in compared), key=lambda one: compared.index(one.place)
     )
     if warned:
         return f"Nothing failed, but this is a warning: {_warning(warned[0], verdict)}"
-    better = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
-    if better:
-        first = sentence(better[0], verdict)
-        more = f" {len(better) - 1} more got better." if len(better) > 1 else ""
-        return f"Nothing got worse. {first}{more}"
+    if better := _better(verdict):
+        return f"Nothing got worse.{better}"
     untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
     time = " Time was shown, and not judged." if untimed else ""
     return f"Nothing got worse: {verdict.coverage.compared} numbers compared.{time}"
+
+
+def _better(verdict: Verdict) -> str:
+    """Say what got better: the whole workload before its parts."""
+    found = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
+    found.sort(key=lambda one: _ASKED_FIRST.index(one.metric) if one.metric in _ASKED_FIRST else len(_ASKED_FIRST))
+    if not found:
+        return ""
+    more = f" {len(found) - 1} more got better." if len(found) > 1 else ""
+    return f" {sentence(found[0], verdict)}{more}"
 
 
 def _where(verdict: Verdict) -> str:
@@ -255,13 +278,11 @@ def _where(verdict: Verdict) -> str:
     if timed and verdict.ledger is not None and verdict.ledger.change_ns > 0:
         return _where_the_time_went(verdict, verdict.ledger)
     of_operators = [
-        one
-        for one in verdict.comparisons
-        if one.judged and one.metric == "operator_calls" and one.state is not State.SAME
+        one for one in verdict.comparisons if one.judged and one.metric == "operator_calls" and one.state is State.WORSE
     ]
     names = [f"{printable(one.subject)} ({_calls(one)})" for one in _by_change(of_operators)[:_FIRST]]
     more = f" and {len(of_operators) - _FIRST} more" if len(of_operators) > _FIRST else ""
-    return f"Operators that changed: {', '.join(names)}{more}." if names else ""
+    return f"Operators with added work: {', '.join(names)}{more}." if names else ""
 
 
 def _by_change(found: Iterable[Comparison]) -> list[Comparison]:
@@ -274,13 +295,9 @@ def _by_change(found: Iterable[Comparison]) -> list[Comparison]:
 
 
 def _calls(one: Comparison) -> str:
-    if one.state is State.NEW:
+    if one.is_new:
         return "new"
-    return (
-        "gone"
-        if one.state is State.GONE
-        else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
-    )
+    return "gone" if one.is_gone else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
 
 
 def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
@@ -389,7 +406,7 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     is_test = "::" in verdict.workload and bool(verdict.source)
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
-    if verdict.outcome is not Outcome.PASSED and is_test:
+    if not verdict.passed and is_test:
         yield "Run it again", f"pytest --perfguard {test}"
     if verdict.outcome is Outcome.FAILED and is_test:
         base = verdict.compared_with.commit if verdict.compared_with else None

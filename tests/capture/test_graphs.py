@@ -306,7 +306,7 @@ def test_a_release_that_adds_casts_is_told_so(made):
     assert "R104 graph_operators[Cast] is 2 operators, and the baseline has none" in found.stdout
     found = run("compare", more, most)
     assert found.exit_code == 1
-    assert "R102 graph_operators[Cast] 2 → 4 operators, +2 (exact: no change is allowed)" in found.stdout
+    assert "R102 graph_operators[Cast] 2 → 4 operators, +2 (exact: no more is allowed)" in found.stdout
     assert [line.split()[0] for line in found.stdout.splitlines() if line.startswith("  R")] == ["R102"]
     found = run("ops", most, "--against", more)
     assert found.exit_code == 0

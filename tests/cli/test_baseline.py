@@ -106,13 +106,13 @@ def test_refresh_accepts_what_is_worse_with_a_reason_only(replayed):
     found = refresh(workload)
     assert found.returncode == 1
     assert f"refused: {workload}" in found.stdout
-    assert "  relaxed: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
+    assert "  worse: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
     assert baseline_files(replayed) == before
 
     found = refresh(workload, "--reason", "two layers now")
     assert found.returncode == 0
     assert f"updated: {workload}" in found.stdout
-    assert "  relaxed: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
+    assert "  worse: operator_calls[aten::addmm] 1 → 2 calls/step" in found.stdout.splitlines()
     assert json.loads(baseline_files(replayed)["test_replay--test_replayed.json"])["reason"] == "two layers now"
 
 
@@ -123,7 +123,7 @@ def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed):
     bent(replayed, workload, "peak_memory_bytes", "cpu", 10**9)
     found = refresh("--ratchet", workload)
     assert found.returncode == 0, found.stdout
-    assert "improved: peak_memory_bytes[cpu] 1000000000 → " in found.stdout
+    assert "better: peak_memory_bytes[cpu] 1000000000 → " in found.stdout
     bent(replayed, workload, "peak_memory_bytes", "cpu", 1)
     before = baseline_files(replayed)
     found = refresh("--ratchet", workload)

@@ -37,7 +37,7 @@ def test_a_recording_equals_itself(name):
     found = run("compare", RECORDINGS / name, RECORDINGS / name)
     assert found.exit_code == 0
     assert found.stdout.startswith("PASSED ")
-    assert ": 0 worse, 0 new, 0 gone, 0 not comparable" in found.stdout.splitlines()[-1]
+    assert ": 0 worse, 0 better, 0 changed; 0 not comparable" in found.stdout.splitlines()[-1]
 
 
 def test_another_operator_is_a_regression(renamed):
@@ -93,7 +93,7 @@ def test_an_invalid_side_makes_the_comparison_invalid(tmp_path, side):
     first, *others = found.stdout.splitlines()
     assert first == f"INVALID: {'the base' if side == 'base' else 'the current one'}, {torn}, is not whole"
     assert others[0].startswith("  ")
-    assert others[-1] == "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"
+    assert others[-1] == "0 compared: 0 worse, 0 better, 0 changed; 0 not comparable"
     assert f"\nINVALID  {TORCH}" not in found.stdout
 
 

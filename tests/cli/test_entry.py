@@ -43,7 +43,7 @@ def call(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comple
         (("ops", TORCH), 0, "aten::addmm"),
         (("ops", "."), 4, "perfguard: no operators could be read"),
         (("codes", "C1"), 0, "C101"),
-        (("compare", TORCH, TORCH), 0, "0 worse, 0 new, 0 gone"),
+        (("compare", TORCH, TORCH), 0, "0 worse, 0 better, 0 changed"),
         (("compare", TORCH, RECORDINGS / "torch-repeat2"), 4, "B102"),
         (("compare", TORCH, "."), 3, "A101"),
         (("baseline", "show"), 0, "a.py::test_a"),

@@ -81,9 +81,9 @@ def test_a_script_is_stored_compared_and_found_worse(project):
     refused = perfguard(project, "--update", *window, "train")
     assert refused.returncode == 1
     assert said(refused)[0] == "refused torch_train.py::train"
-    assert said(refused)[1].startswith("  B110 the baseline would be relaxed, and nobody says why: ")
+    assert said(refused)[1].startswith("  B110 the baseline would get worse without a reason: ")
     assert said(refused)[1].endswith('; if this is meant, say why: --reason "why"')
-    assert any(line.startswith("  relaxed: memory_allocated_bytes[cpu] ") for line in said(refused))
+    assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in said(refused))
     assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept
 
     accepted = perfguard(project, "--update", "--reason", "a sine", *window, "train")

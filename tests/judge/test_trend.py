@@ -64,9 +64,10 @@ def test_an_exact_number_needs_no_ten_runs_to_be_worse():
     assert not told(series([8, 8, 7], metric="peak_memory_bytes")).worse
 
 
-def test_any_change_of_what_should_be_equal_is_worse():
+def test_what_only_changes_is_shown_and_never_worse():
     assert told(series([5, 5, 4], metric="steps")).worse
-    assert told(series([5, 5, 6], metric="steps")).worse
+    found = told(series([5, 5, 6], metric="operator_calls"))
+    assert (found.worse, changes(found)) == (False, [(2, 5, 6)])
 
 
 def test_a_tolerance_holds_for_an_exact_number_too():

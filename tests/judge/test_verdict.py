@@ -19,6 +19,8 @@ from perfguard.recording import Recording
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, baseline, codes, measured
 
 CALLS = measured("operator_calls", 2, "MatMul")
+MANY = measured("operator_calls", 98, "Add")
+PEAK = measured("peak_memory_bytes", 8, "cpu")
 STEP = measured("step_time", 100.0)
 COST = measured("step_cost", 2.0, samples=(2.0, 2.1, 2.2, 2.1, 2.0))
 
@@ -83,6 +85,12 @@ def test_what_is_ignored_becomes_a_note_and_decides_nothing(ignore, outcome):
         ([CALLS, STEP], [CALLS], "FAILED", ["R103"]),
         ([CALLS], [CALLS, STEP], "PASSED", ["R104"]),
         ([CALLS], [CALLS, measured("operator_calls", 1, "Mul")], "FAILED", ["R104"]),
+        ([CALLS], [replace(CALLS, value=1)], "CHANGED", ["R107"]),
+        ([CALLS, MANY], [CALLS, MANY, measured("operator_calls", 1, "View")], "CHANGED", ["R107"]),
+        ([CALLS, MANY], [MANY, replace(CALLS, value=9)], "FAILED", ["R102"]),
+        ([CALLS, MANY], [CALLS], "FAILED", ["R108", "R107"]),
+        ([CALLS, COST], [replace(CALLS, subject="Fused"), replace(COST, value=1.0)], "CHANGED", ["R107", "R106"]),
+        ([CALLS, PEAK], [replace(CALLS, subject="Fused"), replace(PEAK, value=9)], "FAILED", ["R102", "R107"]),
         ([CALLS, STEP], [], "FAILED", ["R103", "R103"]),
         (None, [CALLS], "INCONCLUSIVE", ["B101"]),
         (None, [], "INCONCLUSIVE", ["B101"]),
@@ -94,6 +102,16 @@ def test_what_is_ignored_becomes_a_note_and_decides_nothing(ignore, outcome):
 def test_outcomes(before, now, outcome, expected):
     verdict = judge(before, now)
     assert (verdict.outcome.value, codes(verdict)) == (outcome, expected)
+    assert verdict.passed is (outcome in ("PASSED", "CHANGED"))
+
+
+def test_what_only_changed_fails_where_the_user_wants_a_snapshot():
+    fewer = [replace(CALLS, value=1)]
+    verdict = judge([CALLS], fewer, policy=Policy(changed_fails=True))
+    assert (verdict.outcome, codes(verdict)) == (Outcome.FAILED, ["R102"])
+    assert (verdict.coverage.changed, verdict.coverage.worse) == (1, 0)
+    ignored = judge([CALLS], fewer, policy=Policy(ignore=("R107",)))
+    assert (ignored.outcome, codes(ignored)) == (Outcome.PASSED, ["R107"])
 
 
 @pytest.mark.parametrize("before", [[], [measured("operator_time", 1.0, "x")], [measured("metric_of_tomorrow", 1)]])
@@ -221,7 +239,7 @@ def test_every_comparison_is_counted_once(comparisons):
     coverage = Coverage.of(comparisons)
     assert coverage.compared + coverage.shown_only + coverage.not_comparable == len(comparisons)
     judged = [c.state for c in comparisons if c.judged]
-    for state in (State.WORSE, State.BETTER, State.NEW, State.GONE):
+    for state in (State.WORSE, State.BETTER, State.CHANGED):
         assert getattr(coverage, state.value) == judged.count(state)
 
 

@@ -55,7 +55,7 @@ def without(project: Project, *tests: str) -> None:
 def test_recordings_are_judged_the_same_under(recorded, arguments):
     run = recorded.run("--perfguard", *arguments)
     assert run.status == 0, run.text
-    assert ": 0 worse, 0 new, 0 gone, 0 not comparable" in run.out
+    assert ": 0 worse, 0 better, 0 changed; 0 not comparable" in run.out
     assert len([line for line in run.out.splitlines() if line.startswith("PASSED  ")]) == 4
 
 

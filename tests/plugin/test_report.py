@@ -61,7 +61,7 @@ def test_the_header_says_version_mode_baselines_and_machine(told):
     [
         (("--perfguard-update",), "refreshing (time on); baselines: baselines (0)"),
         (("--perfguard-update-new-only",), "judging, creating what is missing (time on); baselines: baselines (0)"),
-        (("--perfguard-ratchet",), "judging, storing what improved (time on); baselines: baselines (0)"),
+        (("--perfguard-ratchet",), "judging, storing what got better (time on); baselines: baselines (0)"),
         (
             ("--perfguard", "--perfguard-time=off", "--perfguard-baselines=../else"),
             "judging (time off: exact metrics only); baselines: ",
@@ -76,7 +76,7 @@ def test_the_last_lines_say_what_was_compared(told):
     _, run = told
     last = [line for line in run.out.splitlines() if line][-14:]
     (coverage,) = [line for line in last if " compared: " in line]
-    assert re.match(r"\d+ compared: 1 worse, 1 new, 0 gone, 0 not comparable; \d+ shown, not judged", coverage)
+    assert re.match(r"\d+ compared: 1 worse, 0 better, 1 changed; 0 not comparable; \d+ shown, not judged", coverage)
     assert "2 not run (skipped or failed before measuring)" in last
     assert "B104 a baseline whose test no longer exists: test_a.py::test_removed" in last
     assert any(line.startswith("report: ") and line.endswith("out/report.json") for line in last)

@@ -198,7 +198,7 @@ def test_quiet_and_green_is_one_line(project):
     )
     run = project.run("--perfguard", "-q")
     assert [line for line in run.out.splitlines() if "perfguard" in line] == [
-        "perfguard: 180 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 282 shown, not judged"
+        "perfguard: 180 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 282 shown, not judged"
     ]
 
 

@@ -69,7 +69,7 @@ def test_exact_metrics_are_judged_in_the_workers_and_merged_on_the_controller(re
     assert findings.pop("test_b.py::test_two") == ("FAILED", ["R102"])
     assert findings == {w: ("PASSED", []) for w in project.workloads if w != "test_b.py::test_two"}
     assert f"R102 operator_calls[aten::addmm] {was - 1} → {was} calls/step, +1" in run.out
-    assert re.search(r"^\d+ compared: 1 worse, 0 new, 0 gone", run.out, re.MULTILINE)
+    assert re.search(r"^\d+ compared: 1 worse, 0 better, 0 changed", run.out, re.MULTILINE)
     assert (project.junit().get("failures"), project.junit().get("errors")) == ("1", "0")
     assert "perfguard.outcome" in {p.get("name") for p in project.junit().iter("property")}
 

@@ -341,8 +341,8 @@ def test_a_number_json_has_not_never_becomes_a_document(number, place):
     "coverage, document",
     [
         (
-            Coverage(compared=5, worse=1, better=1, new=1, gone=1, not_comparable=2, shown_only=3),
-            {"compared": 5, "worse": 1, "better": 1, "new": 1, "gone": 1, "not-comparable": 2, "shown-only": 3},
+            Coverage(compared=5, worse=1, better=1, changed=2, not_comparable=2, shown_only=3),
+            {"compared": 5, "worse": 1, "better": 1, "changed": 2, "not-comparable": 2, "shown-only": 3},
         ),
     ],
 )

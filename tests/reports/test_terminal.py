@@ -30,7 +30,7 @@ COMMAND = "pytest --perfguard --perfguard-update test_a.py"
 MORE_CALLS = Finding(
     code=Code.R102,
     place="operator_calls[MatMul]",
-    message="operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)",
+    message="operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)",
 )
 SLOWER = Finding(
     code=Code.R101, place="step_time", message="step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)", weight=2.5
@@ -79,7 +79,7 @@ def verdict(outcome: Outcome = Outcome.PASSED, *findings: Finding, **facts: obje
 @pytest.mark.parametrize(
     "finding, line",
     [
-        (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)"),
+        (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)"),
         (STALE, "R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows"),
         (
             LEAKED,
@@ -212,10 +212,10 @@ def test_every_finding_is_shown_or_counted(codes):
                 recording=Path("/data/recording"),
             ),
             """\
-perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)
+perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
-  2 compared: 2 worse, 0 new, 0 gone, 0 not comparable; 4 shown, not judged
+  2 compared: 2 worse, 0 better, 0 changed; 0 not comparable; 4 shown, not judged
   step 100.0 → 350.0 us, +250.0 us:
     +180.0 us  MatMul: slower per call (5 calls, 12.5 → 48.5 us)
      +15.0 us  idle gaps (20.0 → 35.0 us)
@@ -459,21 +459,21 @@ def test_a_name_of_ten_thousand_characters_leaves_the_table_readable():
     "coverage, line",
     [
         (
-            Coverage(compared=412, worse=9, new=3, gone=1),
-            "412 compared: 9 worse, 3 new, 1 gone, 0 not comparable",
+            Coverage(compared=412, worse=9, changed=4),
+            "412 compared: 9 worse, 0 better, 4 changed; 0 not comparable",
         ),
-        (Coverage(), "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"),
+        (Coverage(), "0 compared: 0 worse, 0 better, 0 changed; 0 not comparable"),
         (
             Coverage(compared=5, better=2, not_comparable=7),
-            "5 compared: 0 worse, 0 new, 0 gone, 7 not comparable; 2 better",
+            "5 compared: 0 worse, 2 better, 0 changed; 7 not comparable",
         ),
         (
             Coverage(compared=91, shown_only=91),
-            "91 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 91 shown, not judged",
+            "91 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 91 shown, not judged",
         ),
         (
             Coverage(compared=1, better=1, shown_only=1),
-            "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 1 better; 1 shown, not judged",
+            "1 compared: 0 worse, 1 better, 0 changed; 0 not comparable; 1 shown, not judged",
         ),
     ],
 )
@@ -485,7 +485,7 @@ def test_the_coverage_line(coverage, line):
 def test_nothing_is_left_out_of_the_coverage(found):
     coverage = Coverage.of([compared(state, judged=judged) for state, judged in found])
     assert coverage.compared + coverage.not_comparable + coverage.shown_only == len(found)
-    assert coverage.worse + coverage.new + coverage.gone + coverage.better <= coverage.compared
+    assert coverage.worse + coverage.changed + coverage.better <= coverage.compared
 
 
 # -- the summary of a run ------------------------------------------------------------------------------------------------
@@ -503,8 +503,8 @@ def test_the_summary_of_a_run_that_judged():
         workload="test_b.py::test_b",
         comparisons=(
             compared(State.WORSE, metric="step_time", reference=1000.0, current=2000.0),
-            compared(State.NEW),
-            compared(State.GONE),
+            compared(State.CHANGED),
+            compared(State.CHANGED),
             compared(State.SAME),
             compared(State.NOT_COMPARABLE, judged=False),
         ),
@@ -518,7 +518,7 @@ def test_the_summary_of_a_run_that_judged():
         "FAILED     test_b.py::test_b  1.00           2.00       2.50         -       1.50 x      4           3\n"
         "INVALID    test_c.py::test_c  -              -          -            -       -           0           0\n"
         "\n"
-        "4 compared: 1 worse, 1 new, 1 gone, 1 not comparable\n"
+        "4 compared: 1 worse, 0 better, 2 changed; 1 not comparable\n"
         "1 not run (skipped or failed before measuring)"
     )
 
@@ -535,7 +535,7 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
         "B104 a baseline whose test no longer exists: test_old.py::test_old",
         "remove with: perfguard baseline prune test_old.py::test_old",
         "times are of another machine than the baselines': shown, not judged",
-        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable; 1 better",
+        "1 compared: 0 worse, 1 better, 0 changed; 0 not comparable",
     ]
 
 
@@ -559,24 +559,24 @@ def test_the_summary_of_a_refresh():
     report = RunReport(
         verdicts=(
             refreshed(Refresh.CREATED, "a"),
-            refreshed(Refresh.UPDATED, "b", "relaxed: operator_calls[MatMul] 4 → 5 calls/step", "gone: steps 3 steps"),
+            refreshed(Refresh.UPDATED, "b", "worse: operator_calls[MatMul] 4 → 5 calls/step", "changed: steps is gone: 3 steps"),
             refreshed(Refresh.KEPT, "c"),
             refreshed(Refresh.REFUSED, "d", findings=(LEAKED,)),
-            refreshed(Refresh.REFUSED, "d2", "relaxed: steps 3 → 4 steps", findings=(LOOSE,)),
+            refreshed(Refresh.REFUSED, "d2", "worse: steps 3 → 4 steps", findings=(LOOSE,)),
         ),
         unused=("e",),
     )
     assert summary(report).splitlines()[8:] == [
         "created: a",
         "updated: b",
-        "  relaxed: operator_calls[MatMul] 4 → 5 calls/step",
-        "  gone: steps 3 steps",
+        "  worse: operator_calls[MatMul] 4 → 5 calls/step",
+        "  changed: steps is gone: 3 steps",
         "kept: c",
         "refused: d",
         "  C101 the profiled window is not the one asked for: run_ascend_ms 5 steps were asked for, the trace marks 4",
         "refused: d2",
-        "  B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
-        "  relaxed: steps 3 → 4 steps",
+        "  B110 the baseline would get worse without a reason: steps 3 → 4 steps",
+        "  worse: steps 3 → 4 steps",
         "unused: e",
         "",
         "baselines: 1 created, 1 updated, 1 kept, 2 refused, 1 unused",
@@ -603,26 +603,26 @@ def test_a_run_that_refreshed_some_and_judged_others_says_both():
     ).splitlines()
     assert lines[-2:] == [
         "baselines: 1 created, 0 updated, 0 kept, 0 unused",
-        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+        "1 compared: 0 worse, 0 better, 0 changed; 0 not comparable",
     ]
 
 
 def test_a_run_that_ratcheted_says_what_was_compared_as_well():
-    ratcheted = replace(refreshed(Refresh.UPDATED, "a", "improved: steps"), comparisons=(compared(State.SAME),))
+    ratcheted = replace(refreshed(Refresh.UPDATED, "a", "better: steps"), comparisons=(compared(State.SAME),))
     assert summary(RunReport(verdicts=(ratcheted,))).splitlines()[-4:] == [
-        "  improved: steps",
+        "  better: steps",
         "",
         "baselines: 0 created, 1 updated, 0 kept, 0 unused",
-        "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+        "1 compared: 0 worse, 0 better, 0 changed; 0 not comparable",
     ]
 
 
 def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
-    lost = replace(verdict(Outcome.FAILED, LOOSE), refresh=Refresh.REFUSED, changes=("relaxed: steps 3 → 4 steps",))
+    lost = replace(verdict(Outcome.FAILED, LOOSE), refresh=Refresh.REFUSED, changes=("worse: steps 3 → 4 steps",))
     lines = failure_message(lost, refresh_command=COMMAND).splitlines()
     assert lines[:2] == [
-        "perfguard FAILED: B110 the baseline would be relaxed, and nobody says why: steps 3 → 4 steps",
-        "    relaxed: steps 3 → 4 steps",
+        "perfguard FAILED: B110 the baseline would get worse without a reason: steps 3 → 4 steps",
+        "    worse: steps 3 → 4 steps",
     ]
     assert lines[-1] == f"  if this change is meant, accept it with: {COMMAND} --perfguard-reason 'why'"
     unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))
@@ -647,15 +647,15 @@ GREEN_ONE = verdict(comparisons=(compared(State.SAME),), workload="a")
 @pytest.mark.parametrize(
     "verdicts, lines",
     [
-        ((GREEN_ONE,), ["1 compared: 0 worse, 0 new, 0 gone, 0 not comparable"]),
+        ((GREEN_ONE,), ["1 compared: 0 worse, 0 better, 0 changed; 0 not comparable"]),
         # What is only warned of is green.
-        ((verdict(Outcome.PASSED, STALE),), ["0 compared: 0 worse, 0 new, 0 gone, 0 not comparable"]),
+        ((verdict(Outcome.PASSED, STALE),), ["0 compared: 0 worse, 0 better, 0 changed; 0 not comparable"]),
         (
             (GREEN_ONE, verdict(Outcome.FAILED, MORE_CALLS, SLOWER), verdict(Outcome.INVALID, LEAKED, workload="b")),
             [
                 f"FAILED  test_a.py::test_a: R102 {MORE_CALLS.message}",
                 f"INVALID  b: {finding_line(LEAKED)}",
-                "1 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+                "1 compared: 0 worse, 0 better, 0 changed; 0 not comparable",
             ],
         ),
         (
@@ -666,7 +666,7 @@ GREEN_ONE = verdict(comparisons=(compared(State.SAME),), workload="a")
             (verdict(Outcome.INCONCLUSIVE, NO_BASELINE),),
             [
                 "INCONCLUSIVE  test_a.py::test_a: B101 no baseline to compare with: there is none",
-                "0 compared: 0 worse, 0 new, 0 gone, 0 not comparable",
+                "0 compared: 0 worse, 0 better, 0 changed; 0 not comparable",
             ],
         ),
         ((), ["nothing was measured, so nothing was gated: no test of this run uses perfguard"]),

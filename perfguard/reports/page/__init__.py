@@ -84,7 +84,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
 
 def _coverage(found: Coverage) -> str:
     """Say how many numbers were judged, in a sentence."""
-    counts = {"worse": found.worse, "new": found.new, "gone": found.gone, "better": found.better}
+    counts = {"worse": found.worse, "better": found.better, "changed": found.changed}
     same = found.compared - sum(counts.values())
     told = ", ".join([*(f"{count} {name}" for name, count in counts.items() if count), f"{same} as before"])
     others = {"not comparable": found.not_comparable, "shown only": found.shown_only}

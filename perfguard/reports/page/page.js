@@ -100,8 +100,8 @@
 
   // -- tables that sort and filter -----------------------------------------------------------------------------------
   const PAGE = 100;
-  const STATES = ["worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown", ""];
-  const SYMBOL = { worse: "▲ ", warned: "△ ", better: "▼ ", new: "+ ", gone: "− ", same: "= ", shown: "", "not-comparable": "? ", "": "" };
+  const STATES = ["worse", "warned", "changed", "better", "not-comparable", "same", "shown", ""];
+  const SYMBOL = { worse: "▲ ", warned: "△ ", better: "▼ ", changed: "≠ ", same: "= ", shown: "", "not-comparable": "? ", "": "" };
   const number = (value) => {
     if (value === null || value === undefined) return "";
     const size = Math.abs(value);

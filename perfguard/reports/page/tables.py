@@ -19,7 +19,7 @@ MOST_FINDINGS = 500
 #: How much of a finding stands beside an operator; all of it is among the findings.
 _LONGEST = 160
 #: The worst first.
-_STATES = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown", "")
+_STATES = ("worse", "warned", "changed", "better", "not-comparable", "same", "shown", "")
 #: What was looked at, in this order.
 _READ = ("ranks", "cycles", "files", "rows")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import perfguard
-from perfguard.documents import FORMAT, checked, parsed, sized_number
+from perfguard.documents import checked, newest_format, parsed, sized_number
 from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry, canonical, instant, is_timed
 
 _REMEDY = "Write it again with: perfguard history export --format json FILE"
@@ -22,7 +22,8 @@ _COLUMNS = (
 
 def document_text(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the text of the document, a run a line; one run is held at a time."""
-    yield f'{{\n"format": {FORMAT},\n"perfguard": {canonical(perfguard.__version__)},\n"runs": ['
+    newest = newest_format("history")
+    yield f'{{\n"format": {newest},\n"perfguard": {canonical(perfguard.__version__)},\n"runs": ['
     for number, entry in enumerate(entries):
         yield ("," if number else "") + "\n" + canonical(entry_document(entry))
     yield "\n]\n}\n"

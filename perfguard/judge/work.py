@@ -1,0 +1,115 @@
+"""Work: what the operators that changed weigh, so that added work is told from replaced work and from views that cost nothing.
+
+Shares of operator time are compared, not times, so that the answer is the same on any machine. Operators that run as often
+as before are the scale: they are taken to cost what they cost in the baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from perfguard import thresholds
+from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
+
+#: Metrics that say which operators ran, how often and with which shapes: their differences are weighed together.
+CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The operator time that came and went between the baseline's step and the current one, on one rank.
+
+    `added` and `removed` map operators to fractions: of the current operator time what is new or runs more often, of the
+    baseline's what is gone or runs less often.
+    """
+
+    added: Mapping[str, float]
+    removed: Mapping[str, float]
+    #: Share of the baseline's operator time in operators that are gone, and of the current one in new operators.
+    gone_share: float
+    new_share: float
+
+    def growth(self, *, is_time_same: bool) -> float:
+        """Return by how much the operator time of a step grew, as a fraction; 0 where new operators replace others.
+
+        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, and from the step's time
+        exactly: `is_time_same` says that it was judged, and is the same.
+        """
+        added, removed = _over_rest(self.added), _over_rest(self.removed)
+        if math.isinf(removed) or (is_time_same and removed > thresholds.OPERATOR_WEIGHT):
+            return 0.0
+        return max(0.0, (added - removed * (1 + thresholds.REPLACED_UNCERTAINTY)) / (1 + removed))
+
+    @property
+    def is_mostly_gone(self) -> bool:
+        """Whether most of the baseline's operator time is gone, and next to nothing stands in its place."""
+        return self.gone_share > thresholds.MOSTLY_GONE and self.new_share < thresholds.REPLACEMENT_SHARE
+
+    @property
+    def carriers(self) -> frozenset[str]:
+        """The operators that make up the added work; the others (views, metadata) cost next to nothing."""
+        least = thresholds.CARRIER_PART * sum(self.added.values())
+        return frozenset(name for name, share in self.added.items() if share >= least)
+
+
+def _over_rest(shares: Mapping[str, float]) -> float:
+    """Return shares of a whole as a multiple of the rest of it."""
+    share = sum(shares.values())
+    return share / (1 - share) if share < 1 else math.inf
+
+
+def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) -> dict[str, Work]:
+    """Return the work of every rank, by what leads its subjects: `rank1:`, or nothing where there is one rank.
+
+    Numbers of all ranks together (`ranks:`) are left out, for their shares are not measured. Reads `operator_calls` and
+    `operator_share`; where a side has no shares, its calls stand for them.
+    """
+    now, before = _by_rank(current), _by_rank(reference)
+    return {rank: _between(before[rank], now[rank]) for rank in now.keys() & before.keys()}
+
+
+@dataclass(slots=True)
+class _Side:
+    calls: dict[str, float] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+
+
+def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
+    ranks: dict[str, _Side] = defaultdict(_Side)
+    for one in measurements:
+        if one.metric in ("operator_calls", "operator_share") and isinstance(one.value, (int, float)):
+            rank, operator = split_rank(one.subject)
+            if rank == ALL_RANKS:
+                continue
+            values = ranks[rank].calls if one.metric == "operator_calls" else ranks[rank].shares
+            values[operator] = one.value
+    for side in ranks.values():
+        total = sum(side.calls.values())
+        if not side.shares and total > 0:
+            side.shares = {name: calls / total for name, calls in side.calls.items()}
+    return ranks
+
+
+def _between(before: _Side, now: _Side) -> Work:
+    return Work(
+        added=_more(now, before),
+        removed=_more(before, now),
+        gone_share=_only(before, now),
+        new_share=_only(now, before),
+    )
+
+
+def _more(side: _Side, other: _Side) -> dict[str, float]:
+    """Return what a side has more of each operator than the other one, as a fraction of its own time."""
+    return {
+        name: side.shares.get(name, 0.0) * (1 - other.calls.get(name, 0) / calls)
+        for name, calls in side.calls.items()
+        if calls > other.calls.get(name, 0)
+    }
+
+
+def _only(side: _Side, other: _Side) -> float:
+    return sum(side.shares.get(name, 0.0) for name in side.calls.keys() - other.calls.keys())
