@@ -20,6 +20,8 @@ from perfguard.contract.schema import RowSchema, row_schema
 from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.benchmarks import history
+from tests.benchmarks.agreement import __main__ as agreement
+from tests.benchmarks.agreement.plants import ALL, PLANTS, TESTS
 from tests.benchmarks.reading import inputs, process, report, scaling, sources
 
 RECORDING = Path(__file__).parent / "data/recordings/torch-mlp/profiler"
@@ -278,3 +280,40 @@ def test_the_benchmark_of_the_history_prints_all_it_measures(
     assert "bytes a measurement" in size
     assert len(lines) == 9
     assert all(" s " in line and line.endswith(" x") for line in lines)
+
+
+# -- agreement ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_planted_change_can_be_made_and_is_python(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    agreement.new_project(base)
+    gates = (base / TESTS).read_text(encoding="utf-8")
+    assert set(ALL) == {line[9 : line.index("(")] for line in gates.splitlines() if line.startswith("def test_")}
+    assert len({plant.name for plant in PLANTS}) == len(PLANTS)
+    for plant in PLANTS:
+        changed = agreement.planted(plant, base, tmp_path / plant.name)
+        files = {file: (changed / file).read_text(encoding="utf-8") for file, _, _ in plant.edits}
+        assert all(text != (base / file).read_text(encoding="utf-8") for file, text in files.items())
+        for file, text in files.items():
+            compile(text, file, "exec")
+        assert all(f"def test_{test}(" in (changed / TESTS).read_text(encoding="utf-8") for test in plant.tests)
+
+
+@pytest.mark.parametrize(
+    "summary, wrong",
+    [
+        ("FAILED test 25.2 → 40.2 ms +59.5 %", []),
+        ("FAILED test 25.2 → 40.2 ms +38.7 %", ["the summary does not show +59.5 %"]),
+        ("FAILED test 25.2 → 40.2 ms, +59.5 %; 12.0 → 35.6 ms, +196.7 %", ["also shows 12.0 → 35.6 ms, +196.7 %"]),
+        ("FAILED test 25.2 → 40.2 ms, +59.5 %, cost 1.2 units", ["terminal says 'units'"]),
+    ],
+)
+def test_more_than_one_time_of_a_test_is_found(summary: str, wrong: list[str]) -> None:
+    told = "FAILED: R101 25.2 → 40.2 ms, +59.5 %"
+    output = f"E  Failed: perfguard {told}\n= perfguard =\n{summary}"
+    found = agreement.Run(status=1, output=output, junit=told, markdown=told, workloads=())
+    said = list(agreement.several_times(found))
+    assert len(said) >= len(wrong)
+    assert all(any(part in line for line in said) for part in wrong)
+    assert wrong or not said

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.agreement.__main__ import new_project
+from tests.benchmarks.agreement.__main__ import run as run_project
+
 if sys.version_info >= (3, 11):
     from tomllib import loads as read_toml
 else:
@@ -22,6 +25,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 OURS = ROOT / ".github" / "workflows" / "perfguard.yml"
+COMMENT = OURS.with_name("perfguard-comment.yml")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -41,14 +45,51 @@ def script(job: str, beginning: str) -> str:
     return str(next(step["run"] for step in steps(job) if beginning in step.get("run", "")))
 
 
-def test_no_job_may_write_and_no_input_is_put_into_a_script():
+def test_a_job_that_runs_a_pull_request_may_not_write():
     document = yaml.safe_load(OURS.read_text())
     assert document["permissions"] == {"contents": "read"}
-    assert "pull_request_target" not in OURS.read_text()
-    for job in document["jobs"].values():
-        assert "permissions" not in job
+    assert not [name for name, job in document["jobs"].items() if "permissions" in job]
+    assert "secrets" not in OURS.read_text()
+
+
+def test_the_job_that_writes_runs_nothing_of_a_pull_request():
+    document = yaml.safe_load(COMMENT.read_text())
+    # YAML reads `on` as a truth value.
+    assert document[True] == {"workflow_run": {"workflows": ["perfguard"], "types": ["completed"]}}
+    assert yaml.safe_load(OURS.read_text())["name"] == "perfguard"
+    assert document["permissions"] == {}
+    (job,) = document["jobs"].values()
+    assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
+    assert "github.event.workflow_run.event == 'pull_request'" in job["if"]
+    fetch, post = job["steps"]
+    assert fetch["uses"].partition("@")[0] == "actions/download-artifact"
+    assert fetch["with"]["path"].startswith("${{ runner.temp }}/")
+    assert {"shell", "env", "run", "name"} == post.keys()
+    # The standard library alone, and no other process.
+    imported = set(re.findall(r"^\s*(?:import|from) ([a-z_]+)", post["run"], flags=re.MULTILINE))
+    assert imported <= {"json", "os", "sys", "urllib", "pathlib"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_no_text_of_others_is_put_into_a_script(path):
+    """A title, a branch or an input is read from the environment: in the script it could end the command and begin another."""
+    assert "pull_request_target" not in path.read_text()
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
         for step in job["steps"]:
             assert "${{" not in step.get("run", ""), step
+
+
+def test_what_a_copy_has_to_change_is_at_the_top():
+    """Tests, baselines and how to install are named once; the rest is the same in every project."""
+    named = yaml.safe_load(OURS.read_text())["env"]
+    assert named.keys() == {"INSTALL", "INSTALL_HISTORY", "TESTS", "BASELINES"}
+    settings = read_toml((ROOT / "pyproject.toml").read_text())["tool"]["perfguard"]
+    assert named["BASELINES"] == settings["baselines"]
+    assert (ROOT / named["TESTS"]).is_dir()
+    for job in yaml.safe_load(OURS.read_text())["jobs"].values():
+        for step in job["steps"]:
+            assert "pip" not in step.get("run", "")
+            assert named["TESTS"] not in step.get("run", "")
 
 
 def test_options_of_the_workflow_are_options_there_are():
@@ -68,7 +109,9 @@ def test_options_of_the_workflow_are_options_there_are():
 
 def test_the_extras_it_installs_are_extras_there_are():
     known = read_toml((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for names in re.findall(r"pip install -e '\.\[([a-z,]+)\]'", OURS.read_text()):
+    found = re.findall(r"pip install .*?\[([a-z,]+)\]'", OURS.read_text())
+    assert len(found) == 4
+    for names in found:
         assert set(names.split(",")) <= known.keys()
 
 
@@ -79,23 +122,102 @@ def test_a_refresh_is_offered_as_a_patch_that_applies(tmp_path):
     (place / "baselines").mkdir(parents=True)
     (place / "baselines" / "old.json").write_text('{\n  "a": 1\n}\n')
 
-    def git(*arguments: str) -> None:
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-        subprocess.run(command, cwd=place, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "one")
+    git(place, "init", "-q")
+    commit(place, "one")
     (place / "baselines" / "old.json").write_text('{\n  "a": 2\n}\n')
     (place / "baselines" / "new.json").write_text("{}\n")
     summary = tmp_path / "summary.md"
-    environ = {**os.environ, "GITHUB_STEP_SUMMARY": str(summary)}
-    subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script("refresh", "baselines.patch")], cwd=place, env=environ, check=True
-    )
+    environ = {**os.environ, "GITHUB_STEP_SUMMARY": str(summary), "BASELINES": "baselines"}
+    subprocess.run(["bash", "-e", "-c", script("refresh", "baselines.patch")], cwd=place, env=environ, check=True)
     assert '+  "a": 2' in summary.read_text()
-    git("reset", "-q", "--hard")
+    git(place, "reset", "-q", "--hard")
     (place / "baselines" / "new.json").unlink(missing_ok=True)
-    git("apply", "baselines.patch")
+    git(place, "apply", "baselines.patch")
     assert (place / "baselines" / "old.json").read_text() == '{\n  "a": 2\n}\n'
     assert (place / "baselines" / "new.json").read_text() == "{}\n"
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory):
+    """A repository in which a pull request that makes a test slower is checked out as GitHub does."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+    place = tmp_path_factory.mktemp("merged") / "project"
+    new_project(place)
+    with (place / "pyproject.toml").open("a") as settings:
+        # Nothing here is about time.
+        settings.write('time = "off"\n')
+    assert not run_project(place, TESTS_RUN, "--perfguard-update").status
+    git(place, "init", "-q", "-b", "main")
+    commit(place, "base")
+    git(place, "checkout", "-q", "-b", "slower")
+    model = place / "app" / "mlp.py"
+    model.write_text(model.read_text().replace("documents @ (projection @ query)", "(documents @ projection) @ query"))
+    commit(place, "slower")
+    git(place, "checkout", "-q", "main")
+    git(place, "merge", "-q", "--no-ff", "--no-edit", "slower")
+    return place
+
+
+TESTS_RUN = ("rank",)
+
+
+def git(place: Path, *arguments: str) -> None:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    subprocess.run(command, cwd=place, check=True, capture_output=True)
+
+
+def commit(place: Path, message: str) -> None:
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", message)
+
+
+def run_step(place: Path, part: str) -> int:
+    """Run the script of a step of the gate as GitHub's runner does, and return its exit status."""
+    environment = {
+        **{name: text for name, text in os.environ.items() if not name.startswith(("PYTEST", "GIT"))},
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(place.parent / "summary.md"),
+        "TESTS": " ".join(f"tests/test_speed.py::test_{test}" for test in TESTS_RUN),
+        "BASELINES": "baselines",
+        "NUMBER": "3",
+    }
+    done = subprocess.run(
+        ["bash", "-e", "-c", script("gate", part)], cwd=place, env=environment, capture_output=True, text=True
+    )
+    print(done.stdout, done.stderr)
+    return done.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_gate_of_a_pull_request_from_its_runs_to_its_comment(merged):
+    """A regression fails the gate and the comparison; where baselines are changed as well, the comparison is shown."""
+    summary, results = merged.parent / "summary.md", merged / "perfguard-results"
+    assert run_step(merged, "pytest --perfguard") == 1
+    assert run_step(merged, "perfguard ab") == 1
+    assert run_step(merged, "comment.md") == 0
+    gate, beside = (results / "summary.md").read_text(), (results / "ab.md").read_text()
+    # Each run tells the job's page once; the runs inside of `ab` tell it nothing.
+    assert summary.read_text() == f"{gate}\n{beside}"
+    for text in (gate, beside):
+        assert "### perfguard: ❌ 1 failed" in text
+    said = (merged / "comment" / "comment.md").read_text()
+    assert said.index(gate.strip()) < said.index("## Side by side with the base") < said.index(beside.strip())
+    assert (merged / "comment" / "number.txt").read_text() == "3\n"
+
+    (merged / "baselines" / "reason.md").write_text("Exact scores.\n")
+    git(merged, "add", "baselines")
+    git(merged, "commit", "-q", "--amend", "--no-edit")
+    assert run_step(merged, "perfguard ab") == 0
+    assert run_step(merged, "comment.md") == 0
+    said = (merged / "comment" / "comment.md").read_text()
+    assert said.index("This pull request changes baselines") < said.index("HEAD")
+
+
+@pytest.mark.slow
+def test_the_comment_says_so_where_a_run_wrote_nothing(tmp_path):
+    assert run_step(tmp_path, "comment.md") == 0
+    said = (tmp_path / "comment" / "comment.md").read_text()
+    assert "**The gate wrote no summary**" in said
+    assert "**`perfguard ab` compared nothing**" in said

@@ -288,8 +288,9 @@ def _command(side: Side, asked: Path) -> list[str]:
 def _marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str, str]:
     temporary = own / "temporary"
     temporary.mkdir()
-    # Not one compiled file into the user's checkout, and what is temporary goes away with all else.
-    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)}
+    # Not one compiled file into the user's checkout, and what is temporary goes away with all else. A side alone is no news
+    # for the page of a job.
+    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary), "GITHUB_STEP_SUMMARY": ""}
     return {**environment, **own_variables, MARK: place.mark, _RUN_MARK: f"{place.mark}-{own.name}"}
 
 

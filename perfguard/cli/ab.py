@@ -15,6 +15,8 @@ from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, ver
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfguard.capture.beside import Recorded, Say, Side, Timeable
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
@@ -91,6 +93,9 @@ class _Invalid(Exception):
     help="Limit for pytest, on each side.",
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write it for a pull request's comment."
+)
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
@@ -104,6 +109,7 @@ def command(
     time: str | None,
     timeout_s: float,
     report: Path | None,
+    markdown: Path | None,
     output: Path | None,
     quiet: bool,
     verbose: bool,
@@ -149,7 +155,7 @@ def command(
 
         tell(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
-    sys.exit(_tell(found, asked, report, shown_on))
+    sys.exit(_tell(found, asked, {"json": report, "markdown": markdown}, shown_on))
 
 
 def _refuse(
@@ -382,17 +388,20 @@ def _say(steps: Steps, workload: str, what: str) -> None:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def _tell(found: _Found, asked: _Asked, report: Path | None, shown_on: Screen) -> int:
-    """Print the comparison, write the report, and return the exit code."""
+def _tell(found: _Found, asked: _Asked, files: Mapping[str, Path | None], shown_on: Screen) -> int:
+    """Print the comparison, write the files by reporter, and return the exit code."""
     from perfguard.documents import write_atomically
     from perfguard.judge import Outcome
-    from perfguard.reports import RunReport
+    from perfguard.reports import REPORTERS, RunReport
     from perfguard.reports.beside import beside_lines, beside_table
-    from perfguard.reports.document import report_json
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import coverage_line, summary
 
-    run = RunReport(verdicts=tuple(verdict for verdict, _ in found.rows), is_time_off=bool(asked.time_off))
+    run = RunReport(
+        verdicts=tuple(verdict for verdict, _ in found.rows),
+        is_time_off=bool(asked.time_off),
+        remarks=(found.sides, *found.told),
+    )
     if not shown_on.is_quiet:
         tell(f"perfguard ab: {printable(found.sides)}", shown_on)
         for verdict, _ in found.rows:
@@ -409,8 +418,9 @@ def _tell(found: _Found, asked: _Asked, report: Path | None, shown_on: Screen) -
         )
     else:
         tell("nothing was compared: the two have no workload in common", shown_on)
-    if report is not None:
-        write_atomically(report, report_json(run))
+    for name, path in files.items():
+        if path is not None:
+            write_atomically(path, REPORTERS[name](run))
     outcomes = [verdict.outcome for verdict in run.verdicts]
     # A workload that stopped running is not green, nor is a test that failed; one whose base failed is not compared.
     if found.failed or (found.gone and outcomes):

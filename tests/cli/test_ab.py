@@ -263,13 +263,22 @@ def test_a_test_that_fails_here_is_red_whatever_it_measured(checkout):
     assert "PASSED     test_replay.py::test_replay" in said
 
 
-def test_a_test_that_failed_on_the_base_is_not_compared(checkout):
+def test_a_test_that_failed_on_the_base_is_not_compared(checkout, tmp_path, monkeypatch):
+    """Nor does a side alone write to the page of a job, which is told of the comparison by --markdown."""
+    markdown, page = tmp_path / "ab.md", tmp_path / "page.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     checkout.commit(test_replay="def test_replay(perfguard):" + BROKEN, test_other=REPLAY)
     checkout.write(test_replay=REPLAY)
-    status, said = checkout.ab("--base", "main")
+    status, said = checkout.ab("--base", "main", "--markdown", str(markdown))
     assert status == 4, said
     assert "not compared: test_replay.py::test_replay failed on the base (AssertionError: no luck)" in said
     assert "PASSED     test_other.py::test_replay" in said
+    text = markdown.read_text(encoding="utf-8")
+    assert "\n> main (" in text
+    assert "\n> not compared: test&#95;replay.py::test&#95;replay failed on the base" in text
+    assert "| ✅ PASSED | <code>test&#95;other.py::test&#95;replay</code> |" in text
+    assert not page.exists()
 
 
 def test_workers_are_refused(checkout):

@@ -123,6 +123,28 @@ def test_a_step_in_which_memory_stood_still_is_a_level_line(name, silent, tmp_pa
             assert now == ((0,) * old.parts if step in silent else was)
 
 
+def test_a_release_that_the_first_step_lacks_moves_no_peak(tmp_path):
+    """torch knows what was allocated before the window by chance: where an earlier one has seen a block at that address."""
+    place = tmp_path / "torch-mlp"
+    shutil.copytree(RECORDINGS / "torch-mlp", place)
+
+    def peak():
+        return next(one.value for one in measure(inspect(replay(place))) if one.metric == "peak_memory_bytes")
+
+    def first_step():
+        (track,) = memory_tracks(inspect(replay(place)))
+        return max(track.curve_bytes[: track.parts])
+
+    before, drawn = peak(), first_step()
+    (path,) = place.rglob("*.pt.trace.json")
+    trace = json.loads(path.read_text())
+    memory = [one for one in trace["traceEvents"] if one["name"] == "[memory]"]
+    trace["traceEvents"].remove(next(one for one in memory if one["args"]["Bytes"] < 0))
+    path.write_text(json.dumps(trace))
+    assert first_step() > drawn
+    assert peak() == before
+
+
 def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
     generate("pt-torch", seed=3, ranks=MOST_RANKS + 3, steps=1, operators=4).write(tmp_path)
     contract = inspect(replay(tmp_path))

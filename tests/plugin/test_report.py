@@ -105,7 +105,7 @@ def test_the_report_keeps_its_schema_and_sums_up(told):
     assert summary["outcomes"] == {"PASSED": 1, "FAILED": 1, "INCONCLUSIVE": 2, "INVALID": 1}
     assert summary["unused"] == ["test_a.py::test_removed"]
     assert summary["not_run"] == ["test_a.py::test_fails_before", "test_a.py::test_skips"]
-    for key in ("compared", "worse", "new", "gone", "not-comparable"):
+    for key in ("compared", "worse", "better", "changed", "not-comparable"):
         assert summary["coverage"][key] == sum(w["coverage"][key] for w in report["workloads"])
 
 
