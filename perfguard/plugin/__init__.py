@@ -99,8 +99,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Let no `sys.exit(0)` in a conftest.py end a run that was asked for the gate."""
+    try:
+        return (yield)
+    except SystemExit as error:
+        if _is_asked(early_config.known_args_namespace):
+            from perfguard.plugin.session import kept_status
+
+            error.code = kept_status(early_config, error.code)
+        raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """Keep the status of a red gate, whatever a hook made of it: this is the last that pytest calls."""
+    """Keep the status of a red gate, whatever a hook made of it: this is the last that pytest calls.
+
+    Only a wrapper of this same hook in a conftest.py that says `tryfirst` comes later, and could return another.
+    """
     if not _is_asked(config.option):
         return (yield)
     from perfguard.plugin.session import kept_status

@@ -311,7 +311,7 @@ class GateSession:
         self.tests.reach(item)
         guard = item.stash.get(GUARD, None)
         if guard is None:
-            if "perfguard" in getattr(item, "fixturenames", ()):
+            if item.nodeid in self._measuring:
                 self._fail(item, "another fixture or parameter `perfguard` hides perfguard's own: give it another name")
             if any(marker.name == "perfguard" for marker in item.own_markers):
                 self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
@@ -446,7 +446,7 @@ class GateSession:
         if not self.verdicts:
             yield "nothing was measured, so nothing was gated"
         if red := self.tests.red:
-            yield f"pytest's own status was 0 with {len(red)} red: {named(red)}"
+            yield f"{len(red)} red test{'s' if len(red) > 1 else ''}, and pytest's own status was 0: {named(red)}"
         if self.tests.unreached:
             yield self._unreached_line()
 
@@ -522,11 +522,10 @@ class GateSession:
         return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
 
     def _report(self) -> RunReport:
-        selected = self._measuring - self._measured
         return RunReport(
             verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
             unused=self.unused,
-            not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            not_run=tuple(sorted(n for n in self._measuring - self._measured if n in self.tests)),
             error_rate=self._error_rate(),
             provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
         )
@@ -582,11 +581,13 @@ class GateSession:
 
 
 def kept_status(config: pytest.Config, status: Any) -> Any:
-    """Return the status of a process that was asked for the gate: not 0 where it is red, or where no gate was."""
+    """Return the status of a process that was asked for the gate: not 0 where it is red, or where there was none."""
     gate: GateSession | None = config.pluginmanager.get_plugin("perfguard-session")
     if gate is not None and gate.has_begun:
         kept, why = gate.kept(status), "" if gate.has_told_why else gate.why
-    elif _is_green(status) and not (config.option.help or config.option.version or config.option.markers):
+    elif _is_green(status) and not any(
+        getattr(config.option, shown, False) for shown in ("help", "version", "markers")
+    ):
         kept, why = pytest.ExitCode.TESTS_FAILED, "the gate was asked for, and no test session ran with it"
     else:
         return status
