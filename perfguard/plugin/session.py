@@ -388,7 +388,7 @@ class GateSession:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what ended the run early."""
-        self._stopped_by = f"{excinfo.typename}: {excinfo.value}".rstrip(": ")
+        self._stopped_by = str(excinfo.value) or excinfo.typename
 
     def kept(self, status: Any) -> Any:
         """Return the status of the run: not 0 where the gate is red, whatever a test or a hook made of it."""
@@ -447,11 +447,14 @@ class GateSession:
             yield "nothing was measured, so nothing was gated"
         if red := self.tests.red:
             yield f"{len(red)} red test{'s' if len(red) > 1 else ''}, and pytest's own status was 0: {named(red)}"
-        if self.tests.unreached:
-            yield self._unreached_line()
+        if line := self._unreached_line():
+            yield line
 
     def _unreached_line(self) -> str:
-        tests = self.tests.unreached
+        """Return which selected tests the run did not come to, or nothing."""
+        # What a worker measured before it crashed came with its reports.
+        if not (tests := [nodeid for nodeid in self.tests.unreached if nodeid not in self._measured]):
+            return ""
         why = f"the run ended early ({self._stopped_by}), " if self._stopped_by else ""
         return f"{why}{len(tests)} not reached: {named(tests)}"
 
@@ -502,8 +505,8 @@ class GateSession:
         """Return what the table of workloads cannot tell of the tests, and whether it is red."""
         for line in self.tests.swallowed_lines(self._reported):
             yield line, True
-        if self.tests.unreached:
-            yield self._unreached_line(), True
+        if line := self._unreached_line():
+            yield line, True
         if removed := sorted(n for n in self._measuring if self._collected.get(n) and n not in self.tests):
             yield f"{len(removed)} taken out of the run by a hook, not gated: {named(removed)}", False
         if uncollected := self._uncollected():
