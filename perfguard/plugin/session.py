@@ -115,7 +115,7 @@ class GateSession:
         self._stopped_by = ""
         #: Why a status of 0 was replaced, and whether the terminal has said so.
         self.why = ""
-        self.has_told_why = False
+        self._has_told_why = False
         self._recordings: Path | None = self._place(option.perfguard_recordings)
         if self._recordings is not None:
             _require_writable(self._recordings, "--perfguard-recordings DIR")
@@ -381,10 +381,15 @@ class GateSession:
         finally:
             # Another hook may have set it; what follows reads it here.
             session.exitstatus = self.kept(session.exitstatus)
-            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-            if self.why and reporter is not None:
-                self.has_told_why = True
-                reporter.write_line(f"perfguard: the run fails: {self.why}", red=True)
+            self.tell_why()
+
+    def tell_why(self) -> None:
+        """Say once why a run fails that pytest itself would not have failed."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if self.why and not self._has_told_why and reporter is not None:
+            self._has_told_why = True
+            reporter.ensure_newline()
+            reporter.write_line(f"perfguard: the run fails: {self.why}", red=True)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what ended the run early."""
@@ -584,19 +589,15 @@ class GateSession:
 
 
 def kept_status(config: pytest.Config, status: Any) -> Any:
-    """Return the status of a process that was asked for the gate: not 0 where it is red, or where there was none."""
+    """Return the status of a process that was asked for the gate: not 0 where it is red. Raises where no gate was at work."""
     gate: GateSession | None = config.pluginmanager.get_plugin("perfguard-session")
     if gate is not None and gate.has_begun:
-        kept, why = gate.kept(status), "" if gate.has_told_why else gate.why
-    elif _is_green(status) and not any(
-        getattr(config.option, shown, False) for shown in ("help", "version", "markers")
-    ):
-        kept, why = pytest.ExitCode.TESTS_FAILED, "the gate was asked for, and no test session ran with it"
-    else:
-        return status
-    if why:
-        sys.stderr.write(f"perfguard: the run fails: {why}\n")
-    return kept
+        kept = gate.kept(status)
+        gate.tell_why()
+        return kept
+    if _is_green(status) and not any(getattr(config.option, shown, False) for shown in ("help", "version", "markers")):
+        raise pytest.UsageError("perfguard: the gate was asked for, and no test session ran with it")
+    return status
 
 
 def _is_green(status: object) -> bool:
