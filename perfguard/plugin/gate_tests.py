@@ -96,7 +96,9 @@ class GateTests:
             self._fresh.discard(item.nodeid)
             test = replace(test, red=(), marker="", was_red=test.was_red or bool(test.red))
         if red:
-            test = replace(test, red=(*test.red, red), marker=_marker_that_expects_failure(item))
+            # The first counts: a marker that the test adds after it is no word that was given before.
+            marker = test.marker if test.red else _marker_that_expects_failure(item)
+            test = replace(test, red=(*test.red, red), marker=marker)
         self._tests[item.nodeid] = test
 
     # -- from a worker of pytest-xdist to the controller ---------------------------------------------------------------
@@ -161,7 +163,7 @@ def _marker_that_skips(item: pytest.Item) -> str:
 
 
 def _marker_that_expects_failure(item: pytest.Item) -> str:
-    """Return the marker that was on the test when its verdict was given; one that the test adds afterwards is none."""
+    """Return the marker that is on the test and takes perfguard's failure for expected."""
     if any(getattr(getattr(item, name, None), "__unittest_expecting_failure__", False) for name in ("obj", "cls")):
         return "expectedFailure"
     xfail = None if item.config.option.runxfail else evaluate_xfail_marks(item)

@@ -102,6 +102,7 @@ class GateSession:
         self.problems: list[str] = []
         self._written: list[Path] = []
         self.unused: tuple[str, ...] = ()
+        self._uncollected: list[str] = []
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
@@ -417,6 +418,7 @@ class GateSession:
             return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
+            self._uncollected = self._find_uncollected()
         except StoreError as error:
             self.problems.append(str(error))
         for name, path in self.files.items():
@@ -514,20 +516,11 @@ class GateSession:
             yield line, True
         if removed := sorted(n for n in self._measuring if self._collected.get(n) and n not in self.tests):
             yield f"{len(removed)} taken out of the run by a hook, not gated: {named(removed)}", False
-        if uncollected := self._uncollected():
-            yield f"not collected, so their baselines were not compared: {', '.join(uncollected)}", False
+        if self._uncollected:
+            yield f"not collected, so their baselines were not compared: {named(self._uncollected)}", False
         for line in (self.tests.known_line(), self.tests.flaky_line()):
             if line:
                 yield line, False
-
-    def _uncollected(self) -> list[str]:
-        """Return test files that have baselines, and that pytest was pointed at and did not collect."""
-        if getattr(self.config.option, "lf", False):
-            return []
-        root = self.config.rootpath
-        asked = [Path(self.config.invocation_params.dir) / argument.partition("::")[0] for argument in self.config.args]
-        files = {workload.partition("::")[0] for workload in self.store.workloads()} - self._collected_files
-        return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
 
     def _report(self) -> RunReport:
         return RunReport(
@@ -586,6 +579,15 @@ class GateSession:
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+    def _find_uncollected(self) -> list[str]:
+        """Return test files that have baselines, and that pytest was pointed at and did not collect."""
+        if getattr(self.config.option, "lf", False):
+            return []
+        root = self.config.rootpath
+        asked = [Path(self.config.invocation_params.dir) / argument.partition("::")[0] for argument in self.config.args]
+        files = {workload.partition("::")[0] for workload in self.store.workloads()} - self._collected_files
+        return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
 
 
 def kept_status(config: pytest.Config, status: Any) -> Any:

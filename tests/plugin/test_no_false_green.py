@@ -91,6 +91,10 @@ SWALLOWED = {
         "try: replay()\nfinally: request.node.add_marker(pytest.mark.xfail)",
         "xfailed after an INVALID verdict",
     ),
+    "adds_a_marker_before_the_next": (
+        "with pytest.raises(BaseException): replay()\nrequest.node.add_marker(pytest.mark.xfail)\nreplay(name='b')",
+        "xfailed after an INVALID verdict",
+    ),
     "in_a_loop": (
         "for name in 'ab':\n    try: replay(name=name)\n    except BaseException: continue\npytest.skip('x')",
         "skipped after an INVALID verdict",
