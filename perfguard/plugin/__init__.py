@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Generator
+
     from perfguard.plugin.fixture import Guard
 
 _NEEDS_GATE = {
@@ -85,8 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=): how perfguard measures this test.",
     )
     option = config.option
-    updates = option.perfguard_update or option.perfguard_update_new_only or option.perfguard_ratchet
-    if option.perfguard or updates:
+    if _is_asked(option):
         from perfguard.plugin.session import start
 
         start(config)
@@ -94,6 +96,41 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, flag in _NEEDS_GATE.items():
         if getattr(option, name) is not None:
             raise pytest.UsageError(f"{flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Let no `sys.exit(0)` in a conftest.py end a run that was asked for the gate."""
+    try:
+        return (yield)
+    except SystemExit as error:
+        if _is_asked(early_config.known_args_namespace):
+            from perfguard.plugin.session import kept_status
+
+            error.code = kept_status(early_config, error.code)
+        raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Keep the status of a red gate, whatever a hook made of it: this is the last that pytest calls.
+
+    Only a wrapper of this same hook in a conftest.py that says `tryfirst` comes later, and could return another.
+    """
+    if not _is_asked(config.option):
+        return (yield)
+    from perfguard.plugin.session import kept_status
+
+    try:
+        return kept_status(config, (yield))
+    except SystemExit as error:
+        error.code = kept_status(config, error.code)
+        raise
+
+
+def _is_asked(option: argparse.Namespace) -> bool:
+    updates = option.perfguard_update or option.perfguard_update_new_only or option.perfguard_ratchet
+    return bool(option.perfguard or updates)
 
 
 @pytest.fixture

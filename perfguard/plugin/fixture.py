@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from unittest import SkipTest
 
 import pytest
 
@@ -129,6 +130,8 @@ class GateGuard:
     def __init__(self, session: GateSession, request: pytest.FixtureRequest) -> None:
         self.session = session
         self.verdicts: list[Verdict] = []
+        #: How many of them hang on a report.
+        self.reported = 0
         self.asked = False
         self._request = request
         self._item: pytest.Item = request.node
@@ -158,7 +161,7 @@ class GateGuard:
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
         """Run all phases around `step`, judge the recording, and fail the test unless the verdict is PASSED."""
         __tracebackhide__ = True
-        with _told():
+        with self._told():
             step = require_callable(step)
             driver = self._new_driver(name)
             try:
@@ -176,7 +179,7 @@ class GateGuard:
 
     def _steps(self, batches: Iterable[Batch], name: str | None) -> Iterator[Batch]:
         __tracebackhide__ = True
-        with _told():
+        with self._told():
             driver = self._driver = self._new_driver(name)
             yield from driver.iterate(batches)
             self._driver = None
@@ -188,7 +191,7 @@ class GateGuard:
         __tracebackhide__ = True
         from perfguard.capture.replay import replay
 
-        with _told():
+        with self._told():
             workload = self._workload(name)
             self._judge(replay(Path(directory)), workload)
 
@@ -197,7 +200,7 @@ class GateGuard:
         __tracebackhide__ = True
         from perfguard.capture.script import run_script
 
-        with _told():
+        with self._told():
             workload = self._workload(name)
             script = script_of(command, how, backend=self.settings.backend)
             directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
@@ -211,7 +214,7 @@ class GateGuard:
         __tracebackhide__ = True
         from perfguard.capture.mindspore_callback import mindspore_callback
 
-        with _told():
+        with self._told():
             workload = self._workload(name)
             directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
             if not {"start_step", "stop_step", "start_epoch", "stop_epoch", "window"} & how.keys():
@@ -236,14 +239,14 @@ class GateGuard:
         driver.abort(error)
         if driver.recording is None:
             self.session.problems.append(driver.problem)
-        elif not isinstance(error, pytest.skip.Exception):
+        elif not isinstance(error, (pytest.skip.Exception, SkipTest)):
             # A test that skips itself has not been judged; it is counted as not run. What was cut short is not whole,
             # so no baseline is looked at, and none that is damaged can hide the error that is on its way.
             self._tell(self.session.examine(driver.recording, driver.workload, self.settings))
 
     def judge_callbacks(self) -> None:
         """Judge what callbacks recorded; one that no training used leaves nothing, which is told as nothing measured."""
-        with _told():
+        with self._told():
             for watch, workload in self._watches:
                 if (recording := watch.close() if watch.is_used else None) is not None:
                     self._tell(self.session.judge(recording, workload, self.settings))
@@ -251,8 +254,10 @@ class GateGuard:
     def settle_baselines(self, *, passed: bool) -> None:
         """Write what a refresh is due to write, now that the test has ended: a test that failed leaves no baseline."""
         for index, verdict in enumerate(self.verdicts):
-            self.verdicts[index] = self.session.refresh(verdict, self.settings, passed=passed)
-            self._tell_properties(self.verdicts[index])
+            settled = self.verdicts[index] = self.session.refresh(verdict, self.settings, passed=passed)
+            if verdict.passed and not settled.passed:
+                self.session.tests.give(self._item, settled)
+            self._tell_properties(settled)
 
     def finish(self) -> None:
         """Restore the framework, after the test."""
@@ -340,6 +345,17 @@ class GateGuard:
         if not verdict.passed:
             pytest.fail(self.session.failure_message(verdict, self._item.nodeid))
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn perfguard's own errors into the failure of this test, without a traceback through perfguard."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except PerfguardError as error:
+            self.session.tests.give_error(self._item, str(error))
+            # From None: pytest would print the error a second time, as the cause of the failure.
+            raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
+
     def _tell(self, verdict: Verdict) -> Verdict:
         workload = verdict.workload
         file, line, _ = self._item.location
@@ -347,6 +363,7 @@ class GateGuard:
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
+        self.session.tests.give(self._item, verdict)
         self._tell_properties(verdict)
         return verdict
 
@@ -361,17 +378,6 @@ class GateGuard:
         for measurement in verdict.measurements:
             if measurement.metric in ("step_time", "step_cpu_time", "peak_memory_bytes", "profiler_overhead", "steps"):
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn perfguard's own errors into the failure of this test, without a traceback through perfguard."""
-    __tracebackhide__ = True
-    try:
-        yield
-    except PerfguardError as error:
-        # From None: pytest would print the error a second time, as the cause of the failure.
-        raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
 
 
 def guard_for(request: pytest.FixtureRequest) -> Guard:

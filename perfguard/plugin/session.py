@@ -25,6 +25,7 @@ from perfguard.gate import Run, Update, examine, judge_with_store, open_store, r
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.gate_tests import GateTests, named
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
@@ -104,12 +105,21 @@ class GateSession:
         self.unused: tuple[str, ...] = ()
         #: Places to rename, where unused baselines look like what tests without a baseline measured.
         self.moves: tuple[tuple[str, str], ...] = ()
+        self._uncollected: list[str] = []
         self._claims: dict[str, pytest.Item] = {}
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
         self._measuring: set[str] = set()
         self._measured: set[str] = set()
         self._passed: set[str] = set()
+        self.tests = GateTests()
+        #: How pytest reported a test in the end, to name one that was reported otherwise than its verdict.
+        self._reported: dict[str, str] = {}
+        self.has_begun = False
+        self._stopped_by = ""
+        #: Why a status of 0 was replaced, and whether the terminal has said so.
+        self.why = ""
+        self._has_told_why = False
         self._recordings: Path | None = self._place(option.perfguard_recordings)
         if self._recordings is not None:
             _require_writable(self._recordings, "--perfguard-recordings DIR")
@@ -253,17 +263,28 @@ class GateSession:
             f"machine: {cpu_model()}, {os.cpu_count()} cores"
         )
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Remember that tests are about to run: `pytest --help` comes not so far."""
+        self.has_begun = True
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember how long it took to come here, and what is going to be measured."""
         self.ready_s = time.monotonic() - self._began
-        self._at_work.begin([item.nodeid for item in session.items if item.nodeid in self._measuring])
+        selected = [item.nodeid for item in session.items if item.nodeid in self._measuring]
+        self._at_work.begin(selected)
+        self.tests.select(selected)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self) -> Generator[None, object, object]:
-        """Remember how long fixtures take."""
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Remember how long fixtures take, and a test that ends in them."""
         began = time.monotonic()
+        self.tests.begin(item)
         try:
             return (yield)
+        except BaseException as error:
+            self.tests.reach(item, error)
+            raise
         finally:
             self.ready_s += time.monotonic() - began
 
@@ -296,15 +317,22 @@ class GateSession:
         """End what a failing test left open; fail a test that asked for perfguard and measured nothing."""
         try:
             result = yield
+            if held_back := getattr(item, "_excinfo", None):
+                # unittest has caught what its TestCase raised, and pytest puts it on the report later.
+                raise held_back[0].value
         except BaseException as error:
+            self.tests.reach(item, error)
             if (guard := item.stash.get(GUARD, None)) is not None:
                 guard.abandon(error)
                 guard.settle_baselines(passed=False)
             raise
         finally:
             self.progress.clear(item.nodeid)
+        self.tests.reach(item)
         guard = item.stash.get(GUARD, None)
         if guard is None:
+            if item.nodeid in self._measuring:
+                self._fail(item, "another fixture or parameter `perfguard` hides perfguard's own: give it another name")
             if any(marker.name == "perfguard" for marker in item.own_markers):
                 self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
             if hasattr(getattr(item, "cls", None), "assertEqual") and item.get_closest_marker("perfguard"):
@@ -330,16 +358,20 @@ class GateSession:
         return result
 
     def _fail(self, item: pytest.Item, what: str) -> None:
-        pytest.fail(f"perfguard: B105 {Code.B105.value}: {item.nodeid}; {what}.", pytrace=False)
+        error = f"B105 {Code.B105.value}: {item.nodeid}; {what}."
+        self.tests.give_error(item, error)
+        pytest.fail(f"perfguard: {error}", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-        """Hang the verdicts on the report of the call: it is what crosses from a worker to the controller."""
+        """Hang the verdicts on a report: it is what crosses from a worker to the controller."""
         report = yield
         guard = item.stash.get(GUARD, None)
-        if call.when == "call" and guard is not None:
+        # Those of the call are settled after it; fixtures may be given some before and after.
+        if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
             from perfguard.reports.document import verdict_document
 
+            guard.reported = len(guard.verdicts)
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
         return report
 
@@ -347,6 +379,10 @@ class GateSession:
         """Collect verdicts; the last one of a rerun test counts."""
         from perfguard.reports.document import verdict_from_document
 
+        if report.when == "setup" or report.failed:
+            self._reported[report.nodeid] = report.outcome
+        elif report.when == "call" and self._reported.get(report.nodeid) != "failed":
+            self._reported[report.nodeid] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
         if report.when == "call" and report.passed:
             self._passed.add(report.nodeid)
         for document in getattr(report, _REPORT_KEY, ()):
@@ -357,31 +393,52 @@ class GateSession:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
         """Settle the run before anybody reports it; where it fails without a failed test, say why below pytest's last line."""
-        why = self._settle_run(session)
-        result = yield
+        self._stopped_by = self._stopped_by or str(session.shouldfail or session.shouldstop or "")
+        self._settle_run(session)
+        session.exitstatus = self.kept(session.exitstatus)
+        try:
+            return (yield)
+        finally:
+            # Another hook may have set it; what follows reads it here.
+            session.exitstatus = self.kept(session.exitstatus)
+            self.tell_why()
+
+    def tell_why(self) -> None:
+        """Say once why a run fails that pytest itself would not have failed."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if why and reporter is not None:
-            reporter.write_line(f"perfguard: the run fails: {why}", red=True)
-        return result
+        if self.why and not self._has_told_why and reporter is not None:
+            self._has_told_why = True
+            reporter.ensure_newline()
+            reporter.write_line(f"perfguard: the run fails: {self.why}", red=True)
 
-    def _settle_run(self, session: pytest.Session) -> str:
-        """Look for baselines without a test, write the report file, and let neither be overlooked.
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember what ended the run early."""
+        self._stopped_by = str(excinfo.value) or excinfo.typename
 
-        Returns why the run fails, where no test has failed.
-        """
+    def kept(self, status: Any) -> Any:
+        """Return the status of the run: not 0 where the gate is red, whatever a test or a hook made of it."""
+        if hasattr(self.config, "workerinput") or self.config.option.collectonly or not _is_green(status):
+            return status
+        self.why = "; ".join(self._reasons_to_fail())
+        return pytest.ExitCode.TESTS_FAILED if self.why else status
+
+    def _settle_run(self, session: pytest.Session) -> None:
+        """Look for baselines without a test, write the report file, and let neither be overlooked."""
         if hasattr(self.config, "workerinput"):
             output: dict[str, Any] = getattr(self.config, "workeroutput")  # noqa: B009 - xdist sets it
             output[_WORKER_KEY] = {
                 "collected": self._collected,
                 "files": sorted(self._collected_files),
                 "measuring": sorted(self._measuring),
+                "tests": self.tests.as_documents(),
             }
-            return ""
+            return
         if self.config.option.collectonly:
-            return ""
+            return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
             self.moves = self._find_moves()
+            self._uncollected = self._find_uncollected()
         except StoreError as error:
             self.problems.append(str(error))
         for name, path in self.files.items():
@@ -391,11 +448,6 @@ class GateSession:
             except StoreError as error:
                 self.problems.append(str(error))
         self._tell_github()
-        why = "; ".join(self._reasons_to_fail())
-        if not why or session.exitstatus != pytest.ExitCode.OK:
-            return ""
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        return why
 
     def _tell_github(self) -> None:
         """Add the summary to the page of the job, which GitHub Actions asks for by a file."""
@@ -420,6 +472,18 @@ class GateSession:
             yield "perfguard could not do all its work, as said above"
         if not self.verdicts:
             yield "nothing was measured, so nothing was gated"
+        if red := self.tests.red:
+            yield f"{len(red)} red test{'s' if len(red) > 1 else ''}, and pytest's own status was 0: {named(red)}"
+        if line := self._unreached_line():
+            yield line
+
+    def _unreached_line(self) -> str:
+        """Return which selected tests the run did not come to, or nothing."""
+        # What a worker measured before it crashed came with its reports.
+        if not (tests := [nodeid for nodeid in self.tests.unreached if nodeid not in self._measured]):
+            return ""
+        why = f"the run ended early ({self._stopped_by}), " if self._stopped_by else ""
+        return f"{why}{len(tests)} not reached: {named(tests)}"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -429,6 +493,7 @@ class GateSession:
             self._collected |= found["collected"]
             self._collected_files |= set(found["files"])
             self._measuring |= set(found["measuring"])
+            self.tests.take(found["tests"])
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -438,8 +503,7 @@ class GateSession:
         from perfguard.reports.terminal import summary
 
         report = self._report()
-        green = all(v.passed for v in report.verdicts) and bool(report.verdicts)
-        green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
+        green = not any(self._reasons_to_fail())
         screen = screen_of_run(terminalreporter)
         text = summary(report, screen)
         if screen.is_quiet:
@@ -448,6 +512,9 @@ class GateSession:
         else:
             terminalreporter.write_sep("=", "perfguard", green=green, red=not green)
         terminalreporter.write_line(screen.shown(text))
+        for line, is_red in self._lines_of_tests():
+            line = f"perfguard: {line}" if screen.is_quiet else line
+            terminalreporter.write_line(screen.shown(line), red=is_red, yellow=not is_red)
         for problem in self.problems:
             terminalreporter.write_line(f"perfguard: {problem}", red=True)
         for path in self._written:
@@ -461,13 +528,26 @@ class GateSession:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _lines_of_tests(self) -> Iterator[tuple[str, bool]]:
+        """Return what the table of workloads cannot tell of the tests, and whether it is red."""
+        for line in self.tests.swallowed_lines(self._reported):
+            yield line, True
+        if line := self._unreached_line():
+            yield line, True
+        if removed := sorted(n for n in self._measuring if self._collected.get(n) and n not in self.tests):
+            yield f"{len(removed)} taken out of the run by a hook, not gated: {named(removed)}", False
+        if self._uncollected:
+            yield f"not collected, so their baselines were not compared: {named(self._uncollected)}", False
+        for line in (self.tests.known_line(), self.tests.flaky_line()):
+            if line:
+                yield line, False
+
     def _report(self) -> RunReport:
-        selected = self._measuring - self._measured
         return RunReport(
             verdicts=tuple(self.verdicts[workload] for workload in sorted(self.verdicts)),
             unused=self.unused,
             moves=self.moves,
-            not_run=tuple(sorted(nodeid for nodeid in selected if self._collected.get(nodeid))),
+            not_run=tuple(sorted(n for n in self._measuring - self._measured if n in self.tests)),
             is_time_off=not self.settings.time,
             error_rate=self._error_rate(),
             provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
@@ -527,6 +607,32 @@ class GateSession:
         without = [verdict for verdict in self.verdicts.values() if lacks_baseline(verdict)]
         names = renames(without, self._load(self.unused)) if without else {}
         return tuple(moves(names, self.store.workloads())) if names else ()
+
+    def _find_uncollected(self) -> list[str]:
+        """Return test files that have baselines, and that pytest was pointed at and did not collect."""
+        if getattr(self.config.option, "lf", False):
+            return []
+        root = self.config.rootpath
+        asked = [Path(self.config.invocation_params.dir) / argument.partition("::")[0] for argument in self.config.args]
+        files = {workload.partition("::")[0] for workload in self.store.workloads()} - self._collected_files
+        return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
+
+
+def kept_status(config: pytest.Config, status: Any) -> Any:
+    """Return the status of a process that was asked for the gate: not 0 where it is red. Raises where no gate was at work."""
+    gate: GateSession | None = config.pluginmanager.get_plugin("perfguard-session")
+    if gate is not None and gate.has_begun:
+        kept = gate.kept(status)
+        gate.tell_why()
+        return kept
+    if _is_green(status) and not any(getattr(config.option, shown, False) for shown in ("help", "version", "markers")):
+        raise pytest.UsageError("perfguard: the gate was asked for, and no test session ran with it")
+    return status
+
+
+def _is_green(status: object) -> bool:
+    """Whether a process that ends with this status is taken for a success: the system keeps 8 bits of it."""
+    return status is None or (isinstance(status, (int, float)) and status % 256 == 0)
 
 
 def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:

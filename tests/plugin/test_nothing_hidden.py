@@ -14,10 +14,23 @@ HIDDEN = (
 import contextlib
 import pathlib
 import shutil
+import unittest
 
 def test_catches_its_verdict(perfguard):
     with contextlib.suppress(BaseException):
         perfguard(matmul)
+
+def test_skips_after_its_loop(perfguard):
+    try:
+        for batch in perfguard.steps(range(3)):
+            matmul()
+    except BaseException:
+        pytest.skip("not today")
+
+def test_raises_skip_test_in_its_step(perfguard):
+    def skips():
+        raise unittest.SkipTest("not today")
+    perfguard(skips)
 
 @pytest.mark.perfguard(backend="torch")
 def test_has_the_marker_only():
@@ -80,6 +93,15 @@ def judged(project_of_hidden, refreshed):
 
 def test_a_verdict_that_the_test_caught_fails_it_all_the_same(judged):
     assert "test_h.py::test_catches_its_verdict - Failed: perfguard INCONCLUSIVE: B101" in judged.out
+
+
+def test_a_verdict_of_a_loop_that_the_test_then_skips_is_named(judged):
+    assert "test_h.py::test_skips_after_its_loop: skipped after an INVALID verdict" in judged.out
+
+
+def test_a_step_that_skips_its_test_has_no_verdict(judged, project_of_hidden):
+    assert "test_raises_skip_test_in_its_step: " not in judged.out
+    assert "test_h.py::test_raises_skip_test_in_its_step" not in project_of_hidden.findings("r.json")
 
 
 def test_a_marker_without_the_fixture_fails(judged):

@@ -95,6 +95,7 @@ def test_exitfirst_stops_after_the_first_verdict_and_says_what_did_not_run(fresh
     run = fresh.run("--perfguard", "-x")
     assert (run.status, run.counts["failed"]) == (1, 1)
     assert "3 not run" in run.out
+    assert run.line("the run ended early (stopping after 1 failures), 3 not reached: test_a.py::test_two, ")
 
 
 def test_last_failed_runs_the_test_whose_verdict_was_red(fresh):
@@ -197,6 +198,7 @@ def test_reruns_judge_each_time_and_the_last_verdict_counts(project):
     assert (run.status, run.counts) == (0, {"passed": 1, "rerun": 1}), run.text
     assert project.findings() == {"test_a.py::test_one": ("PASSED", [])}
     outcomes = [p.get("value") for p in project.junit().iter("property") if p.get("name") == "perfguard.outcome"]
+    assert "1 flaky, red before the last attempt: test_a.py::test_one" in run.out
     # One a try, in their order; pytest-rerunfailures reports each try.
     assert outcomes == ["INCONCLUSIVE", "PASSED"]
 
@@ -323,6 +325,9 @@ def test_tests_that_were_skipped_are_not_unused(fresh, source, status, counts):
     run = fresh.run("--perfguard", "--continue-on-collection-errors", "--perfguard-report=report.json")
     assert (run.status, run.counts) == (status, counts), run.text
     assert fresh.report()["summary"]["unused"] == []
+    # A file that pytest got nothing of is named; a test that a marker skips is counted in another line.
+    not_collected = "not collected, so their baselines were not compared: test_b.py"
+    assert (not_collected in run.out) is ("mark.skip" not in source)
 
 
 def test_the_report_goes_where_it_was_asked_even_if_a_test_changes_directory(project, tmp_path):

@@ -1,0 +1,174 @@
+"""The tests of a run that use the gate: which verdicts each was given, and how far each came.
+
+Noted where the gate gives a verdict, in the process of the test, and never read from pytest's reports: a test may skip itself
+after its verdict, and a hook may rewrite a report or the exit status.
+
+What cannot be seen from inside the process: `os._exit(0)` in the main process (a worker of pytest-xdist that ends so is
+reported as crashed), an `atexit` function that does the same, and a test that replaces perfguard's own functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pytest
+from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
+
+from perfguard.judge import Verdict
+from perfguard.reports.names import printable
+
+#: How many tests a line names before it counts the rest.
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateTest:
+    """What became of one test that uses the gate."""
+
+    nodeid: str
+    #: The red verdicts and errors that perfguard gave it, in the last attempt that was given any: "a FAILED verdict".
+    red: tuple[str, ...] = ()
+    #: The marker of the user that stands above a verdict: "xfail", "skip", "expectedFailure"; else empty.
+    marker: str = ""
+    #: Whether an earlier attempt was red, and a later one was given a verdict of its own.
+    was_red: bool = False
+    #: Whether it was given a verdict or ended by itself: a run that was stopped before that did not reach it.
+    is_reached: bool = False
+
+    def joined(self, other: GateTest) -> GateTest:
+        """Return what two processes know of the same test."""
+        return replace(
+            self,
+            red=(*self.red, *other.red),
+            marker=self.marker or other.marker,
+            was_red=self.was_red or other.was_red,
+            is_reached=self.is_reached or other.is_reached,
+        )
+
+
+class GateTests:
+    """All selected tests that use the gate, by node id."""
+
+    def __init__(self) -> None:
+        self._tests: dict[str, GateTest] = {}
+        #: Tests whose current attempt was given no verdict yet.
+        self._fresh: set[str] = set()
+
+    def __contains__(self, nodeid: str) -> bool:
+        return nodeid in self._tests
+
+    # -- what happens to a test ----------------------------------------------------------------------------------------
+
+    def select(self, nodeids: Iterable[str]) -> None:
+        """Note the tests that are going to run."""
+        for nodeid in nodeids:
+            self._tests.setdefault(nodeid, GateTest(nodeid=nodeid))
+
+    def begin(self, item: pytest.Item) -> None:
+        """Note that an attempt begins: the verdicts of the one before count until this one is given one."""
+        self._fresh.add(item.nodeid)
+
+    def give(self, item: pytest.Item, verdict: Verdict) -> None:
+        """Note a verdict that the test is given."""
+        word = verdict.outcome.value
+        self._note(item, "" if verdict.passed else f"{'an' if word[0] in 'AEIO' else 'a'} {word} verdict")
+
+    def give_error(self, item: pytest.Item, error: str) -> None:
+        """Note that perfguard could give no verdict: nothing was compared, whatever the test does next."""
+        self._note(item, f"an error of perfguard: {error}")
+
+    def reach(self, item: pytest.Item, error: BaseException | None = None) -> None:
+        """Note that the test has ended by itself, with `error` where it raised one."""
+        if isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
+            return
+        if (test := self._tests.get(item.nodeid)) is None:
+            return
+        marker = test.marker
+        if not test.red and isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
+            marker = _marker_that_skips(item)
+        self._tests[item.nodeid] = replace(test, is_reached=True, marker=marker)
+
+    def _note(self, item: pytest.Item, red: str) -> None:
+        test = replace(self._tests.get(item.nodeid, GateTest(nodeid=item.nodeid)), is_reached=True)
+        if item.nodeid in self._fresh:
+            self._fresh.discard(item.nodeid)
+            test = replace(test, red=(), marker="", was_red=test.was_red or bool(test.red))
+        if red:
+            # The first counts: a marker that the test adds after it is no word that was given before.
+            marker = test.marker if test.red else _marker_that_expects_failure(item)
+            test = replace(test, red=(*test.red, red), marker=marker)
+        self._tests[item.nodeid] = test
+
+    # -- from a worker of pytest-xdist to the controller ---------------------------------------------------------------
+
+    def as_documents(self) -> list[dict[str, Any]]:
+        """Return all tests as plain documents."""
+        return [asdict(test) for test in self._tests.values()]
+
+    def take(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Add what another process knows."""
+        for document in documents:
+            test = GateTest(**document)
+            known = self._tests.get(test.nodeid)
+            self._tests[test.nodeid] = test if known is None else known.joined(test)
+
+    # -- what they come to ---------------------------------------------------------------------------------------------
+
+    @property
+    def red(self) -> list[str]:
+        """Tests with a red verdict that no marker stands above."""
+        return [test.nodeid for test in self._tests.values() if test.red and not test.marker]
+
+    @property
+    def unreached(self) -> list[str]:
+        """Tests that the run never came to, or in which it was stopped before they were given a verdict."""
+        return [test.nodeid for test in self._tests.values() if not test.is_reached]
+
+    def swallowed_lines(self, reported: Mapping[str, str]) -> list[str]:
+        """Return one line for each red test that pytest reported as something other than failed.
+
+        `reported` is the word of pytest by node id: passed, failed, skipped, xfailed.
+        """
+        return [
+            f"{printable(nodeid)}: {reported.get(nodeid, 'not reported')} after {printable(self._tests[nodeid].red[0])}"
+            for nodeid in self.red
+            if reported.get(nodeid) != "failed"
+        ]
+
+    def known_line(self) -> str:
+        """Return `2 known, not gated: a.py::one (xfail), a.py::two (skip)`, or nothing."""
+        known = [test for test in self._tests.values() if test.marker]
+        return f"{len(known)} known, not gated: {named(f'{t.nodeid} ({t.marker})' for t in known)}" if known else ""
+
+    def flaky_line(self) -> str:
+        """Return the tests that passed after an attempt with a red verdict, or nothing."""
+        flaky = [test.nodeid for test in self._tests.values() if test.was_red and not test.red]
+        return f"{len(flaky)} flaky, red before the last attempt: {named(flaky)}" if flaky else ""
+
+
+def named(tests: Iterable[str]) -> str:
+    """Return tests for one line."""
+    every = [printable(test) for test in tests]
+    rest = len(every) - _NAMED
+    return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _marker_that_skips(item: pytest.Item) -> str:
+    if evaluate_skip_marks(item) is not None:
+        return "skip"
+    xfail = evaluate_xfail_marks(item)
+    return "xfail" if xfail is not None and not xfail.run else ""
+
+
+def _marker_that_expects_failure(item: pytest.Item) -> str:
+    """Return the marker that is on the test and takes perfguard's failure for expected."""
+    if any(getattr(getattr(item, name, None), "__unittest_expecting_failure__", False) for name in ("obj", "cls")):
+        return "expectedFailure"
+    xfail = None if item.config.option.runxfail else evaluate_xfail_marks(item)
+    if xfail is None:
+        return ""
+    raises = xfail.raises
+    is_other = isinstance(raises, (type, tuple)) and not issubclass(pytest.fail.Exception, raises)
+    return "" if is_other else "xfail"

@@ -1,0 +1,497 @@
+"""A verdict that was given counts, whatever the test or a hook does after it; and a run that stopped before its gate is red.
+
+Each row is a way in which a red gate could end green. The replay of an empty directory is a red verdict (INVALID) that costs
+nothing; one with an xfail marker is known, so that a run has measured something and nothing else is red.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import Project, Run
+
+pytestmark = pytest.mark.slow
+
+# -- what a test does after its verdict ---------------------------------------------------------------------------------
+
+HEAD = """
+import os
+import signal
+import sys
+import threading
+import unittest
+
+import pytest
+
+@pytest.fixture(scope="module")
+def at_the_end():
+    calls = []
+    yield calls.append
+    for call in calls:
+        with pytest.raises(BaseException):
+            call()
+
+@pytest.fixture
+def catching(perfguard, tmp_path):
+    try:
+        perfguard.replay(tmp_path)
+    except BaseException:
+        pytest.skip("in a fixture")
+
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def guard(self, perfguard, tmp_path):
+        self.replay = lambda: perfguard.replay(tmp_path)
+
+    def test_skips(self):
+        try:
+            self.replay()
+        except BaseException:
+            self.skipTest("not today")
+
+def test_in_a_fixture(catching):
+    pass
+
+def test_fixture_by_its_name(request, tmp_path):
+    try:
+        request.getfixturevalue("perfguard").replay(tmp_path)
+    except BaseException:
+        pytest.skip("not today")
+
+@pytest.mark.xfail(False, reason="elsewhere")
+def test_marker_for_elsewhere(perfguard, tmp_path):
+    try:
+        perfguard.replay(tmp_path)
+    except BaseException:
+        pytest.skip("not today")
+
+@pytest.mark.xfail(raises=ValueError)
+def test_marker_for_another_error(perfguard, tmp_path):
+    try:
+        perfguard.replay(tmp_path)
+    except BaseException:
+        pytest.skip("not today")
+"""
+
+#: The body of a test, and what the summary says of it: all are tests that pytest does not report as failed.
+SWALLOWED = {
+    "skips": ("try: replay()\nexcept BaseException: pytest.skip('x')", "skipped after an INVALID verdict"),
+    "skips_finally": ("try: replay()\nfinally: pytest.skip('x')", "skipped after an INVALID verdict"),
+    "xfails_finally": ("try: replay()\nfinally: pytest.xfail('x')", "xfailed after an INVALID verdict"),
+    "raises_skip_test": (
+        "try: replay()\nexcept BaseException: raise unittest.SkipTest('x')",
+        "skipped after an INVALID verdict",
+    ),
+    "adds_a_marker": (
+        "try: replay()\nfinally: request.node.add_marker(pytest.mark.xfail)",
+        "xfailed after an INVALID verdict",
+    ),
+    "adds_a_marker_before_the_next": (
+        "with pytest.raises(BaseException): replay()\nrequest.node.add_marker(pytest.mark.xfail)\nreplay(name='b')",
+        "xfailed after an INVALID verdict",
+    ),
+    "in_a_loop": (
+        "for name in 'ab':\n    try: replay(name=name)\n    except BaseException: continue\npytest.skip('x')",
+        "skipped after an INVALID verdict",
+    ),
+    "in_a_thread": (
+        "thread = threading.Thread(target=lambda: pytest.raises(BaseException, replay))\n"
+        "thread.start(); thread.join(); pytest.skip('x')",
+        "skipped after an INVALID verdict",
+    ),
+    "in_a_finalizer": (
+        "request.addfinalizer(lambda: pytest.raises(BaseException, replay)); pytest.skip('x')",
+        "skipped after an INVALID verdict",
+    ),
+    "after_its_end": ("at_the_end(replay); pytest.skip('x')", "skipped after an INVALID verdict"),
+    "forgets_it": (
+        "try: replay()\nexcept BaseException: perfguard.verdicts.clear(); pytest.skip('x')",
+        "skipped after an INVALID verdict",
+    ),
+    "an_error": (
+        "try: perfguard.replay('no/such/place')\nexcept BaseException: pytest.skip('x')",
+        "skipped after an error of perfguard: no/such/place is not a directory; name one that a profiler wrote",
+    ),
+    "forks": (
+        "with pytest.raises(BaseException): replay()\nif not os.fork(): os._exit(0)\npytest.skip('x')",
+        "skipped after an INVALID verdict",
+    ),
+}
+OTHERS = (
+    "TestCase::test_skips",
+    "test_in_a_fixture",
+    "test_fixture_by_its_name",
+    "test_marker_for_elsewhere",
+    "test_marker_for_another_error",
+)
+
+
+def test_function(name: str, body: str) -> str:
+    lines = ["replay = lambda **how: perfguard.replay(tmp_path, **how)", *body.split("\n")]
+    return f"\ndef test_{name}(perfguard, tmp_path, request, at_the_end):\n" + "".join(
+        f"    {line}\n" for line in lines
+    )
+
+
+test_function.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module", params=[(), ("-n2", "--perfguard-time=off")], ids=["one process", "xdist"])
+def swallowed(request, module_project) -> tuple[Run, Project]:
+    if request.param:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
+    project: Project = module_project("swallowing")
+    project.write("test_s.py", HEAD + "".join(test_function(name, body) for name, (body, _) in SWALLOWED.items()))
+    files = ("--perfguard-report=report.json", "--junitxml=junit.xml")
+    run = project.run("--perfguard", "-p", "no:rerunfailures", "-rN", *files, *request.param)
+    return run, project
+
+
+@pytest.fixture(scope="module")
+def swallowing(swallowed) -> Run:
+    return swallowed[0]
+
+
+@pytest.mark.parametrize("name", SWALLOWED)
+def test_the_summary_says_what_a_test_did_after_its_verdict(swallowing, name):
+    assert swallowing.line(f"test_s.py::test_{name}: ").startswith(f"test_s.py::test_{name}: {SWALLOWED[name][1]}")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_summary_names_tests_of_every_form(swallowing, name):
+    assert swallowing.line(f"test_s.py::{name}: ") == f"test_s.py::{name}: skipped after an INVALID verdict"
+
+
+def test_no_test_that_swallowed_its_verdict_leaves_the_run_green(swallowing):
+    assert set(swallowing.counts) == {"skipped", "xfailed"}, swallowing.text
+    assert swallowing.status == 1
+    count = len(SWALLOWED) + len(OTHERS)
+    assert f"the run fails: {count} red tests, and pytest's own status was 0: test_s.py::" in swallowing.out
+
+
+def test_the_report_and_junit_keep_the_red_verdicts(swallowed):
+    _, project = swallowed
+    findings = project.findings()
+    # The second forgot it before the report was made, the third was given it afterwards: xdist's controller sees neither.
+    assert {f"test_s.py::test_{name}" for name in SWALLOWED} - {one.partition("#")[0] for one in findings} <= {
+        "test_s.py::test_an_error",
+        "test_s.py::test_forgets_it",
+        "test_s.py::test_after_its_end",
+    }
+    assert {outcome for outcome, _ in findings.values()} == {"INVALID"}
+    values = [one.get("value") for one in project.junit().iter("property") if "outcome" in (one.get("name") or "")]
+    assert values == ["INVALID"] * len(values)
+    assert len(values) >= len(SWALLOWED)
+
+
+# -- what the user says with a marker -----------------------------------------------------------------------------------
+
+MARKED = """
+import unittest
+import pytest
+
+@pytest.mark.xfail
+def test_xfail(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+@pytest.mark.xfail(strict=True, raises=pytest.fail.Exception)
+def test_strict(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+@pytest.mark.xfail(run=False)
+def test_not_run(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+def test_marked_before(perfguard, tmp_path, request):
+    request.node.add_marker(pytest.mark.xfail)
+    perfguard.replay(tmp_path)
+
+@pytest.mark.skip
+def test_skip(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+@pytest.mark.skipif(True, reason="here")
+def test_skipif(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+@pytest.mark.skipif(False, reason="elsewhere")
+def test_skips_itself(perfguard, tmp_path):
+    pytest.skip("no GPU")
+
+def test_taken_out(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def guard(self, perfguard, tmp_path):
+        self.replay = lambda: perfguard.replay(tmp_path)
+
+    @unittest.expectedFailure
+    def test_expected(self):
+        self.replay()
+
+    def test_skips_itself(self):
+        self.skipTest("no GPU")
+"""
+TAKEN_OUT = "def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'taken' not in i.name]\n"
+
+
+@pytest.mark.parametrize("options", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
+def test_a_marker_is_the_users_word_and_is_counted(project, options):
+    if options:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
+    project.write("test_m.py", MARKED)
+    project.write("conftest.py", TAKEN_OUT)
+    run = project.run("--perfguard", *options)
+    assert (run.status, run.counts) == (0, {"skipped": 4, "xfailed": 5}), run.text
+    marked = {
+        **dict.fromkeys(("test_xfail", "test_strict", "test_not_run", "test_marked_before"), "xfail"),
+        **dict.fromkeys(("test_skip", "test_skipif"), "skip"),
+        "TestCase::test_expected": "expectedFailure",
+    }
+    count, _, known = run.line("known, not gated").partition(" known, not gated: ")
+    assert (count, set(known.split(", "))) == ("7", {f"test_m.py::{name} ({word})" for name, word in marked.items()})
+    assert "1 taken out of the run by a hook, not gated: test_m.py::test_taken_out" in run.out
+    assert "5 not run (skipped or failed before measuring)" in run.out
+
+
+# -- what a hook, or the end of the run, makes of it ---------------------------------------------------------------------
+
+RED = "def test_gate(perfguard, tmp_path):\n    perfguard.replay(tmp_path)\n"
+KNOWN = "@pytest.mark.xfail\ndef test_known(perfguard, tmp_path):\n    perfguard.replay(tmp_path)\n"
+WRAPPER = "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+ONE_RED = "1 red test, and pytest's own status was 0: test_g.py::test_gate"
+GATE = f"perfguard: the run fails: {ONE_RED}"
+UNREACHED = "1 not reached: test_g.py::test_gate"
+NO_SESSION = "ERROR: perfguard: the gate was asked for, and no test session ran with it"
+STATUS_0 = "def pytest_sessionfinish(session): session.exitstatus = 0\n"
+
+#: What a conftest.py holds, or what stands in the red test instead, and why the run fails.
+TURNED = {
+    # reports
+    "makereport": (
+        WRAPPER + "def pytest_runtest_makereport():\n    r = yield\n    r.outcome = 'passed'\n    return r",
+        GATE,
+    ),
+    "makereport, skipped": (
+        WRAPPER + "def pytest_runtest_makereport(call):\n    r = yield\n"
+        "    if r.failed: r.outcome, r.longrepr = 'skipped', ('a', 1, 'b')\n    return r",
+        GATE,
+    ),
+    "makereport, xfailed": (
+        WRAPPER + "def pytest_runtest_makereport(call):\n    r = yield\n"
+        "    if r.failed: r.outcome, r.wasxfail = 'skipped', 'x'\n    return r",
+        GATE,
+    ),
+    "makereport, another report": (
+        WRAPPER + "def pytest_runtest_makereport(item, call):\n    yield\n"
+        "    return pytest.TestReport(item.nodeid, item.location, {}, 'passed', None, call.when)",
+        GATE,
+    ),
+    "call": (WRAPPER + "def pytest_runtest_call(item):\n    try: yield\n    except BaseException: pass", GATE),
+    # the exit status
+    "sessionfinish": (STATUS_0, GATE),
+    "sessionfinish, last": (f"@pytest.hookimpl(trylast=True)\n{STATUS_0}", GATE),
+    "sessionfinish, outermost": (
+        WRAPPER + "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 0",
+        GATE,
+    ),
+    "sessionfinish, sys.exit": ("@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish(): sys.exit(0)", GATE),
+    "sessionfinish, pytest.exit": ("def pytest_sessionfinish(): pytest.exit('x', returncode=0)", GATE),
+    "terminal summary": (
+        "def pytest_terminal_summary(terminalreporter): terminalreporter._session.exitstatus = 0",
+        GATE,
+    ),
+    "terminal summary, sys.exit": ("def pytest_terminal_summary(): sys.exit(0)", GATE),
+    "unconfigure": (
+        "def pytest_sessionstart(session): session.config.session = session\n"
+        "def pytest_unconfigure(config): config.session.exitstatus = 0",
+        GATE,
+    ),
+    "unconfigure, sys.exit": ("def pytest_unconfigure(): sys.exit(0)", GATE),
+    "cleanup": (
+        "def pytest_sessionstart(session): session.config.add_cleanup(lambda: setattr(session, 'exitstatus', 0))",
+        GATE,
+    ),
+    "cmdline_main": ("@pytest.hookimpl(wrapper=True)\ndef pytest_cmdline_main():\n    yield\n    return 0", GATE),
+    "cmdline_main, nothing": ("@pytest.hookimpl(wrapper=True)\ndef pytest_cmdline_main():\n    yield", GATE),
+    # a test that ends the run
+    "exit after the verdict": (
+        "TEST: try: perfguard.replay(tmp_path)\n    except BaseException: pytest.exit('x', returncode=0)",
+        GATE,
+    ),
+    "a status of which 8 bits are 0": (
+        "TEST: try: perfguard.replay(tmp_path)\n    except BaseException: pytest.exit('x', returncode=256)",
+        GATE,
+    ),
+    "exit before the gate": (
+        "TEST: pytest.exit('no GPU', returncode=0)",
+        f"perfguard: the run fails: the run ended early (no GPU), {UNREACHED}",
+    ),
+    "stopped before the gate": (
+        f"{STATUS_0}def pytest_runtest_logfinish(): pytest.session.shouldstop = 'enough'\n"
+        "def pytest_sessionstart(session): pytest.session = session",
+        f"perfguard: the run fails: the run ended early (enough), {UNREACHED}",
+    ),
+    "failed before the gate": (
+        f"{STATUS_0}def pytest_runtest_logfinish(): pytest.session.shouldfail = 'stopping after 1 failures'\n"
+        "def pytest_sessionstart(session): pytest.session = session",
+        f"perfguard: the run fails: the run ended early (stopping after 1 failures), {UNREACHED}",
+    ),
+    # hooks that leave the gate out
+    "exit while collecting": (
+        "def pytest_collection_finish(): pytest.exit('no GPU', returncode=0)",
+        "perfguard: the run fails: nothing was measured, so nothing was gated; the run ended early (no GPU), "
+        "2 not reached: test_g.py::test_known, test_g.py::test_gate",
+    ),
+    "a protocol that runs nothing": (
+        "def pytest_runtest_protocol(item): return True if 'gate' in item.name else None",
+        UNREACHED,
+    ),
+    "a protocol that lies": (
+        "def pytest_runtest_protocol(item):\n    if 'gate' in item.name:\n"
+        "        report = pytest.TestReport(item.nodeid, item.location, {}, 'passed', None, 'call')\n"
+        "        item.ihook.pytest_runtest_logreport(report=report)\n        return True",
+        UNREACHED,
+    ),
+    "items after collection": (
+        "def pytest_collection_finish(session): del session.items[1:]",
+        UNREACHED,
+    ),
+    "the gate is taken out": (
+        "def pytest_collection(session): session.config.pluginmanager.unregister(name='perfguard-session')",
+        NO_SESSION,
+    ),
+    "the option is taken back": ("def pytest_configure(config): config.option.perfguard = False", NO_SESSION),
+    "cmdline_main, no run": ("def pytest_cmdline_main(): return 0", NO_SESSION),
+    "exit while configuring": ("def pytest_configure(): pytest.exit('no GPU', returncode=0)", NO_SESSION),
+    "sys.exit in a conftest.py": ("sys.exit(0)", NO_SESSION),
+    "no terminal": (STATUS_0, GATE),
+}
+OPTIONS = {
+    "no terminal": ["-p", "no:terminal"],
+    **{f"--{name}": [f"--{name}"] for name in ("help", "version", "markers")},
+}
+#: What leaves a run green that holds no more than the known test, or that runs none.
+GREEN = {
+    "nobody stopped it": "",
+    "exit after all": "def pytest_sessionfinish(): pytest.exit('x', returncode=0)",
+    "a hook adds an xfail marker": (
+        "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)"
+    ),
+    "--help": "",
+    "--version": "",
+    "--markers": "",
+}
+
+
+def write_case(directory: Path, source: str, *, red: str = RED) -> None:
+    project = Project(directory)
+    conftest, _, body = source.partition("TEST: ")
+    project.write("conftest.py", f"import sys\nimport pytest\n{conftest}\n")
+    gate = f"def test_gate(perfguard, tmp_path, request):\n    {body}\n" if body else red
+    project.write("test_g.py", f"import pytest\n{KNOWN}{gate}")
+
+
+def run_all(directory: Path, cases: dict[str, list[str]]) -> dict[str, Run]:
+    """Run pytest with the options of each case in its directory, `directory / case`."""
+    quick = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:benchmark")
+    runs = [[str(directory / name), ["--perfguard", *quick, *options]] for name, options in cases.items()]
+    (directory / "runs.json").write_text(json.dumps(runs))
+    environment = Project(directory / "none").environment()
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("forks.py")), str(directory / "runs.json")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    statuses = json.loads(done.stdout)
+    return {
+        name: Run(status, *((directory / name / stream).read_text() for stream in ("out", "err")))
+        for name, status in zip(cases, statuses, strict=True)
+    }
+
+
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory) -> dict[str, Run]:
+    directory = tmp_path_factory.mktemp("turned")
+    for name, (source, _) in TURNED.items():
+        write_case(directory / name, source)
+    for name, source in GREEN.items():
+        write_case(directory / name, source, red=RED if "marker" in name else "")
+    return run_all(directory, {name: OPTIONS.get(name, []) for name in (*TURNED, *GREEN)})
+
+
+@pytest.mark.parametrize("way", TURNED)
+def test_nothing_turns_a_red_gate_green(turned, way):
+    run = turned[way]
+    why = TURNED[way][1]
+    assert run.status == (4 if why == NO_SESSION else 1), run.text
+    # Without a terminal's plugin there is nothing to say it with.
+    assert way == "no terminal" or f"{why}\n" in run.text
+
+
+@pytest.mark.parametrize("way", GREEN)
+def test_what_is_green_stays_green(turned, way):
+    assert turned[way].status == 0, turned[way].text
+    assert "the run fails" not in turned[way].text
+
+
+def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
+    another_report, _ = TURNED["makereport, another report"]
+    rewritten = "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_logreport(report): report.outcome = 'passed'\n"
+    write_case(project.directory, f"{another_report}\n{rewritten}{STATUS_0}")
+    run = project.run("--perfguard", "-n1", "--perfguard-time=off")
+    assert (run.status, run.counts) == (1, {"passed": 2}), run.text
+    assert "test_g.py::test_gate: passed after an INVALID verdict" in run.out
+    assert run.line("the run fails").endswith(ONE_RED)
+
+
+def test_a_worker_that_exits_with_status_0_is_red(project):
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
+    write_case(project.directory, f"{STATUS_0}TEST: import os\n    os._exit(0)")
+    run = project.run("--perfguard", "-n1", "--perfguard-time=off")
+    assert (run.status, run.counts["failed"]) == (1, 1), run.text
+    assert UNREACHED in run.line("the run fails")
+
+
+def test_a_rerun_that_skips_itself_does_not_undo_the_verdict_before(project):
+    pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
+    write_case(
+        project.directory, "TEST: if request.node.execution_count > 1: pytest.skip('x')\n    perfguard.replay(tmp_path)"
+    )
+    run = project.run("--perfguard", "--reruns=1")
+    assert (run.status, run.counts) == (1, {"skipped": 1, "xfailed": 1, "rerun": 1}), run.text
+    assert "test_g.py::test_gate: skipped after an INVALID verdict" in run.out
+
+
+def test_ctrl_c_keeps_its_own_status(project):
+    write_case(project.directory, "TEST: raise KeyboardInterrupt")
+    run = project.run("--perfguard")
+    assert run.status == 2
+    assert f"the run ended early (KeyboardInterrupt), {UNREACHED}" in run.out
+    assert "the run fails" not in run.out
+
+
+@pytest.mark.parametrize(
+    "conftest, test",
+    [
+        ("@pytest.fixture\ndef perfguard(): return print", "def test_gate(perfguard): perfguard(print)"),
+        ("", "@pytest.mark.parametrize('perfguard', [print])\ndef test_gate(perfguard): perfguard(print)"),
+    ],
+    ids=["a fixture of that name", "a parameter of that name"],
+)
+def test_what_hides_the_fixture_is_said(project, conftest, test):
+    project.write("conftest.py", f"import pytest\n{conftest}\n")
+    project.write("test_g.py", f"import pytest\n{test}\n")
+    run = project.run("--perfguard")
+    assert run.status == 1
+    assert "another fixture or parameter `perfguard` hides perfguard's own: give it another name" in run.out
