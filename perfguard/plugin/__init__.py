@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from perfguard.plugin.fixture import Guard
+    from perfguard.guard import Guard
 
 _NEEDS_GATE = {
     "perfguard_report": "--perfguard-report",

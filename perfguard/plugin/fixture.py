@@ -1,27 +1,27 @@
-"""What the `perfguard` fixture hands to a test."""
+"""What the `perfguard` fixture hands to a test: the guard of the gate, or another one where the run has no gate."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
+from perfguard.plugin.plain import PlainGuard, failing, script_of, source_of
 from perfguard.settings import with_marker
+from perfguard.window import StepWindow
 from perfguard.workload import named
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
     from perfguard.capture.mindspore_callback import Watch
-    from perfguard.capture.script import Script
+    from perfguard.guard import Callback, Guard
     from perfguard.judge import Verdict
     from perfguard.plugin.session import GateSession
     from perfguard.recording import Recording
@@ -34,97 +34,10 @@ LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was o
 GUARD = pytest.StashKey["GateGuard"]()
 
 
-class Guard(Protocol):
-    """What a test sees."""
-
-    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
-        """Measure, profile and judge a callable: one step of the workload, without arguments."""
-
-    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
-        """Drive the window around the test's own loop: `for batch in perfguard.steps(loader): train(batch)`."""
-
-    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Judge a directory that a profiler wrote elsewhere."""
-
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
-        """Run an unmodified command under the profiler and judge what came out, as `perfguard run` does.
-
-        `how` is any of window ("10:20"), python, launcher, ranks, options, graphs, timeout.
-        """
-
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
-        """Return a MindSpore callback for `Model.train`; what it recorded is judged when the test has ended.
-
-        `how` is what `perfguard.callback` takes: start_step and stop_step, start_epoch and stop_epoch, via, options.
-        Without a window it is the test's own, with its timed steps.
-        """
-
-
-class PlainGuard:
-    """The guard of a run without --perfguard: every workload runs one step, as a plain test."""
-
-    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
-        """Run the step once."""
-        require_callable(step)()
-
-    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
-        """Yield the first batch only."""
-        for batch in batches:
-            yield batch
-            return
-
-    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Look whether the directory is there."""
-        from perfguard.capture.replay import replay
-
-        replay(Path(directory))
-
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
-        """Return a callback that does nothing."""
-        from perfguard.capture.mindspore_callback import plain_callback
-
-        return plain_callback()
-
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
-        """Run the command, without any profiler; fails the test where it fails."""
-        import subprocess
-
-        script = script_of(command, how)
-        try:
-            status = subprocess.run(script.command, timeout=script.timeout_s, check=False).returncode
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CaptureError(f"{script.command[0]} did not run to its end: {error}") from error
-        if status:
-            pytest.fail(f"{shlex.join(script.command)} ended with status {status}")
-
-
-def script_of(command: Sequence[str], how: Mapping[str, Any], *, backend: str | None = None) -> Script:
-    """Return the script that `perfguard.script(command, **how)` means. Raises `UsageError`."""
-    from perfguard.capture.script import Script
-    from perfguard.settings import refuse_unknown
-    from perfguard.window import StepWindow
-
-    if isinstance(command, (str, bytes)):
-        raise UsageError(f"perfguard.script({command!r}) takes a list of words, such as ['python', 'train.py'].")
-    refuse_unknown(
-        how, ("window", "python", "launcher", "ranks", "options", "graphs", "timeout"), where="perfguard.script(...)"
-    )
-    window, python = how.get("window"), how.get("python")
-    return Script(
-        command=tuple(os.fspath(word) for word in command),
-        backend=backend,
-        window=StepWindow.from_text(window) if isinstance(window, str) else window,
-        python=None if python is None else Path(python),
-        launcher=how.get("launcher"),
-        ranks=how.get("ranks", 1),
-        options=how.get("options") or {},
-        timeout_s=how.get("timeout"),
-        graphs=how.get("graphs"),
-    )
-
-
 class GateGuard:
     """The guard of a run with --perfguard. `verdicts` holds what its test came to."""
+
+    StepWindow = StepWindow
 
     def __init__(self, session: GateSession, request: pytest.FixtureRequest) -> None:
         self.session = session
@@ -158,7 +71,7 @@ class GateGuard:
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
         """Run all phases around `step`, judge the recording, and fail the test unless the verdict is PASSED."""
         __tracebackhide__ = True
-        with _told():
+        with failing(self._item):
             step = require_callable(step)
             driver = self._new_driver(name)
             try:
@@ -176,7 +89,7 @@ class GateGuard:
 
     def _steps(self, batches: Iterable[Batch], name: str | None) -> Iterator[Batch]:
         __tracebackhide__ = True
-        with _told():
+        with failing(self._item):
             driver = self._driver = self._new_driver(name)
             yield from driver.iterate(batches)
             self._driver = None
@@ -188,16 +101,16 @@ class GateGuard:
         __tracebackhide__ = True
         from perfguard.capture.replay import replay
 
-        with _told():
+        with failing(self._item):
             workload = self._workload(name)
             self._judge(replay(Path(directory)), workload)
 
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
+    def script(self, command: Sequence[str | os.PathLike[str]], *, name: str | None = None, **how: Any) -> None:
         """Run an unmodified command under the profiler, and judge the recording against this test's baseline."""
         __tracebackhide__ = True
         from perfguard.capture.script import run_script
 
-        with _told():
+        with failing(self._item):
             workload = self._workload(name)
             script = script_of(command, how, backend=self.settings.backend)
             directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
@@ -206,12 +119,12 @@ class GateGuard:
                 self._item.add_report_section("call", "perfguard", note)
             self._judge(run.recording, workload)
 
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+    def callback(self, *, name: str | None = None, **how: Any) -> Callback:
         """Return a callback whose recording is judged when the test has ended."""
         __tracebackhide__ = True
         from perfguard.capture.mindspore_callback import mindspore_callback
 
-        with _told():
+        with failing(self._item):
             workload = self._workload(name)
             directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
             if not {"start_step", "stop_step", "start_epoch", "stop_epoch", "window"} & how.keys():
@@ -243,7 +156,7 @@ class GateGuard:
 
     def judge_callbacks(self) -> None:
         """Judge what callbacks recorded; one that no training used leaves nothing, which is told as nothing measured."""
-        with _told():
+        with failing(self._item):
             for watch, workload in self._watches:
                 if (recording := watch.close() if watch.is_used else None) is not None:
                     self._tell(self.session.judge(recording, workload, self.settings))
@@ -342,8 +255,7 @@ class GateGuard:
 
     def _tell(self, verdict: Verdict) -> Verdict:
         workload = verdict.workload
-        file, line, _ = self._item.location
-        verdict = replace(verdict, source=file if line is None else f"{file}:{line + 1}")
+        verdict = replace(verdict, source=source_of(self._item))
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
@@ -363,27 +275,47 @@ class GateGuard:
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn perfguard's own errors into the failure of this test, without a traceback through perfguard."""
-    __tracebackhide__ = True
-    try:
-        yield
-    except PerfguardError as error:
-        # From None: pytest would print the error a second time, as the cause of the failure.
-        raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
-
-
 def guard_for(request: pytest.FixtureRequest) -> Guard:
     """Return the guard of a test: a plain one, or the gate's."""
     session: GateSession | None = request.config.pluginmanager.get_plugin("perfguard-session")
     if session is None:
         controlled = request.config.pluginmanager.get_plugin("perfguard-controlled")
-        return PlainGuard() if controlled is None else controlled.guard(request)
+        return PlainGuard(request.node) if controlled is None else controlled.guard(request)
     guard = GateGuard(session, request)
     request.node.stash[GUARD] = guard
     request.addfinalizer(guard.finish)
     return guard
+
+
+def is_gate_test(item: pytest.Item) -> bool:
+    """Whether a test asks for the fixture itself: by an argument, through a fixture that it names, or by a marker of its own.
+
+    An autouse fixture asks for every test; one that never uses its guard is no gate test.
+    """
+    if "perfguard" not in getattr(item, "fixturenames", ()):
+        return False
+    if _has_marker(item):
+        return True
+    info = item._fixtureinfo  # type: ignore[attr-defined]
+    pending = {*info.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)}
+    named: set[str] = set()
+    while pending:
+        name = pending.pop()
+        named.add(name)
+        pending |= {one for made in info.name2fixturedefs.get(name, ()) for one in made.argnames} - named
+    return "perfguard" in named
+
+
+def without_fixture(item: pytest.Item) -> str:
+    """Return what is wrong with a marker of a test that does not have the fixture; nothing with one of its whole module."""
+    cls = item.getparent(pytest.Class)
+    if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
+        return "a unittest.TestCase takes no fixture as argument: write the test as a function"
+    return "it has the marker, and not the fixture: add the argument `perfguard`" if _has_marker(item) else ""
+
+
+def _has_marker(node: pytest.Item | pytest.Collector) -> bool:
+    return any(marker.name == "perfguard" for marker in node.own_markers)
 
 
 def marker_arguments(item: pytest.Item) -> dict[str, object]:
@@ -398,4 +330,4 @@ def marker_arguments(item: pytest.Item) -> dict[str, object]:
     return arguments
 
 
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "guard_for", "script_of"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "guard_for", "is_gate_test", "without_fixture"]

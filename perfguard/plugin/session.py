@@ -24,7 +24,7 @@ from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, without_fixture
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
@@ -251,7 +251,7 @@ class GateSession:
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember what exists, whether or not it will be selected."""
         self._collected[item.nodeid] = True
-        if "perfguard" in getattr(item, "fixturenames", ()):
+        if is_gate_test(item):
             self._measuring.add(item.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -262,7 +262,7 @@ class GateSession:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Let --benchmark-only and --benchmark-skip count tests that measure through pytest-benchmark as benchmarks."""
-        guarded = [i for i in items if "perfguard" in getattr(i, "fixturenames", ())]
+        guarded = [i for i in items if is_gate_test(i)]
         added = [i for i in guarded if "benchmark" not in i.fixturenames]  # type: ignore[attr-defined]
         for item in added:
             item.fixturenames.append("benchmark")  # type: ignore[attr-defined]
@@ -286,10 +286,8 @@ class GateSession:
             self.progress.clear(item.nodeid)
         guard = item.stash.get(GUARD, None)
         if guard is None:
-            if any(marker.name == "perfguard" for marker in item.own_markers):
-                self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
-            if hasattr(getattr(item, "cls", None), "assertEqual") and item.get_closest_marker("perfguard"):
-                self._fail(item, "a unittest.TestCase takes no fixture as argument: write the test as a function")
+            if what := without_fixture(item):
+                self._fail(item, what)
             return result
         if guard.left_open:
             guard.abandon(GeneratorExit(LOOP_LEFT))
@@ -301,7 +299,7 @@ class GateSession:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
             pytest.fail(self.failure_message(red[0], item.nodeid), pytrace=False)
-        if not guard.verdicts:
+        if not guard.verdicts and (guard.asked or is_gate_test(item)):
             self._fail(
                 item,
                 "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
