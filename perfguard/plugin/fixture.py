@@ -14,7 +14,6 @@ import pytest
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.plugin.plain import PlainGuard, failing, script_of, source_of
-from perfguard.settings import with_marker
 from perfguard.window import StepWindow
 from perfguard.workload import named
 
@@ -55,7 +54,7 @@ class GateGuard:
         #: Why nothing can be driven in this process; a script runs in one of its own.
         self._no_backend: CaptureError | None = None
         try:
-            self.settings = with_marker(session.settings, marker_arguments(self._item))
+            self.settings = session.settings_of(self._item)
             self._prepare_backend()
         except CaptureError as error:
             self._no_backend = error
@@ -330,4 +329,4 @@ def marker_arguments(item: pytest.Item) -> dict[str, object]:
     return arguments
 
 
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "guard_for", "is_gate_test", "without_fixture"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "guard_for", "is_gate_test", "marker_arguments", "without_fixture"]

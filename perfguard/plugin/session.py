@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,16 @@ from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, refresh
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, without_fixture
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, marker_arguments, without_fixture
 from perfguard.plugin.progress import AtWork, ProgressLine
+from perfguard.plugin.projects import Project, Projects
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
-from perfguard.settings import Settings, find_root, read_settings, run_count
+from perfguard.settings import Settings, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
@@ -71,10 +72,15 @@ class GateSession:
         self._began = time.monotonic()
         #: How long it took to come to the first test, and then to make fixtures: as long may a process take that times one.
         self.ready_s = 0.0
-        self.settings = _settings(config)
         self.update = _update(config)
-        _refuse_parallel_timing(config, self.settings)
-        self.store = open_store(self.settings.baselines_directory)
+        is_shared = option.perfguard_baselines is not None
+        #: The settings of every test, and all baselines, by workload.
+        self.projects = Projects(config.rootpath, partial(_settings, config), is_shared=is_shared)
+        #: Projects that can be measured in this run.
+        self._usable: list[Project] = []
+        for place in _named_places(config):
+            self._require_usable(self.projects.of(place))
+        self._named_projects = len(self._usable)
         self.progress = ProgressLine(config)
         #: The files to write, by reporter.
         self.files = {
@@ -89,8 +95,6 @@ class GateSession:
         }
         self._at_work = AtWork()
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
-        if self.update is not Update.NOTHING:
-            _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
         for name, path in self.files.items():
             _require_writable_file(path, _FLAGS[name])
         if "html" in self.files:
@@ -126,6 +130,20 @@ class GateSession:
                 "rename one, or collect the file once (without --keep-duplicates)."
             )
 
+    def settings_of(self, item: pytest.Item) -> Settings:
+        """Return the settings of one test: those of its project, and its marker's. Raises `UsageError`."""
+        project = self.projects.of(item.path)
+        self._require_usable(project)
+        return with_marker(project.settings, marker_arguments(item))
+
+    def _require_usable(self, project: Project) -> None:
+        if project in self._usable:
+            return
+        _refuse_parallel_timing(self.config, project.settings)
+        if self.update is not Update.NOTHING:
+            _require_writable(project.settings.baselines_directory, "--perfguard-baselines DIR")
+        self._usable.append(project)
+
     def recording_directory(self, workload: str, temporary: pytest.TempPathFactory) -> Path:
         """Return a fresh directory for a recording of `workload`."""
         name = file_name(workload)[:80]
@@ -150,7 +168,7 @@ class GateSession:
             self.timeable[workload] = (timed[0], settings, timed[1])
         return judge_with_store(
             recording,
-            self.store,
+            self.projects.of_workload(workload).store,
             workload=workload,
             policy=settings.policy,
             update=self.update,
@@ -192,7 +210,7 @@ class GateSession:
         else:
             verdict = refresh(
                 verdict,
-                self.store,
+                self.projects.of_workload(verdict.workload).store,
                 policy=settings.policy,
                 update=self.update,
                 commit=self.commit,
@@ -215,7 +233,7 @@ class GateSession:
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 
-    def pytest_report_header(self) -> str:
+    def pytest_report_header(self) -> list[str]:
         """Say version, mode, baselines and machine."""
         from perfguard.capture.environment import cpu_model
 
@@ -225,18 +243,35 @@ class GateSession:
             Update.NEW_ONLY: "judging, creating what is missing",
             Update.RATCHET: "judging, storing what improved",
         }
-        time = "time on" if self.settings.time else "time off: exact metrics only"
-        place = self.settings.baselines_directory
+        machine = f"machine: {cpu_model()}, {os.cpu_count()} cores"
+        version = f"perfguard {perfguard.__version__}: {mode[self.update]}"
+        if len(self._usable) == 1:
+            return [f"{version} {self._described(self._usable[0])}; {machine}"]
+        return [f"{version}; {machine}", *(f"perfguard: {self._described(one)}" for one in self._usable)]
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Name the projects that pytest was not given, and that tests are of."""
+        return [f"perfguard: {self._described(one)}" for one in self._usable[self._named_projects :]]
+
+    def _described(self, project: Project) -> str:
+        time = "time on" if project.settings.time else "time off: exact metrics only"
+        place = project.settings.baselines_directory
         count = sum(names_baseline(path.name) for path in place.glob("*.json")) if place.is_dir() else 0
         where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
-        return (
-            f"perfguard {perfguard.__version__}: {mode[self.update]} ({time}); baselines: {where} ({count}); "
-            f"machine: {cpu_model()}, {os.cpu_count()} cores"
-        )
+        return f"({time}); baselines: {where} ({count})"
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember how long it took to come here, and what is going to be measured."""
+        """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began
+        if not hasattr(self.config, "workerinput"):
+            # A worker has no way to refuse the run: there the test says it.
+            try:
+                for item in session.items:
+                    if item.nodeid in self._measuring:
+                        self._require_usable(self.projects.of(item.path))
+            except UsageError as error:
+                raise pytest.UsageError(f"perfguard: {error}") from error
         self._at_work.begin([item.nodeid for item in session.items if item.nodeid in self._measuring])
 
     @pytest.hookimpl(wrapper=True)
@@ -360,7 +395,7 @@ class GateSession:
             return ""
         try:
             self.unused = self._find_unused() if session.testscollected else ()
-        except StoreError as error:
+        except PerfguardError as error:
             self.problems.append(str(error))
         for name, path in self.files.items():
             try:
@@ -387,17 +422,20 @@ class GateSession:
             self.problems.append(f"the step's summary {place} cannot be written: {error.strerror}")
 
     def _reasons_to_fail(self) -> Iterator[str]:
-        if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
+        if (unused := self._unused_to_fail()) and self.update is not Update.ALL:
             from perfguard.reports.names import printable
 
-            baselines, them = ("baseline", "it") if len(self.unused) == 1 else ("baselines", "them")
-            names = " ".join(shlex.quote(printable(workload)) for workload in self.unused)
+            baselines, them = ("baseline", "it") if len(unused) == 1 else ("baselines", "them")
+            names = " ".join(shlex.quote(printable(workload)) for workload in unused)
             remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
-            yield f"{len(self.unused)} unused {baselines} ({Code.B104.name}), {remedy}"
+            yield f"{len(unused)} unused {baselines} ({Code.B104.name}), {remedy}"
         if self.problems:
             yield "perfguard could not do all its work, as said above"
         if not self.verdicts:
             yield "nothing was measured, so nothing was gated"
+
+    def _unused_to_fail(self) -> list[str]:
+        return [one for one in self.unused if self.projects.of_workload(one).settings.unused == "fail"]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -417,7 +455,7 @@ class GateSession:
 
         report = self._report()
         green = all(v.outcome is Outcome.PASSED for v in report.verdicts) and bool(report.verdicts)
-        green = green and not self.problems and not (report.unused and self.settings.unused == "fail")
+        green = green and not self.problems and not self._unused_to_fail()
         screen = screen_of_run(terminalreporter)
         text = summary(report, screen)
         if screen.is_quiet:
@@ -454,23 +492,11 @@ class GateSession:
         return provenance(self.config.rootpath, os.environ)
 
     def _error_rate(self) -> str:
-        """Quote the calibration beside the baselines, where it is of this machine."""
-        from perfguard.stores.calibration import read_calibration
-
-        try:
-            calibration = read_calibration(self.settings.baselines_directory)
-        except StoreError as error:
-            return str(error)
-        if calibration is None or calibration.error_rate is None:
-            return ""
-        machines = {v.environment.machine for v in self.verdicts.values() if v.environment is not None}
-        now = self.settings.policy.tolerance(METRICS["step_cost"], "")
-        tolerances = {
-            one.tolerance for metrics in calibration.workloads.values() for one in metrics if one.metric == "step_cost"
-        }
-        # Of another machine, or of another tolerance, it says nothing of this run.
-        is_of_this = machines == {calibration.machine} and tolerances == {now.relative if now is not None else None}
-        return calibration.error_rate.sentence if is_of_this else ""
+        by_root: dict[Path, tuple[Settings, list[Verdict]]] = {}
+        for verdict in self.verdicts.values():
+            settings = self.projects.of_workload(verdict.workload).settings
+            by_root.setdefault(settings.root, (settings, []))[1].append(verdict)
+        return " ".join(dict.fromkeys(filter(None, (_error_rate(*one) for one in by_root.values()))))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember that a test exists, and was not meant to run."""
@@ -486,7 +512,7 @@ class GateSession:
         partial = any("::" in argument for argument in self.config.args)
         partial = partial or bool(getattr(self.config.option, "lf", False))
         unused = []
-        for workload in self.store.workloads():
+        for workload in self.projects.workloads(self.config.rootpath / node for node in self._collected_files):
             path = workload.partition("::")[0]
             owner = next((n for n in self._collected if workload == n or workload.startswith(f"{n}#")), None)
             if owner in self._passed and workload not in self.verdicts:
@@ -497,6 +523,26 @@ class GateSession:
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+
+def _error_rate(settings: Settings, verdicts: list[Verdict]) -> str:
+    """Quote the calibration beside the baselines of one project, where it is of this machine."""
+    from perfguard.stores.calibration import read_calibration
+
+    try:
+        calibration = read_calibration(settings.baselines_directory)
+    except StoreError as error:
+        return str(error)
+    if calibration is None or calibration.error_rate is None:
+        return ""
+    machines = {v.environment.machine for v in verdicts if v.environment is not None}
+    now = settings.policy.tolerance(METRICS["step_cost"], "")
+    tolerances = {
+        one.tolerance for metrics in calibration.workloads.values() for one in metrics if one.metric == "step_cost"
+    }
+    # Of another machine, or of another tolerance, it says nothing of this run.
+    is_of_this = machines == {calibration.machine} and tolerances == {now.relative if now is not None else None}
+    return calibration.error_rate.sentence if is_of_this else ""
 
 
 def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
@@ -525,9 +571,10 @@ def _update(config: pytest.Config) -> Update:
     return next(iter(given.values()), Update.NOTHING)
 
 
-def _settings(config: pytest.Config) -> Settings:
+def _settings(config: pytest.Config, root: Path) -> Settings:
+    """Return the settings of a directory, with the options of the run. Raises `UsageError`."""
     option = config.option
-    settings = read_settings(find_root(config.rootpath))
+    settings = read_settings(root)
     if option.perfguard_time is not None:
         settings = replace(settings, time=option.perfguard_time == "on")
     if option.perfguard_runs is not None:
@@ -535,6 +582,13 @@ def _settings(config: pytest.Config) -> Settings:
     if option.perfguard_baselines is not None:
         settings = replace(settings, baselines=Path(config.invocation_params.dir) / option.perfguard_baselines)
     return settings
+
+
+def _named_places(config: pytest.Config) -> list[Path]:
+    """Return the files and directories that pytest was asked to run; its rootdir where it was given names of modules."""
+    directory = config.invocation_params.dir
+    places = [Path(os.path.abspath(directory / argument.partition("::")[0])) for argument in config.args]
+    return [place for place in places if place.exists()] or [config.rootpath]
 
 
 def _is_parallel(config: pytest.Config) -> bool:
