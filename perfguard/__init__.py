@@ -1,19 +1,24 @@
 """perfguard fails the build when a model got worse: the public names, nothing else."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perfguard.capture.mindformers import read_mindformers
     from perfguard.capture.mindspore_callback import mindspore_callback as callback
     from perfguard.capture.mindspore_dynamic import write_profiler_config
+    from perfguard.capture.script import Script
     from perfguard.capture.tools_profiler import tools_profiler
     from perfguard.errors import CaptureError, PerfguardError, StoreError, UsageError
     from perfguard.gate import check
+    from perfguard.guard import Callback, Guard
     from perfguard.window import StepWindow
 
 __all__ = [
+    "Callback",
     "CaptureError",
+    "Guard",
     "PerfguardError",
+    "Script",
     "StepWindow",
     "StoreError",
     "UsageError",
@@ -29,6 +34,9 @@ __version__ = "0.2.0"
 
 #: Module, and the name there.
 _HOMES = {
+    "Callback": ("perfguard.guard", "Callback"),
+    "Guard": ("perfguard.guard", "Guard"),
+    "Script": ("perfguard.capture.script", "Script"),
     "StepWindow": ("perfguard.window", "StepWindow"),
     "callback": ("perfguard.capture.mindspore_callback", "mindspore_callback"),
     "check": ("perfguard.gate", "check"),
@@ -42,11 +50,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Looked up on first use: pytest imports this package for every run of every project that has it installed.
-    if name in _HOMES:
-        from importlib import import_module
+if not TYPE_CHECKING:
+    # Type checkers know the names above, and report any other.
 
-        module, inside = _HOMES[name]
-        return getattr(import_module(module), inside)
-    raise AttributeError(f"module 'perfguard' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        # Looked up on first use: pytest imports this package for every run of every project that has it installed.
+        if name in _HOMES:
+            from importlib import import_module
+
+            module, inside = _HOMES[name]
+            return getattr(import_module(module), inside)
+        raise AttributeError(f"module 'perfguard' has no attribute {name!r}")

@@ -67,11 +67,16 @@ class Settings:
 def read_settings(root: Path) -> Settings:
     """Read `[tool.perfguard]` of `root`/pyproject.toml; without it everything has its default. Raises `UsageError`."""
     path = root / "pyproject.toml"
-    if not path.is_file():
-        return Settings(root=root)
-    table = _own_table(path)
+    table = _own_table(path) if path.is_file() else None
     if table is None:
         return Settings(root=root)
+    try:
+        return _settings(root, table)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
     known = (
         "baselines",
         "window",
@@ -86,7 +91,7 @@ def read_settings(root: Path) -> Settings:
         "tolerance",
         "ignore",
     )
-    refuse_unknown(table, known, where=f"{_TABLE} of {path}")
+    refuse_unknown(table, known, where=_TABLE)
     values: dict[str, Any] = {}
     if "baselines" in table:
         values["baselines"] = Path(_typed(table, "baselines", str, _TABLE))
@@ -115,17 +120,22 @@ def read_settings(root: Path) -> Settings:
 
 
 def find_root(start: Path) -> Path:
-    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`.
-
-    Without one, the nearest that has a file pytest takes its root from, else `start`.
+    """Return what `find_table` does; without a table, the nearest directory that has a file pytest takes its root from, else
+    `start`.
     """
-    places = (start, *start.parents)
-    for directory in places:
+    if (found := find_table(start)) is not None:
+        return found
+    roots = (d for d in (start, *start.parents) if any((d / name).is_file() for name in _ROOT_FILES))
+    return next(roots, start)
+
+
+def find_table(start: Path) -> Path | None:
+    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`. Raises `UsageError`."""
+    for directory in (start, *start.parents):
         path = directory / "pyproject.toml"
         if path.is_file() and _own_table(path) is not None:
             return directory
-    roots = (d for d in places if any((d / name).is_file() for name in _ROOT_FILES))
-    return next(roots, start)
+    return None
 
 
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:

@@ -128,7 +128,7 @@ def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
 #: The floors of the house, the top one first; names of one floor must not know each other.
 FLOORS = [
     ["plugin", "cli", "testing"],
-    ["gate"],
+    ["gate", "guard"],
     ["reports", "stores", "capture"],
     ["settings"],
     ["judge"],

@@ -8,6 +8,7 @@ driver of their edges: `begin`, `end`, and `close` when it has run out of steps.
 from __future__ import annotations
 
 import gc
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -200,7 +201,9 @@ class Driver:
 
     def _one(self, step: Callable[[], object], phase: Phase, cycle: int) -> None:
         self._begin()
-        step()
+        result = step()
+        if not self._steps:
+            require_no_awaitable(result)
         self._end(phase, cycle)
 
     def _begin(self) -> None:
@@ -303,9 +306,45 @@ class Driver:
 
 
 def require_callable(step: object) -> Callable[[], object]:
-    """Return the step, or raise `UsageError` for what cannot be called without arguments."""
+    """Return the step, or raise `UsageError` for what cannot be called without arguments, and for a coroutine."""
     if not callable(step):
+        require_no_awaitable(step)
         raise UsageError(
-            f"perfguard({step!r}) needs a callable: one training step without arguments, such as perfguard(lambda: step(x, y))."
+            f"perfguard(...) was given {_described(step)} and needs a function, one step without arguments; "
+            "write perfguard(lambda: model(x)), not perfguard(model(x))."
         )
+    # An object is awaited where its class says so.
+    for one in (step, getattr(step, "__call__", None)):  # noqa: B004 - its method, which inspect knows as one
+        if inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
+            raise UsageError(_COROUTINE)
     return step
+
+
+def require_no_awaitable(result: object) -> None:
+    """Raise `UsageError` where a step has returned what somebody must still await: it has not run."""
+    if not inspect.isawaitable(result) and not inspect.isasyncgen(result):
+        return
+    if inspect.iscoroutine(result):
+        # Python warns about one that nobody ran.
+        result.close()
+        raise UsageError(_COROUTINE)
+    raise UsageError(
+        f"your step returns {_described(result)}, which must be awaited: the step has not run when it returns. "
+        "Wait for it inside the step."
+    )
+
+
+_COROUTINE = (
+    "your step is a coroutine (async def), and calling it runs none of its code. In a plain `def` test write: "
+    "loop = asyncio.new_event_loop(); perfguard(lambda: loop.run_until_complete(step()))"
+)
+
+
+def _described(value: object) -> str:
+    """Return what a value is, in few words: its text may be all the numbers of a tensor."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return repr(value)
+    name = type(value).__name__
+    shape = getattr(value, "shape", None)
+    of_shape = f" of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}{of_shape}"

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
 
 from perfguard.capture.driver import Driver
 from perfguard.capture.environment import package_version
@@ -22,6 +23,11 @@ from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.errors import CaptureError, UsageError
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from perfguard.capture.mindspore_options import ProfilerOptions
 
 Unit = Literal["step", "epoch"]
 OnEnd = Callable[[Recording], None]
@@ -93,7 +99,9 @@ class Watch:
         self._depth += 1
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._depth -= 1
         # `Model.fit` enters it again to evaluate; `Model.eval` alone is nothing to us.
         if self._depth or self._is_refused or (self._has_evaluated and not self._use):
@@ -286,6 +294,13 @@ class Idle:
     recording = None
     is_used = False
 
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
     @contextmanager
     def step(self) -> Iterator[None]:
         """Run the body."""
@@ -329,7 +344,7 @@ def mindspore_callback(
     workload: str | None = None,
     timed_steps: int = 0,
     on_end: OnEnd | None = None,
-    **options: Any,
+    **options: Unpack[ProfilerOptions],
 ) -> Watch:
     """Return a callback for `Model.train` that records a window of it into the directory `output`.
 
@@ -350,7 +365,7 @@ def mindspore_callback(
             f"timed_steps={timed_steps} do not fit before the window, which has {asked.skip_first} {unit}s before it; begin "
             "it later, or time fewer."
         )
-    backend = _backend(via, options)
+    backend = _backend(via, dict(options))
     directory = _directory(Path(output), backend)
 
     def driver(skipped: int) -> Driver:

@@ -13,12 +13,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from perfguard.errors import UsageError, nearest
 from perfguard.window import StepWindow
@@ -278,6 +278,37 @@ _EXPERIMENTAL = frozenset(
         "host_sys",
     }
 )
+
+
+class ProfilerOptions(TypedDict, total=False):
+    """The options of `PARAMETERS` that a callback takes in some version, for type checkers."""
+
+    activities: Sequence[str | Enum]
+    aic_metrics: str | Enum | None
+    aicore_metrics: int | str | Enum | None
+    data_process: bool
+    data_simplification: bool
+    export_type: Sequence[str | Enum]
+    hbm_ddr: bool
+    host_stack: bool
+    host_sys: Sequence[str | Enum]
+    l2_cache: bool
+    mstx: bool
+    mstx_domain_exclude: Sequence[str]
+    mstx_domain_include: Sequence[str]
+    op_time: bool
+    parallel_strategy: bool
+    pcie: bool
+    profile_communication: bool
+    profile_framework: str | None
+    profile_memory: bool
+    profiler_level: str | Enum | None
+    record_shapes: bool
+    sync_enable: bool
+    sys_interconnection: bool
+    sys_io: bool
+    timeline_limit: int
+    with_stack: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

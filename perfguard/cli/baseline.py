@@ -90,7 +90,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
     shown_on = screen(verbose=verbose)
-    store, _ = _open(baselines)
+    store, _ = _open(baselines, workload)
     if workload is None:
         stored = [found for name in store.workloads() if (found := store.load(name)) is not None]
         tell(baseline_rows(stored, shown_on), shown_on)
@@ -182,17 +182,20 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     """Delete the named baselines, or those without a test file."""
     from perfguard.reports.names import printable
 
-    store, settings = _open(baselines)
-    if workloads:
-        doomed = list(dict.fromkeys(_named(store, workload) for workload in workloads))
-    else:
+    doomed: dict[str, Store] = {}
+    for workload in workloads:
+        store, _ = _open(baselines, workload)
+        doomed[_named(store, workload)] = store
+    if not workloads:
+        store, settings = _open(baselines)
         names = store.workloads()
-        doomed = [name for name in names if not (settings.root / name.partition("::")[0]).is_file()]
-        if doomed and doomed == names:
+        unused = [name for name in names if not (settings.root / name.partition("::")[0]).is_file()]
+        if unused and unused == names:
             raise UsageError(
                 f"No baseline has its test file below {settings.root}, so their names begin at another directory; "
                 "run this where pytest runs, or name the workloads to delete."
             )
+        doomed = dict.fromkeys(unused, store)
     for name in doomed:
         tell(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
     if not doomed:
@@ -207,8 +210,8 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if not agreed:
         tell_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)
-    with store.locked():
-        for name in doomed:
+    for name, store in doomed.items():
+        with store.locked():
             store.delete(name)
     tell_plain(f"{len(doomed)} deleted")
 
@@ -250,17 +253,24 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _open(baselines: Path | None) -> tuple[Store, Settings]:
+def _open(baselines: Path | None, workload: str | None = None) -> tuple[Store, Settings]:
+    """Return the baselines and settings of the working directory, or of the project below it that has the workload's file."""
     from perfguard.gate import open_store
-    from perfguard.settings import find_root, read_settings
+    from perfguard.settings import find_root, find_table, read_settings
+    from perfguard.stores.project import ProjectStore
 
-    settings = read_settings(find_root(Path.cwd()))
+    here = Path.cwd()
+    root = (find_table((here / workload.partition("::")[0]).parent) if workload else None) or find_root(here)
+    settings = read_settings(root)
     directory = baselines if baselines is not None else settings.baselines_directory
     if not directory.is_dir():
         raise UsageError(
             f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
         )
-    return open_store(directory), settings
+    store = open_store(directory)
+    if baselines is None and root != here and root.is_relative_to(here):
+        store = ProjectStore(store, f"{root.relative_to(here).as_posix()}/")
+    return store, settings
 
 
 def _named(store: Store, workload: str) -> str:

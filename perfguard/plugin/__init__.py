@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator
 
-    from perfguard.plugin.fixture import Guard
+    from perfguard.guard import Guard
 
 _NEEDS_GATE = {
     "perfguard_report": "--perfguard-report",

@@ -25,8 +25,7 @@ from perfguard.capture import backend as backend_named
 from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.capture.controlled import ControlledWindow, bind, controlled_environment
 from perfguard.capture.driver import require_callable
-from perfguard.errors import PerfguardError
-from perfguard.plugin.fixture import PlainGuard
+from perfguard.plugin.plain import PlainGuard, failing
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing, write_timing
 from perfguard.workload import named
@@ -253,17 +252,16 @@ class ControlledGuard(PlainGuard):
     """Times the workload that was asked for; any other of its test is run once, as without the gate."""
 
     def __init__(self, plugin: Controlled, item: pytest.Item) -> None:
+        super().__init__(item)
         self._plugin = plugin
-        self._item = item
 
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
         """Time a callable step."""
         if not self._is_wanted(name):
             super().__call__(step, name=name)
             return
-        step = require_callable(step)
         with self._window() as window:
-            window.run(step)
+            window.run(require_callable(step))
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
         """Time the test's own loop."""
@@ -280,11 +278,9 @@ class ControlledGuard(PlainGuard):
     @contextmanager
     def _window(self) -> Iterator[Window]:
         settings = self._plugin.request.settings
-        try:
+        with failing(self._item):
             backend = backend_named(settings.backend)
             backend.prepare(settings.threads)
             window = self._plugin.window(backend)
             yield window
-        except PerfguardError as error:
-            raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
         self._plugin.keep(window)

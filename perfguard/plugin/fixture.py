@@ -1,28 +1,27 @@
-"""What the `perfguard` fixture hands to a test."""
+"""What the `perfguard` fixture hands to a test: the guard of the gate, or another one where the run has no gate."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import SkipTest
 
 import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
-from perfguard.settings import with_marker
+from perfguard.plugin.plain import PlainGuard, failing, script_of, source_of
+from perfguard.window import StepWindow
 from perfguard.workload import named
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
     from perfguard.capture.mindspore_callback import Watch
-    from perfguard.capture.script import Script
+    from perfguard.guard import Callback, Guard
     from perfguard.judge import Verdict
     from perfguard.plugin.session import GateSession
     from perfguard.recording import Recording
@@ -35,97 +34,10 @@ LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was o
 GUARD = pytest.StashKey["GateGuard"]()
 
 
-class Guard(Protocol):
-    """What a test sees."""
-
-    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
-        """Measure, profile and judge a callable: one step of the workload, without arguments."""
-
-    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
-        """Drive the window around the test's own loop: `for batch in perfguard.steps(loader): train(batch)`."""
-
-    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Judge a directory that a profiler wrote elsewhere."""
-
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
-        """Run an unmodified command under the profiler and judge what came out, as `perfguard run` does.
-
-        `how` is any of window ("10:20"), python, launcher, ranks, options, graphs, timeout.
-        """
-
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
-        """Return a MindSpore callback for `Model.train`; what it recorded is judged when the test has ended.
-
-        `how` is what `perfguard.callback` takes: start_step and stop_step, start_epoch and stop_epoch, via, options.
-        Without a window it is the test's own, with its timed steps.
-        """
-
-
-class PlainGuard:
-    """The guard of a run without --perfguard: every workload runs one step, as a plain test."""
-
-    def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
-        """Run the step once."""
-        require_callable(step)()
-
-    def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
-        """Yield the first batch only."""
-        for batch in batches:
-            yield batch
-            return
-
-    def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Look whether the directory is there."""
-        from perfguard.capture.replay import replay
-
-        replay(Path(directory))
-
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
-        """Return a callback that does nothing."""
-        from perfguard.capture.mindspore_callback import plain_callback
-
-        return plain_callback()
-
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
-        """Run the command, without any profiler; fails the test where it fails."""
-        import subprocess
-
-        script = script_of(command, how)
-        try:
-            status = subprocess.run(script.command, timeout=script.timeout_s, check=False).returncode
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CaptureError(f"{script.command[0]} did not run to its end: {error}") from error
-        if status:
-            pytest.fail(f"{shlex.join(script.command)} ended with status {status}")
-
-
-def script_of(command: Sequence[str], how: Mapping[str, Any], *, backend: str | None = None) -> Script:
-    """Return the script that `perfguard.script(command, **how)` means. Raises `UsageError`."""
-    from perfguard.capture.script import Script
-    from perfguard.settings import refuse_unknown
-    from perfguard.window import StepWindow
-
-    if isinstance(command, (str, bytes)):
-        raise UsageError(f"perfguard.script({command!r}) takes a list of words, such as ['python', 'train.py'].")
-    refuse_unknown(
-        how, ("window", "python", "launcher", "ranks", "options", "graphs", "timeout"), where="perfguard.script(...)"
-    )
-    window, python = how.get("window"), how.get("python")
-    return Script(
-        command=tuple(os.fspath(word) for word in command),
-        backend=backend,
-        window=StepWindow.from_text(window) if isinstance(window, str) else window,
-        python=None if python is None else Path(python),
-        launcher=how.get("launcher"),
-        ranks=how.get("ranks", 1),
-        options=how.get("options") or {},
-        timeout_s=how.get("timeout"),
-        graphs=how.get("graphs"),
-    )
-
-
 class GateGuard:
     """The guard of a run with --perfguard. `verdicts` holds what its test came to."""
+
+    StepWindow = StepWindow
 
     def __init__(self, session: GateSession, request: pytest.FixtureRequest) -> None:
         self.session = session
@@ -145,7 +57,7 @@ class GateGuard:
         #: Why nothing can be driven in this process; a script runs in one of its own.
         self._no_backend: CaptureError | None = None
         try:
-            self.settings = with_marker(session.settings, marker_arguments(self._item))
+            self.settings = session.settings_of(self._item)
             self._prepare_backend()
         except CaptureError as error:
             self._no_backend = error
@@ -195,7 +107,7 @@ class GateGuard:
             workload = self._workload(name)
             self._judge(replay(Path(directory)), workload)
 
-    def script(self, command: Sequence[str], *, name: str | None = None, **how: Any) -> None:
+    def script(self, command: Sequence[str | os.PathLike[str]], *, name: str | None = None, **how: Any) -> None:
         """Run an unmodified command under the profiler, and judge the recording against this test's baseline."""
         __tracebackhide__ = True
         from perfguard.capture.script import run_script
@@ -209,7 +121,7 @@ class GateGuard:
                 self._item.add_report_section("call", "perfguard", note)
             self._judge(run.recording, workload)
 
-    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+    def callback(self, *, name: str | None = None, **how: Any) -> Callback:
         """Return a callback whose recording is judged when the test has ended."""
         __tracebackhide__ = True
         from perfguard.capture.mindspore_callback import mindspore_callback
@@ -347,19 +259,18 @@ class GateGuard:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Turn perfguard's own errors into the failure of this test, without a traceback through perfguard."""
+        """Fail this test with perfguard's own errors, which count whatever the test makes of the failure."""
         __tracebackhide__ = True
-        try:
-            yield
-        except PerfguardError as error:
-            self.session.tests.give_error(self._item, str(error))
-            # From None: pytest would print the error a second time, as the cause of the failure.
-            raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
+        with failing(self._item):
+            try:
+                yield
+            except PerfguardError as error:
+                self.session.tests.give_error(self._item, str(error))
+                raise
 
     def _tell(self, verdict: Verdict) -> Verdict:
         workload = verdict.workload
-        file, line, _ = self._item.location
-        verdict = replace(verdict, source=file if line is None else f"{file}:{line + 1}")
+        verdict = replace(verdict, source=source_of(self._item))
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
         self.session.verdicts[workload] = verdict
@@ -385,11 +296,42 @@ def guard_for(request: pytest.FixtureRequest) -> Guard:
     session: GateSession | None = request.config.pluginmanager.get_plugin("perfguard-session")
     if session is None:
         controlled = request.config.pluginmanager.get_plugin("perfguard-controlled")
-        return PlainGuard() if controlled is None else controlled.guard(request)
+        return PlainGuard(request.node) if controlled is None else controlled.guard(request)
     guard = GateGuard(session, request)
     request.node.stash[GUARD] = guard
     request.addfinalizer(guard.finish)
     return guard
+
+
+def is_gate_test(item: pytest.Item) -> bool:
+    """Whether a test asks for the fixture itself: by an argument, through a fixture that it names, or by a marker of its own.
+
+    An autouse fixture asks for every test; one that never uses its guard is no gate test.
+    """
+    if "perfguard" not in getattr(item, "fixturenames", ()):
+        return False
+    if _has_marker(item):
+        return True
+    info = item._fixtureinfo  # type: ignore[attr-defined]
+    pending = {*info.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)}
+    named: set[str] = set()
+    while pending:
+        name = pending.pop()
+        named.add(name)
+        pending |= {one for made in info.name2fixturedefs.get(name, ()) for one in made.argnames} - named
+    return "perfguard" in named
+
+
+def without_fixture(item: pytest.Item) -> str:
+    """Return what is wrong with a marker of a test that does not have the fixture; nothing with one of its whole module."""
+    cls = item.getparent(pytest.Class)
+    if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
+        return "a unittest.TestCase takes no fixture as argument: write the test as a function"
+    return "it has the marker, and not the fixture: add the argument `perfguard`" if _has_marker(item) else ""
+
+
+def _has_marker(node: pytest.Item | pytest.Collector) -> bool:
+    return any(marker.name == "perfguard" for marker in node.own_markers)
 
 
 def marker_arguments(item: pytest.Item) -> dict[str, object]:
@@ -404,4 +346,4 @@ def marker_arguments(item: pytest.Item) -> dict[str, object]:
     return arguments
 
 
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "Guard", "PlainGuard", "guard_for", "script_of"]
+__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "guard_for", "is_gate_test", "marker_arguments", "without_fixture"]

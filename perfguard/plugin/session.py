@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,17 @@ from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, refresh
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, marker_arguments, without_fixture
 from perfguard.plugin.gate_tests import GateTests, named
 from perfguard.plugin.progress import AtWork, ProgressLine
+from perfguard.plugin.projects import Project, Projects
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
-from perfguard.settings import Settings, find_root, read_settings, run_count
+from perfguard.settings import Settings, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
 from perfguard.workload import moves
 
@@ -73,10 +74,15 @@ class GateSession:
         self._began = time.monotonic()
         #: How long it took to come to the first test, and then to make fixtures: as long may a process take that times one.
         self.ready_s = 0.0
-        self.settings = _settings(config)
         self.update = _update(config)
-        _refuse_parallel_timing(config, self.settings)
-        self.store = open_store(self.settings.baselines_directory)
+        is_shared = option.perfguard_baselines is not None
+        #: The settings of every test, and all baselines, by workload.
+        self.projects = Projects(config.rootpath, partial(_settings, config), is_shared=is_shared)
+        #: Projects that can be measured in this run.
+        self._usable: list[Project] = []
+        for place in _named_places(config):
+            self._require_usable(self.projects.of(place))
+        self._named_projects = len(self._usable)
         self.progress = ProgressLine(config)
         #: The files to write, by reporter.
         self.files = {
@@ -91,8 +97,6 @@ class GateSession:
         }
         self._at_work = AtWork()
         self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
-        if self.update is not Update.NOTHING:
-            _require_writable(self.settings.baselines_directory, "--perfguard-baselines DIR")
         for name, path in self.files.items():
             _require_writable_file(path, _FLAGS[name])
         if "html" in self.files:
@@ -139,6 +143,20 @@ class GateSession:
                 "rename one, or collect the file once (without --keep-duplicates)."
             )
 
+    def settings_of(self, item: pytest.Item) -> Settings:
+        """Return the settings of one test: those of its project, and its marker's. Raises `UsageError`."""
+        project = self.projects.of(item.path)
+        self._require_usable(project)
+        return with_marker(project.settings, marker_arguments(item))
+
+    def _require_usable(self, project: Project) -> None:
+        if project in self._usable:
+            return
+        _refuse_parallel_timing(self.config, project.settings)
+        if self.update is not Update.NOTHING:
+            _require_writable(project.settings.baselines_directory, "--perfguard-baselines DIR")
+        self._usable.append(project)
+
     def recording_directory(self, workload: str, temporary: pytest.TempPathFactory) -> Path:
         """Return a fresh directory for a recording of `workload`."""
         name = file_name(workload)[:80]
@@ -163,7 +181,7 @@ class GateSession:
             self.timeable[workload] = (timed[0], settings, timed[1])
         verdict = judge_with_store(
             recording,
-            self.store,
+            self.projects.of_workload(workload).store,
             workload=workload,
             policy=settings.policy,
             update=self.update,
@@ -179,13 +197,17 @@ class GateSession:
     def _without_test(self) -> tuple[list[Baseline], list[str]]:
         """Baselines without a test, as far as is known at the first test without a baseline; and all that are stored."""
         try:
-            return self._load(self._find_unused()), self.store.workloads()
+            return self._load(self._find_unused()), self._workloads()
         except StoreError:
             # This test has nothing to do with a damaged baseline of another one; the end of the run reports it.
             return [], []
 
+    def _workloads(self) -> list[str]:
+        """Return the workloads that have a baseline, in the projects of all collected files."""
+        return self.projects.workloads(self.config.rootpath / node for node in self._collected_files)
+
     def _load(self, workloads: Iterable[str]) -> list[Baseline]:
-        return [found for workload in workloads if (found := self.store.load(workload)) is not None]
+        return [found for workload in workloads if (found := self.projects.load(workload)) is not None]
 
     def _run(self, workload: str, settings: Settings, item: pytest.Item, took_s: float) -> Run | None:
         if not settings.time or not settings.runs:
@@ -221,7 +243,7 @@ class GateSession:
         else:
             verdict = refresh(
                 verdict,
-                self.store,
+                self.projects.of_workload(verdict.workload).store,
                 policy=settings.policy,
                 update=self.update,
                 commit=self.commit,
@@ -244,7 +266,7 @@ class GateSession:
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 
-    def pytest_report_header(self) -> str:
+    def pytest_report_header(self) -> list[str]:
         """Say version, mode, baselines and machine."""
         from perfguard.capture.environment import cpu_model
 
@@ -254,14 +276,22 @@ class GateSession:
             Update.NEW_ONLY: "judging, creating what is missing",
             Update.RATCHET: "judging, storing what got better",
         }
-        time = "time on" if self.settings.time else "time off: exact metrics only"
-        place = self.settings.baselines_directory
+        machine = f"machine: {cpu_model()}, {os.cpu_count()} cores"
+        version = f"perfguard {perfguard.__version__}: {mode[self.update]}"
+        if len(self._usable) == 1:
+            return [f"{version} {self._described(self._usable[0])}; {machine}"]
+        return [f"{version}; {machine}", *(f"perfguard: {self._described(one)}" for one in self._usable)]
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Name the projects that pytest was not given, and that tests are of."""
+        return [f"perfguard: {self._described(one)}" for one in self._usable[self._named_projects :]]
+
+    def _described(self, project: Project) -> str:
+        time = "time on" if project.settings.time else "time off: exact metrics only"
+        place = project.settings.baselines_directory
         count = sum(names_baseline(path.name) for path in place.glob("*.json")) if place.is_dir() else 0
         where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
-        return (
-            f"perfguard {perfguard.__version__}: {mode[self.update]} ({time}); baselines: {where} ({count}); "
-            f"machine: {cpu_model()}, {os.cpu_count()} cores"
-        )
+        return f"({time}); baselines: {where} ({count})"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -269,11 +299,18 @@ class GateSession:
         self.has_begun = True
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember how long it took to come here, and what is going to be measured."""
+        """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began
-        selected = [item.nodeid for item in session.items if item.nodeid in self._measuring]
-        self._at_work.begin(selected)
-        self.tests.select(selected)
+        selected = [item for item in session.items if item.nodeid in self._measuring]
+        if not hasattr(self.config, "workerinput"):
+            # A worker has no way to refuse the run: there the test says it.
+            try:
+                for item in selected:
+                    self._require_usable(self.projects.of(item.path))
+            except UsageError as error:
+                raise pytest.UsageError(f"perfguard: {error}") from error
+        self._at_work.begin([item.nodeid for item in selected])
+        self.tests.select([item.nodeid for item in selected])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -291,7 +328,7 @@ class GateSession:
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember what exists, whether or not it will be selected."""
         self._collected[item.nodeid] = True
-        if "perfguard" in getattr(item, "fixturenames", ()):
+        if is_gate_test(item):
             self._measuring.add(item.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -302,7 +339,7 @@ class GateSession:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Let --benchmark-only and --benchmark-skip count tests that measure through pytest-benchmark as benchmarks."""
-        guarded = [i for i in items if "perfguard" in getattr(i, "fixturenames", ())]
+        guarded = [i for i in items if is_gate_test(i)]
         added = [i for i in guarded if "benchmark" not in i.fixturenames]  # type: ignore[attr-defined]
         for item in added:
             item.fixturenames.append("benchmark")  # type: ignore[attr-defined]
@@ -333,10 +370,8 @@ class GateSession:
         if guard is None:
             if item.nodeid in self._measuring:
                 self._fail(item, "another fixture or parameter `perfguard` hides perfguard's own: give it another name")
-            if any(marker.name == "perfguard" for marker in item.own_markers):
-                self._fail(item, "it has the marker, and not the fixture: add the argument `perfguard`")
-            if hasattr(getattr(item, "cls", None), "assertEqual") and item.get_closest_marker("perfguard"):
-                self._fail(item, "a unittest.TestCase takes no fixture as argument: write the test as a function")
+            if what := without_fixture(item):
+                self._fail(item, what)
             return result
         if guard.left_open:
             guard.abandon(GeneratorExit(LOOP_LEFT))
@@ -348,7 +383,7 @@ class GateSession:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
             pytest.fail(self.failure_message(red[0], item.nodeid), pytrace=False)
-        if not guard.verdicts:
+        if not guard.verdicts and (guard.asked or is_gate_test(item)):
             self._fail(
                 item,
                 "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
@@ -439,7 +474,7 @@ class GateSession:
             self.unused = self._find_unused() if session.testscollected else ()
             self.moves = self._find_moves()
             self._uncollected = self._find_uncollected()
-        except StoreError as error:
+        except PerfguardError as error:
             self.problems.append(str(error))
         for name, path in self.files.items():
             try:
@@ -461,13 +496,13 @@ class GateSession:
             self.problems.append(f"the step's summary {place} cannot be written: {error.strerror}")
 
     def _reasons_to_fail(self) -> Iterator[str]:
-        if self.unused and self.settings.unused == "fail" and self.update is not Update.ALL:
+        if (unused := self._unused_to_fail()) and self.update is not Update.ALL:
             from perfguard.reports.names import printable
 
-            baselines, them = ("baseline", "it") if len(self.unused) == 1 else ("baselines", "them")
-            names = " ".join(shlex.quote(printable(workload)) for workload in self.unused)
+            baselines, them = ("baseline", "it") if len(unused) == 1 else ("baselines", "them")
+            names = " ".join(shlex.quote(printable(workload)) for workload in unused)
             remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
-            yield f"{len(self.unused)} unused {baselines} ({Code.B104.name}), {remedy}"
+            yield f"{len(unused)} unused {baselines} ({Code.B104.name}), {remedy}"
         if self.problems:
             yield "perfguard could not do all its work, as said above"
         if not self.verdicts:
@@ -484,6 +519,9 @@ class GateSession:
             return ""
         why = f"the run ended early ({self._stopped_by}), " if self._stopped_by else ""
         return f"{why}{len(tests)} not reached: {named(tests)}"
+
+    def _unused_to_fail(self) -> list[str]:
+        return [one for one in self.unused if self.projects.of_workload(one).settings.unused == "fail"]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -548,7 +586,7 @@ class GateSession:
             unused=self.unused,
             moves=self.moves,
             not_run=tuple(sorted(n for n in self._measuring - self._measured if n in self.tests)),
-            is_time_off=not self.settings.time,
+            is_time_off=not self.projects.main.settings.time,
             error_rate=self._error_rate(),
             provenance=self._provenance if self.files or os.environ.get("GITHUB_STEP_SUMMARY") else Provenance(),
         )
@@ -558,23 +596,11 @@ class GateSession:
         return provenance(self.config.rootpath, os.environ)
 
     def _error_rate(self) -> str:
-        """Quote the calibration beside the baselines, where it is of this machine."""
-        from perfguard.stores.calibration import read_calibration
-
-        try:
-            calibration = read_calibration(self.settings.baselines_directory)
-        except StoreError as error:
-            return str(error)
-        if calibration is None or calibration.error_rate is None:
-            return ""
-        machines = {v.environment.machine for v in self.verdicts.values() if v.environment is not None}
-        now = self.settings.policy.tolerance(METRICS["step_cost"], "")
-        tolerances = {
-            one.tolerance for metrics in calibration.workloads.values() for one in metrics if one.metric == "step_cost"
-        }
-        # Of another machine, or of another tolerance, it says nothing of this run.
-        is_of_this = machines == {calibration.machine} and tolerances == {now.relative if now is not None else None}
-        return calibration.error_rate.sentence if is_of_this else ""
+        by_root: dict[Path, tuple[Settings, list[Verdict]]] = {}
+        for verdict in self.verdicts.values():
+            settings = self.projects.of_workload(verdict.workload).settings
+            by_root.setdefault(settings.root, (settings, []))[1].append(verdict)
+        return " ".join(dict.fromkeys(filter(None, (_error_rate(*one) for one in by_root.values()))))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember that a test exists, and was not meant to run."""
@@ -590,7 +616,7 @@ class GateSession:
         partial = any("::" in argument for argument in self.config.args)
         partial = partial or bool(getattr(self.config.option, "lf", False))
         unused = []
-        for workload in self.store.workloads():
+        for workload in self._workloads():
             path = workload.partition("::")[0]
             owner = next((n for n in self._collected if workload == n or workload.startswith(f"{n}#")), None)
             if owner in self._passed and workload not in self.verdicts:
@@ -606,7 +632,7 @@ class GateSession:
         """Return the places to rename so that tests without a baseline get the unused ones they look like."""
         without = [verdict for verdict in self.verdicts.values() if lacks_baseline(verdict)]
         names = renames(without, self._load(self.unused)) if without else {}
-        return tuple(moves(names, self.store.workloads())) if names else ()
+        return tuple(moves(names, self._workloads())) if names else ()
 
     def _find_uncollected(self) -> list[str]:
         """Return test files that have baselines, and that pytest was pointed at and did not collect."""
@@ -614,7 +640,7 @@ class GateSession:
             return []
         root = self.config.rootpath
         asked = [Path(self.config.invocation_params.dir) / argument.partition("::")[0] for argument in self.config.args]
-        files = {workload.partition("::")[0] for workload in self.store.workloads()} - self._collected_files
+        files = {workload.partition("::")[0] for workload in self._workloads()} - self._collected_files
         return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
 
 
@@ -633,6 +659,26 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
 def _is_green(status: object) -> bool:
     """Whether a process that ends with this status is taken for a success: the system keeps 8 bits of it."""
     return status is None or (isinstance(status, (int, float)) and status % 256 == 0)
+
+
+def _error_rate(settings: Settings, verdicts: list[Verdict]) -> str:
+    """Quote the calibration beside the baselines of one project, where it is of this machine."""
+    from perfguard.stores.calibration import read_calibration
+
+    try:
+        calibration = read_calibration(settings.baselines_directory)
+    except StoreError as error:
+        return str(error)
+    if calibration is None or calibration.error_rate is None:
+        return ""
+    machines = {v.environment.machine for v in verdicts if v.environment is not None}
+    now = settings.policy.tolerance(METRICS["step_cost"], "")
+    tolerances = {
+        one.tolerance for metrics in calibration.workloads.values() for one in metrics if one.metric == "step_cost"
+    }
+    # Of another machine, or of another tolerance, it says nothing of this run.
+    is_of_this = machines == {calibration.machine} and tolerances == {now.relative if now is not None else None}
+    return calibration.error_rate.sentence if is_of_this else ""
 
 
 def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
@@ -661,9 +707,10 @@ def _update(config: pytest.Config) -> Update:
     return next(iter(given.values()), Update.NOTHING)
 
 
-def _settings(config: pytest.Config) -> Settings:
+def _settings(config: pytest.Config, root: Path) -> Settings:
+    """Return the settings of a directory, with the options of the run. Raises `UsageError`."""
     option = config.option
-    settings = read_settings(find_root(config.rootpath))
+    settings = read_settings(root)
     if option.perfguard_time is not None:
         settings = replace(settings, time=option.perfguard_time == "on")
     if option.perfguard_runs is not None:
@@ -671,6 +718,13 @@ def _settings(config: pytest.Config) -> Settings:
     if option.perfguard_baselines is not None:
         settings = replace(settings, baselines=Path(config.invocation_params.dir) / option.perfguard_baselines)
     return settings
+
+
+def _named_places(config: pytest.Config) -> list[Path]:
+    """Return the files and directories that pytest was asked to run; its rootdir where it was given names of modules."""
+    directory = config.invocation_params.dir
+    places = [Path(os.path.abspath(directory / argument.partition("::")[0])) for argument in config.args]
+    return [place for place in places if place.exists()] or [config.rootpath]
 
 
 def _is_parallel(config: pytest.Config) -> bool:

@@ -36,6 +36,7 @@ from perfguard.plugin.controlled import (
     request_for,
     run_test,
 )
+from perfguard.plugin.fixture import is_gate_test
 from perfguard.plugin.session import GateSession
 
 #: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
@@ -244,7 +245,7 @@ class Recorder(Reasons):
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Remember which tests use perfguard."""
-        self.guarded = {item.nodeid for item in items if "perfguard" in getattr(item, "fixturenames", ())}
+        self.guarded = {item.nodeid for item in items if is_gate_test(item)}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:

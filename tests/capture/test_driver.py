@@ -282,7 +282,7 @@ def test_every_backend_keeps_the_protocol():
 
 
 def test_what_cannot_be_called_is_one_sentence():
-    with pytest.raises(UsageError, match="needs a callable"):
+    with pytest.raises(UsageError, match="was given a list and needs a function"):
         require_callable([1, 2])
 
 

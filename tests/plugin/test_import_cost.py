@@ -74,6 +74,7 @@ def test_its_entry_adds_no_module_that_pytest_has_not_loaded(tmp_path):
             "import perfguard; perfguard.StepWindow(active=3)",
             {"perfguard", "perfguard.window", "perfguard.errors"},
         ),
+        ("from perfguard import Callback, Guard", {"perfguard", "perfguard.guard"}),
     ],
 )
 def test_importing_perfguard_loads_nothing_heavy(tmp_path, code, own):

@@ -1,0 +1,48 @@
+"""The baselines of a project below another directory, by their names from there.
+
+A baseline is named from its project's directory: it is the same file whether pytest was started there or above.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from perfguard.judge.baseline import Baseline
+from perfguard.stores import Store
+
+
+class ProjectStore:
+    """A store whose workloads have the project's path, such as `packages/a/`, before their names."""
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def load(self, workload: str) -> Baseline | None:
+        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+        found = self._store.load(self._stored(workload))
+        return None if found is None else replace(found, workload=workload)
+
+    def save(self, baseline: Baseline) -> None:
+        """Keep the baseline under the name it has in its project."""
+        measured = baseline.fingerprint
+        if measured is not None:
+            # The workload of a recording that is replayed is that of the recording.
+            measured = replace(measured, workload=self._stored(measured.workload))
+        self._store.save(replace(baseline, workload=self._stored(baseline.workload), fingerprint=measured))
+
+    def delete(self, workload: str) -> None:
+        """Forget a baseline."""
+        self._store.delete(self._stored(workload))
+
+    def workloads(self) -> list[str]:
+        """Return the names of all workloads that have a baseline."""
+        return [self._prefix + workload for workload in self._store.workloads()]
+
+    def locked(self) -> AbstractContextManager[object]:
+        """Hold the store against other processes while an entry is read and written."""
+        return self._store.locked()
+
+    def _stored(self, workload: str) -> str:
+        return workload.removeprefix(self._prefix)
