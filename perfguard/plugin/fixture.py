@@ -15,7 +15,6 @@ import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
-from perfguard.settings import with_marker
 from perfguard.workload import named
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class GateGuard:
         #: Why nothing can be driven in this process; a script runs in one of its own.
         self._no_backend: CaptureError | None = None
         try:
-            self.settings = with_marker(session.settings, marker_arguments(self._item))
+            self.settings = session.settings_of(self._item)
             self._prepare_backend()
         except CaptureError as error:
             self._no_backend = error

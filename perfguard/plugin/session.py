@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,18 +22,19 @@ from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, open_store, refresh, seems_suspect
 from perfguard.judge import Outcome, Refresh, Verdict
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, marker_arguments
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
-from perfguard.settings import Settings, find_root, read_settings, run_count
+from perfguard.settings import Settings, find_root, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
 
 if TYPE_CHECKING:
+    from perfguard.plugin.rounds import Rounds
     from perfguard.recording import Recording
     from perfguard.timing import LostRun, Timing
 
@@ -105,6 +107,8 @@ class GateSession:
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
         self._measuring: set[str] = set()
+        #: The tests of `_measuring` that this run is going to run, in their order.
+        self._selected: list[pytest.Item] = []
         self._measured: set[str] = set()
         self._passed: set[str] = set()
         self._recordings: Path | None = self._place(option.perfguard_recordings)
@@ -125,6 +129,10 @@ class GateSession:
                 f"two tests have the id {workload}, so they would share one baseline; "
                 "rename one, or collect the file once (without --keep-duplicates)."
             )
+
+    def settings_of(self, item: pytest.Item) -> Settings:
+        """Return the settings of one test: those of the run, and its marker's. Raises `UsageError`."""
+        return with_marker(self.settings, marker_arguments(item))
 
     def recording_directory(self, workload: str, temporary: pytest.TempPathFactory) -> Path:
         """Return a fresh directory for a recording of `workload`."""
@@ -163,20 +171,45 @@ class GateSession:
             return None
 
         def run(number: int) -> Timing | LostRun:
-            from perfguard.plugin.controlled import time_workload
-
-            self.progress.say(self._at_work.worded(item, number, self._runs_at_most(settings)))
-            timeout_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
-            return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
+            limit_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
+            return self._rounds.time(item, workload, settings, number=number, limit_s=limit_s)
 
         return run
 
-    def _runs_at_most(self, settings: Settings) -> tuple[int, bool]:
-        """Return how many processes time a workload, and whether it is so many whatever they find."""
+    @cached_property
+    def _rounds(self) -> Rounds:
+        from perfguard.plugin.rounds import Rounds
+
+        return Rounds(self.config, self._timeable_tests(), asks_again=self._asks_again, show=self._show_round)
+
+    def _timeable_tests(self) -> Iterator[tuple[pytest.Item, Settings]]:
+        """Yield the selected tests that use perfguard; one whose marker is wrong says so itself when it runs."""
+        for item in self._selected:
+            with suppress(UsageError):
+                yield item, self.settings_of(item)
+
+    def _asks_again(self, workload: str, settings: Settings, timings: tuple[Timing, ...]) -> bool:
+        if self.update in (Update.ALL, Update.RATCHET):
+            return True
+        try:
+            baseline = self.store.load(workload)
+        except StoreError:
+            # Its own test fails with this.
+            return False
+        if baseline is None:
+            return self.update is Update.NEW_ONLY
+        return seems_suspect(timings, baseline, policy=settings.policy)
+
+    def _show_round(self, number: int, nodeid: str, place: int, of: int) -> None:
+        name = next((item.name for item in self._selected if item.nodeid == nodeid), nodeid)
+        self.progress.say(self._at_work.worded(name, place, of, number, *self._rounds_at_most()))
+
+    def _rounds_at_most(self) -> tuple[int, bool]:
+        """Return how many rounds time a workload, and whether it is so many whatever they find."""
         if self.update in (Update.ALL, Update.NEW_ONLY):
-            return settings.runs, self.update is Update.ALL
+            return self.settings.runs, self.update is Update.ALL
         most = thresholds.MOST_RUNS
-        return (max(settings.runs, most), True) if self.update is Update.RATCHET else (most, False)
+        return (max(self.settings.runs, most), True) if self.update is Update.RATCHET else (most, False)
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge a recording that was cut short, by itself."""
@@ -237,7 +270,8 @@ class GateSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember how long it took to come here, and what is going to be measured."""
         self.ready_s = time.monotonic() - self._began
-        self._at_work.begin([item.nodeid for item in session.items if item.nodeid in self._measuring])
+        self._selected = [item for item in session.items if item.nodeid in self._measuring]
+        self._at_work.begin(len(self._selected))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Generator[None, object, object]:
