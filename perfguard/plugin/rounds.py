@@ -117,13 +117,12 @@ class Rounds:
         test = TimedTest(nodeid=item.nodeid, settings=settings)
         # A test that a plugin runs again is timed again. One that got the fixture, or a marker, only as it ran is not known.
         is_again = (number, workload) in group.given
-        if test in group.tests and test.nodeid not in group.alone and not is_again:
+        if test in group.tests and not is_again:
             group.given.add((number, workload))
-            if number not in group.rounds:
-                group.rounds[number] = self._run(
-                    self._planned(group, test, workload, number), number, group.alone, limit_s
-                )
-            shared = group.rounds[number]
+            if number not in group.rounds and test.nodeid not in group.alone:
+                planned = self._planned(group, test, workload, number)
+                group.rounds[number] = self._run(planned, number, group.alone, limit_s)
+            shared = group.rounds.get(number, _Round())
             if workload in shared.found.get(test.nodeid, {}):
                 return shared.found[test.nodeid][workload]
             if test.nodeid in shared.lost:
