@@ -263,7 +263,7 @@ def seems_suspect(timings: tuple[Timing, ...], baseline: Baseline, *, policy: Po
         outcome=Outcome.PASSED,
         findings=(),
         fingerprint=baseline.fingerprint,
-        environment=baseline.environment,
+        environment=timings[0].environment,
     )
     return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy))
 

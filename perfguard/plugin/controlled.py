@@ -14,7 +14,7 @@ import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -150,8 +150,6 @@ class LogEntry:
     nodeid: str
     #: Of "timing" the workload; of "timed" the file of the timing; of "ended" why the test failed or was skipped.
     text: str = ""
-    #: Of "ended": the test does what belongs into no shared process.
-    apart: bool = False
 
 
 def log_path(place: Path) -> Path:
@@ -286,7 +284,6 @@ class Round(Controlled, Reasons):
         self._pid = os.getpid()
         self._log = os.open(log_path(self._place), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._kept = 0
-        self._apart: set[str] = set()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -304,9 +301,10 @@ class Round(Controlled, Reasons):
         """Log how a test ended."""
         reason = ""
         if nodeid in self.reasons:
-            told = f": {self.reasons[nodeid]}" if self.reasons[nodeid] else ""
+            said = self.reasons[nodeid].removeprefix("Skipped: ")
+            told = f": {said}" if said else ""
             reason = f"{'failed' if nodeid in self.failed else 'was skipped'} and timed nothing{told}"
-        self._write(LogEntry(what="ended", nodeid=nodeid, text=reason, apart=nodeid in self._apart))
+        self._write(LogEntry(what="ended", nodeid=nodeid, text=reason))
 
     def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
         """Log which workload comes, and return what runs its steps."""
@@ -326,13 +324,11 @@ class Round(Controlled, Reasons):
     def refuse(self, test: TimedTest, what: str) -> None:
         """Skip a test that nobody knows to time steps, before it runs a whole script or training for nothing."""
         if test.workloads is None:
-            self._apart.add(test.nodeid)
             pytest.skip(f"{what} is run in no shared process")
 
     def _write(self, entry: LogEntry) -> None:
         self._end_if_forked()
-        values = {"what": entry.what, "nodeid": entry.nodeid, "text": entry.text, "apart": entry.apart}
-        os.write(self._log, json.dumps(values).encode() + b"\n")
+        os.write(self._log, json.dumps(asdict(entry)).encode() + b"\n")
 
     def _end_if_forked(self) -> None:
         """End a child that a test forked and let go on: it would time the same tests beside the process that is asked to."""

@@ -2,8 +2,8 @@
 
 The first test that asks for round N has it run for itself and for those that come after it; what it measured of them is kept
 until they ask. The order is rotated from round to round, so that no test always comes first. Tests of one file share a
-process where they have the same backend and threads; a test with `isolated=True`, or one that ended a shared process, has
-processes of its own, one a workload: a round of one.
+process where they have the same backend and threads; a test with `isolated=True`, or one that did not come to its end in a
+shared process, has processes of its own, one a workload: a round of one.
 """
 
 from __future__ import annotations
@@ -39,16 +39,8 @@ _STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 AsksAgain = Callable[[str, Settings, tuple[Timing, ...]], bool]
 #: Called with the round, the test that is timed in it, its place and how many tests the round has.
 Show = Callable[[int, str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
-    """What one round measured, and why it did not."""
-
-    #: By test, then by workload.
-    found: dict[str, dict[str, Timing]] = field(default_factory=dict)
-    #: Why tests failed, or were skipped.
-    lost: dict[str, str] = field(default_factory=dict)
+#: What a round measured, by test and workload.
+_Round = dict[str, dict[str, Timing]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +68,9 @@ class _Ran:
         """The tests that began, in order."""
         return [entry.nodeid for entry in self.log if entry.what == "begun"]
 
-    @property
-    def ended(self) -> dict[str, LogEntry]:
-        """How tests ended."""
-        return {entry.nodeid: entry for entry in self.log if entry.what == "ended"}
+    def reason(self, nodeid: str) -> str:
+        """Return why a test did not come to its end; empty where it did."""
+        return next((one.text for one in self.log if (one.what, one.nodeid) == ("ended", nodeid)), self.ending)
 
 
 class Rounds:
@@ -122,11 +113,8 @@ class Rounds:
             if number not in group.rounds and test.nodeid not in group.alone:
                 planned = self._planned(group, test, workload, number)
                 group.rounds[number] = self._run(planned, number, group.alone, limit_s)
-            shared = group.rounds.get(number, _Round())
-            if workload in shared.found.get(test.nodeid, {}):
-                return shared.found[test.nodeid][workload]
-            if test.nodeid in shared.lost:
-                return LostRun(number=number, reason=shared.lost[test.nodeid])
+            if (timing := group.rounds.get(number, {}).get(test.nodeid, {}).get(workload)) is not None:
+                return timing
         return self._time_alone(replace(test, workloads=frozenset({workload})), number, limit_s)
 
     def _planned(self, group: _Group, asker: TimedTest, workload: str, number: int) -> list[TimedTest]:
@@ -144,44 +132,40 @@ class Rounds:
 
     def _again(self, group: _Group, test: TimedTest, asked: str, number: int) -> TimedTest | None:
         """Return the test with the workloads that one more round has to time; None where it has none."""
-        before = [group.rounds[earlier] for earlier in range(1, number)]
-        if test.nodeid in before[0].lost:
-            return test
+        before = [group.rounds[earlier].get(test.nodeid, {}) for earlier in range(1, number)]
         workloads = {
             workload
-            for workload in before[0].found.get(test.nodeid, {})
+            for workload in before[0]
             if workload == asked
             or (
                 (1, workload) not in group.given
-                and self._asks_again(workload, test.settings, _timings_of(before, test.nodeid, workload))
+                and self._asks_again(workload, test.settings, tuple(one[workload] for one in before if workload in one))
             )
         }
         return replace(test, workloads=frozenset(workloads)) if workloads else None
 
     def _run(self, planned: Sequence[TimedTest], number: int, alone: set[str], limit_s: float) -> _Round:
         """Run the tests of a round in one process, and in another what was left when that ended too early."""
-        done, left = _Round(), list(planned)
+        found: _Round = {}
+        left = list(planned)
         while left:
             ran = self._process(left, number, limit_s, place=len(planned) - len(left), of=len(planned))
-            begun, ended = ran.begun, ran.ended
             for nodeid, timing in ran.timings:
-                done.found.setdefault(nodeid, {})[timing.workload] = timing
-            done.lost.update({nodeid: one.text for nodeid, one in ended.items() if one.text and not one.apart})
-            # What ended the process is timed in one of its own, now and later; so is everything where nothing ever began.
-            alone |= {nodeid for nodeid in begun if nodeid not in ended or ended[nodeid].apart}
-            if not begun:
-                alone |= {test.nodeid for test in left}
-            left = [test for test in left if begun and test.nodeid not in begun]
-        return done
+                found.setdefault(nodeid, {})[timing.workload] = timing
+            # Where no test ever began, the fault may be one test's, which pytest does not find.
+            names = {test.nodeid for test in left}
+            tried = names.intersection(ran.begun) or names
+            alone |= {nodeid for nodeid in tried if nodeid not in found or ran.reason(nodeid) != ""}
+            left = [test for test in left if test.nodeid not in tried]
+        return found
 
     def _time_alone(self, test: TimedTest, number: int, limit_s: float) -> Timing | LostRun:
         """Time one workload in a process of its own."""
         ran = self._process([test], number, limit_s)
         if ran.timings:
             return ran.timings[-1][1]
-        if (ended := ran.ended.get(test.nodeid)) is None:
-            return LostRun(number=number, reason=ran.ending)
-        return LostRun(number=number, reason=ended.text or "passed, and did not ask for this workload")
+        reason = ran.reason(test.nodeid)
+        return LostRun(number=number, reason=reason or "passed, and did not ask for this workload")
 
     def _process(self, tests: Sequence[TimedTest], number: int, limit_s: float, *, place: int = 0, of: int = 1) -> _Ran:
         """Run tests in a fresh process; whatever goes wrong there is in what it returns."""
@@ -238,11 +222,6 @@ class _Watch:
         if len(begun) > max(1, sum(entry.what == "begun" for entry in before)):
             self._show(begun[-1], len(begun))
         return False
-
-
-def _timings_of(rounds: Sequence[_Round], test: str, workload: str) -> tuple[Timing, ...]:
-    found = (one.found.get(test, {}).get(workload) for one in rounds)
-    return tuple(timing for timing in found if timing is not None)
 
 
 def _interpreter_flags() -> list[str]:

@@ -266,7 +266,7 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
     assert lost.pop("ends_always").startswith("ended with status 3 and timed nothing")
     assert lost == {
         "raises": "failed and timed nothing: ValueError: no luck",
-        "skips": "was skipped and timed nothing: Skipped: not here",
+        "skips": "was skipped and timed nothing: not here",
     }, run.text
     assert {name for name, one in found.items() if len(one["timings"]) == 1} == {
         *("before", "forks", "killed_after_a_name#kept", "killed_after_a_name#redone", "hangs", "after")
@@ -278,6 +278,8 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
         ["test_hangs"],
         ["test_after"],
         # Each when its test asks; what was timed before is kept.
+        ["test_raises"],
+        ["test_skips"],
         ["test_killed_after_a_name"],
         ["test_ends_always"],
         ["test_hangs"],
@@ -290,7 +292,7 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
 
 
 class Scripted(Rounds):
-    """Rounds whose processes are told what their tests do: the workloads they time, "dies", "fails" or "apart"."""
+    """Rounds whose processes are told what their tests do: the workloads they time, "dies", or why they fail."""
 
     def __init__(self, tests: dict[str, object], *, slow: tuple[str, ...] = (), isolated: tuple[str, ...] = ()) -> None:
         self.does = {f"f.py::{name}": what for name, what in tests.items()}
@@ -320,7 +322,7 @@ class Scripted(Rounds):
                 if test.times(workload):
                     timings.append((test.nodeid, replace(timing(1.0), workload=workload)))
             reason = "" if isinstance(what, tuple) else what
-            log.append(LogEntry(what="ended", nodeid=test.nodeid, text=reason, apart=what == "apart"))
+            log.append(LogEntry(what="ended", nodeid=test.nodeid, text=reason))
         return rounds._Ran(log=log, timings=timings, ending="died")
 
     def named(self, test):
@@ -398,15 +400,8 @@ PLAIN: tuple[str, ...] = ("",)
             {"a": PLAIN, "b": "why", "c": PLAIN},
             {},
             {"a": ONE, "b": range(1, 3), "c": ONE},
-            ["1: a b c", "2: b"],
-            id="what fails may have the next round",
-        ),
-        pytest.param(
-            {"a": PLAIN, "b": "apart", "c": PLAIN},
-            {},
-            {"a": ONE, "b": ONE, "c": ONE},
-            ["1: a b c", "1: b"],
-            id="apart",
+            ["1: a b c", "1: b", "2: b"],
+            id="so is what fails",
         ),
         pytest.param(
             {"a": "never begins", "b": PLAIN},
