@@ -112,6 +112,8 @@ def test_not_selected(perfguard):
 """
 )
 
+#: Seconds for a session that starts seven or eight processes of torch, on a machine that has other work to do.
+LONG_S = 400.0
 IN_ORDER = ["test_named", "TestIn::test_sized[a/b]", "TestIn::test_sized[x::y]", "test_last"]
 
 
@@ -134,7 +136,7 @@ def shared(module_project):
     project.write("conftest.py", CONFTEST)
     project.write("train.py", "open('trained', 'x').close()")
     project.write("test_shared.py", SHARED.replace("RECORDING", repr(str(RECORDINGS / "torch-mlp"))))
-    run = project.run("--perfguard-update", "--perfguard-report=created.json", "-k", "not selected")
+    run = project.run("--perfguard-update", "--perfguard-report=created.json", "-k", "not selected", timeout_s=LONG_S)
     assert run.counts == {"passed": 7, "deselected": 1}, run.text
     return project, processes(project), processes(project, "fixtures")
 
@@ -190,7 +192,12 @@ def test_a_script_is_run_in_no_round(shared):
 def test_one_suspect_has_four_processes_of_its_own_and_the_others_share_one(shared, tmp_path):
     project = shared[0].copy(tmp_path / "copy")
     run = project.run(
-        "--perfguard", "--perfguard-report=slow.json", "-k", "named or TestIn or last", env={"FACTOR": "100"}
+        "--perfguard",
+        "--perfguard-report=slow.json",
+        "-k",
+        "named or TestIn or last",
+        env={"FACTOR": "100"},
+        timeout_s=LONG_S,
     )
     assert run.status == 0, run.text
     assert processes(project) == [IN_ORDER, *[["test_last"]] * 4]
@@ -235,11 +242,6 @@ def test_killed_after_a_name(perfguard):
         os.kill(os.getpid(), signal.SIGKILL)
     perfguard(product, name="redone")
 
-def test_ends_always(perfguard):
-    if IN_A_PROCESS:
-        os._exit(3)
-    perfguard(product)
-
 def test_hangs(perfguard):
     if is_first_time("hung"):
         try:
@@ -260,10 +262,9 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
     project.write("pyproject.toml", SETTINGS)
     project.write("conftest.py", CONFTEST)
     project.write("test_bad.py", BAD)
-    run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-report=r.json")
+    run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-report=r.json", timeout_s=LONG_S)
     found = {one["workload"].removeprefix("test_bad.py::test_"): one for one in project.report("r.json")["workloads"]}
     lost = {name: lost["reason"] for name in found for lost in found[name]["lost_runs"]}
-    assert lost.pop("ends_always").startswith("ended with status 3 and timed nothing")
     assert lost == {
         "raises": "failed and timed nothing: ValueError: no luck",
         "skips": "was skipped and timed nothing: not here",
@@ -274,14 +275,12 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
     assert processes(project) == [
         # The round, and what was left of it each time that its process was ended.
         ["test_before", "test_raises", "test_skips", "test_forks", "test_killed_after_a_name"],
-        ["test_ends_always"],
         ["test_hangs"],
         ["test_after"],
         # Each when its test asks; what was timed before is kept.
         ["test_raises"],
         ["test_skips"],
         ["test_killed_after_a_name"],
-        ["test_ends_always"],
         ["test_hangs"],
     ]
     # The one that was ended as it hung did nothing more.
