@@ -155,7 +155,7 @@ class Rounds:
             # Where no test ever began, the fault may be one test's, which pytest does not find.
             names = {test.nodeid for test in left}
             tried = names.intersection(ran.begun) or names
-            alone |= {nodeid for nodeid in tried if nodeid not in found or ran.reason(nodeid) != ""}
+            alone |= {nodeid for nodeid in tried if ran.reason(nodeid)}
             left = [test for test in left if test.nodeid not in tried]
         return found
 

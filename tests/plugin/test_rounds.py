@@ -291,12 +291,14 @@ def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothin
 
 
 class Scripted(Rounds):
-    """Rounds whose processes are told what their tests do: the workloads they time, "dies", or why they fail."""
+    """Rounds whose processes are told what their tests do: names of what they time, and "!" with how that ends."""
 
-    def __init__(self, tests: dict[str, object], *, slow: tuple[str, ...] = (), isolated: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, tests: dict[str, tuple[str, ...]], *, slow: tuple[str, ...] = (), marked: dict[str, dict] | None = None
+    ) -> None:
         self.does = {f"f.py::{name}": what for name, what in tests.items()}
         self.ran: list[str] = []
-        self.settings = {name: Settings(root=Path(), isolated=name in isolated) for name in tests}
+        self.settings = {name: Settings(root=Path(), **(marked or {}).get(name, {})) for name in tests}
         items = [(SimpleNamespace(nodeid=f"f.py::{name}"), self.settings[name]) for name in tests]
         super().__init__(None, items, asks_again=self.asks_again, show=lambda *_: None)
         self.slow = slow
@@ -310,18 +312,18 @@ class Scripted(Rounds):
         log, timings = [], []
         for test in tests:
             what = self.does[test.nodeid]
-            log.append(LogEntry(what="begun", nodeid=test.nodeid))
-            if what == "dies":
+            ending = next((one for one in what if one.startswith("!")), "")
+            if ending == "!never begins":
                 break
-            if what == "never begins":
-                log.clear()
-                break
-            for name in what if isinstance(what, tuple) else ():
+            nodeid = "f.py::another" if ending == "!is another" else test.nodeid
+            log.append(LogEntry(what="begun", nodeid=nodeid))
+            for name in what:
                 workload = test.nodeid + name
-                if test.times(workload):
+                if test.times(workload) and not name.startswith("!"):
                     timings.append((test.nodeid, replace(timing(1.0), workload=workload)))
-            reason = "" if isinstance(what, tuple) else what
-            log.append(LogEntry(what="ended", nodeid=test.nodeid, text=reason))
+            if ending == "!dies":
+                break
+            log.append(LogEntry(what="ended", nodeid=nodeid, text=ending[1:]))
         return rounds._Ran(log=log, timings=timings, ending="died")
 
     def named(self, test):
@@ -383,31 +385,59 @@ PLAIN: tuple[str, ...] = ("",)
         ),
         pytest.param(
             {"a": ("#1", "#2"), "b": PLAIN, "c": PLAIN},
-            {"isolated": ("a", "c"), "slow": ("b",)},
+            {"marked": {"a": {"isolated": True}, "c": {"isolated": True}}, "slow": ("b",)},
             {"a#1": range(1, 3), "a#2": ONE, "b": range(1, 3), "c": ONE},
             ["1: a#1", "2: a#1", "1: a#2", "1: b", "2: b", "1: c"],
             id="isolated",
         ),
         pytest.param(
-            {"a": PLAIN, "b": "dies", "c": PLAIN},
+            {"a": PLAIN, "b": ("!dies",), "c": PLAIN},
             {"slow": ("a", "c")},
             {"a": range(1, 3), "b": range(1, 3), "c": range(1, 3)},
             ["1: a b c", "1: c", "2: c a", "1: b", "2: b"],
             id="what ends a process is alone from then on",
         ),
         pytest.param(
-            {"a": PLAIN, "b": "why", "c": PLAIN},
+            {"a": PLAIN, "b": ("!why",), "c": PLAIN},
             {},
             {"a": ONE, "b": range(1, 3), "c": ONE},
             ["1: a b c", "1: b", "2: b"],
             id="so is what fails",
         ),
         pytest.param(
-            {"a": "never begins", "b": PLAIN},
+            {"a": ("!never begins",), "b": PLAIN},
             {},
             {"a": ONE, "b": ONE},
             ["1: a b", "1: a", "1: b"],
             id="where nothing begins each is on its own",
+        ),
+        pytest.param(
+            {"a": ("!is another",), "b": PLAIN},
+            {},
+            {"a": ONE, "b": ONE},
+            ["1: a b", "1: a", "1: a"],
+            id="so is a test that pytest calls otherwise",
+        ),
+        pytest.param(
+            {"a": ("#1", "!why"), "b": PLAIN},
+            {"slow": ("a#1", "b")},
+            {"a#1": range(1, 3), "b": range(1, 3)},
+            ["1: a b", "2: a#1", "2: b"],
+            id="what fails after it was timed keeps that",
+        ),
+        pytest.param(
+            {"a": ("#1", "#2")},
+            {"slow": ("a#1",)},
+            {"a#1": ONE, "a#2": range(1, 3)},
+            ["1: a", "2: a#2"],
+            id="what has been judged does not ask again",
+        ),
+        pytest.param(
+            {"a": PLAIN, "b": PLAIN, "c": PLAIN},
+            {"marked": {"b": {"threads": 2}, "c": {"backend": "torch"}}},
+            {"a": ONE, "b": ONE, "c": ONE},
+            ["1: a", "1: b", "1: c"],
+            id="threads and backends do not mix",
         ),
         pytest.param(
             {"a": PLAIN, "b": PLAIN},
@@ -433,7 +463,7 @@ def test_a_test_that_is_run_again_is_timed_again():
 
 
 def test_what_is_lost_says_why():
-    made = Scripted({"a": "failed and timed nothing: no luck", "b": "dies", "c": ("#1",)})
-    assert made.ask("a", range(1, 3)) == ["failed and timed nothing: no luck"] * 2
+    made = Scripted({"a": ("!failed: no luck",), "b": ("!dies",), "c": ("#1",)})
+    assert made.ask("a", range(1, 3)) == ["failed: no luck"] * 2
     assert made.ask("b", ONE) == ["died"]
     assert made.ask("c#2", ONE) == ["passed, and did not ask for this workload"]
