@@ -263,6 +263,18 @@ def judge_time(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, r
     return judged
 
 
+def seems_suspect(timings: tuple[Timing, ...], baseline: Baseline, *, policy: Policy) -> bool:
+    """Whether these timings alone would have `judge_time` ask for one more: a forecast, made before the test has run."""
+    seen = Verdict(
+        workload=baseline.workload,
+        outcome=Outcome.PASSED,
+        findings=(),
+        fingerprint=baseline.fingerprint,
+        environment=timings[0].environment,
+    )
+    return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy))
+
+
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
     timings, lost = [], []
     for one in found:

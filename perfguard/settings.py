@@ -19,7 +19,7 @@ from perfguard.window import StepWindow
 _TABLE = "[tool.perfguard]"
 _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _TOLERANCE_KEYS = ("relative", "absolute", "warn")
-_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed")
+_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
 #: What becomes of a test whose operators changed, and whose step did not get worse.
 _CHANGED = ("warn", "fail")
 
@@ -46,6 +46,8 @@ class Settings:
     ignore: tuple[str, ...] = ()
     #: Rules of one test's marker; they go before `tolerance`.
     marker_tolerance: tuple[Rule, ...] = ()
+    #: Whether the test's workloads are timed in processes of their own; only a marker says so.
+    isolated: bool = False
 
     @property
     def baselines_directory(self) -> Path:
@@ -161,6 +163,8 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
         if isinstance(ignore, str) or not isinstance(ignore, Iterable):
             raise UsageError(f"ignore={ignore!r} in @pytest.mark.perfguard takes a list of codes such as ['C102'].")
         values["ignore"] = (*settings.ignore, *codes(ignore))
+    if arguments.get("isolated") is not None:
+        values["isolated"] = _typed(arguments, "isolated", bool, "@pytest.mark.perfguard")
     return replace(settings, **values)
 
 

@@ -241,6 +241,12 @@ def test_an_empty_marker_changes_nothing():
     assert with_marker(settings, {"tolerance": None, "ignore": None}) == settings
 
 
+def test_only_a_marker_isolates(tmp_path):
+    assert with_marker(Settings(root=Path()), {"isolated": True}) == Settings(root=Path(), isolated=True)
+    with pytest.raises(UsageError, match="no key 'isolated'"):
+        read(tmp_path, "isolated = true")
+
+
 def test_a_marker_ignores_more_never_less():
     settings = Settings(root=Path(), ignore=("A103",))
     assert with_marker(settings, {"ignore": ["C102"]}).ignore == ("A103", "C102")
@@ -259,6 +265,7 @@ def test_a_marker_ignores_more_never_less():
         ({"timed_steps": "3"}, "timed_steps = '3' is no count"),
         ({"threads": 1.0}, "threads = 1.0 is no count"),
         ({"backend": 3}, "backend"),
+        ({"isolated": "yes"}, "isolated = 'yes' in @pytest.mark.perfguard is a str, not a bool"),
         ({"tolerance": 0.1}, "takes a dict"),
         ({"tolerance": [("step_time", 0.1)]}, "takes a dict"),
         ({"tolerance": {"step_tim": 0.1}}, r"did you mean 'step_time'\?"),

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,8 @@ from perfguard.errors import CaptureError, UsageError
 
 #: Seconds a process is given to end by itself, after each of the signals it is sent.
 GRACE_S = 5.0
+#: Seconds between two looks at a command that says itself what it is at.
+_LOOK_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: The first words of a Python that is to end with the one that starts it, whatever ends that: Linux kills it (prctl(2):
 #: PR_SET_PDEATHSIG is 1), elsewhere it goes on.
@@ -59,9 +61,11 @@ def run_command(
     timeout_s: float | None,
     output: IO[bytes] | None = None,
     directory: Path | None = None,
+    is_hung: Callable[[], bool] | None = None,
 ) -> Ended:
     """Run a command to its end; its standard streams are this process's own, or all of them go to `output`.
 
+    It is ended after `timeout_s`; where `is_hung` stands for that, as soon as it says so. It is asked a few times a second.
     `mark` is a variable of `environment` whose value nobody else has: by it every process the command ever started is
     found, in whatever session. Raises `UsageError` when the command cannot be started, and `KeyboardInterrupt` after the
     command has had its own.
@@ -85,7 +89,7 @@ def run_command(
         raise UsageError(f"{command[0]} cannot be started: {error.strerror}. Name a program.") from error
     timed_out = False
     try:
-        status = process.wait(timeout_s)
+        status = _wait(process, timeout_s, is_hung)
     except subprocess.TimeoutExpired:
         timed_out = True
         end_command(process, mark=mark, value=environment[mark])
@@ -96,6 +100,17 @@ def run_command(
         raise
     left = _end_left_behind(mark, environment[mark])
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> int:
+    if is_hung is None:
+        return process.wait(timeout_s)
+    while True:
+        try:
+            return process.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            if is_hung():
+                raise
 
 
 def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> None:

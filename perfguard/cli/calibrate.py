@@ -79,7 +79,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         runs=len(whole),
         machine=sorted(machines)[0] if machines else ("", 0, ""),
         workloads=workloads,
-        error_rate=error_rate(workloads.values()),
+        error_rate=error_rate(workloads),
     )
     tell(_table(calibration, screen()), screen())
     if lost := len(found) - len(whole):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -180,14 +180,21 @@ class ErrorRate:
         )
 
 
-def error_rate(calibration: Iterable[Iterable[Calibrated]]) -> ErrorRate | None:
-    """Return the rate over all workloads, or None where nothing was compared. The least sensitive one says what is seen."""
-    judged = [one for metrics in calibration for one in metrics if one.comparisons and one.independent]
+def error_rate(calibration: Mapping[str, Iterable[Calibrated]]) -> ErrorRate | None:
+    """Return the rate over all workloads, or None where nothing was compared. The least sensitive one says what is seen.
+
+    The tests of one file may share their processes, so what is independent is counted once a file.
+    """
+    by_file: dict[str, list[Calibrated]] = {}
+    for workload, metrics in calibration.items():
+        compared = [one for one in metrics if one.comparisons and one.independent]
+        by_file.setdefault(workload.partition("::")[0], []).extend(compared)
+    judged = [one for of_file in by_file.values() for one in of_file]
     if not judged:
         return None
     alarms = sum(one.alarms or 0 for one in judged)
     comparisons = sum(one.comparisons or 0 for one in judged)
-    independent = sum(one.independent or 0 for one in judged)
+    independent = sum(max(one.independent or 0 for one in of_file) for of_file in by_file.values() if of_file)
     at_most = rate_at_most(alarms / comparisons, independent)
     assert at_most is not None
     seen = [one.smallest_slowdown for one in judged]

@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and start the gate where it was asked for."""
     config.addinivalue_line(
         "markers",
-        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=): how perfguard measures this test.",
+        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, isolated=): how perfguard measures a test.",
     )
     option = config.option
     if _is_asked(option):

@@ -1,44 +1,36 @@
-"""Timed runs in processes of their own: one test, one workload, no profiler.
+"""What runs in a controlled process: the tests of a request one after the other, their workloads timed, without a profiler.
 
-The gate's side starts `python -c ... main(REQUEST)` with pytest's own options, as pytest does for processes that stand in for
-it. There the fixture is a `ControlledGuard`: the one workload asked for is timed, all else in the test is a plain test.
+The gate's side (`rounds`) starts `python -c ... main(REQUEST)` with pytest's own options. There the fixture is a
+`ControlledGuard`: it times the workloads that were asked for; any other of the test is a plain test. Each timing is written
+as soon as it is made, and a log says what the process is at, so that one that dies or hangs loses only what it was at.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
 import sys
-import tempfile
-import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from perfguard.capture import Backend
+from perfguard.capture import REPLAY, Backend
 from perfguard.capture import backend as backend_named
-from perfguard.capture.command import END_WITH_PARENT, run_command
-from perfguard.capture.controlled import ControlledWindow, bind, controlled_environment
+from perfguard.capture.controlled import ControlledWindow, bind
 from perfguard.capture.driver import require_callable
 from perfguard.plugin.plain import PlainGuard, failing
 from perfguard.settings import Settings
-from perfguard.timing import LostRun, Timing, read_timing, write_timing
+from perfguard.timing import write_timing
 from perfguard.workload import named
 
 Batch = TypeVar("Batch")
 
 PLUGIN_NAME = "perfguard-controlled"
-
-_MARK = "PERFGUARD_CONTROLLED"
-_START = (
-    f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
-)
 
 #: Options of pytest and its plugins that belong to the run as a whole, and stay behind: what it selects, reports, repeats,
 #: distributes, or measures by other means.
@@ -63,79 +55,42 @@ _OF_THE_WHOLE_RUN = frozenset(
 #: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
 IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
-#: Variables that say which test runs, or that coverage is measured in every Python: a tracer has no place in a timed one.
-_STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedTest:
+    """A test that a controlled process runs. `workloads` are those it times; None is whatever the test asks its guard for."""
+
+    nodeid: str
+    settings: Settings
+    workloads: frozenset[str] | None = None
+
+    def times(self, workload: str) -> bool:
+        """Whether a workload of the test is to be timed."""
+        return self.workloads is None or workload in self.workloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a controlled process is asked to do."""
+    """What a controlled process is asked to do. All tests are of one file, and have the same backend and threads."""
 
-    nodeid: str
-    workload: str
+    tests: tuple[TimedTest, ...]
     rootdir: str
     inifile: str | None
     directory: str
-    settings: Settings
     options: dict[str, Any]
     plugins: tuple[str, ...]
-    result: str
+    #: Where the process keeps its log and its timings.
+    place: str
+
+    @property
+    def threads(self) -> int:
+        """Threads of the framework, and CPUs of the process."""
+        return self.tests[0].settings.threads
 
 
-def time_workload(
-    config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, *, number: int, timeout_s: float
-) -> Timing | LostRun:
-    """Time one workload in a fresh process, and return what it measured; whatever goes wrong there is a `LostRun`."""
-    with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
-        place = Path(directory)
-        request = request_for(config, item, workload, settings, place)
-        (place / "request").write_bytes(pickle.dumps(request))
-        mark = uuid.uuid4().hex
-        environment = controlled_environment(os.environ, threads=settings.threads) | {_MARK: mark}
-        environment = {name: value for name, value in environment.items() if not name.startswith(_STAYS_BEHIND)}
-        with open(place / "output", "wb") as output:
-            ended = run_command(
-                [
-                    *(sys.executable, *_interpreter_flags(), "-c", _START),
-                    # Python passes over what is no text, and so did whoever put it there.
-                    json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
-                    str(place / "request"),
-                ],
-                environment=environment,
-                mark=_MARK,
-                timeout_s=timeout_s,
-                output=output,
-                directory=Path(request.directory),
-            )
-        result = Path(request.result)
-        if result.is_file():
-            return read_timing(result)
-        said = _last_words(place / "output")
-    return LostRun(number=number, reason=ended.sentence(timeout_s, said))
-
-
-def _interpreter_flags() -> list[str]:
-    """Return the flags this interpreter runs with that change how code runs (-X dev, -O, -W)."""
-    import subprocess
-
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return flags
-
-
-def _last_words(path: Path) -> str:
-    """Return the last thing a process said that tells something, for one line."""
-    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    # A line that rules off tells nothing.
-    lines = [line.strip() for line in said if any(map(str.isalnum, line))]
-    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
-    told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
-    last = errors[:1] or told[-1:] or lines[-1:]
-    return last[0][:300] if last else ""
-
-
-def request_for(config: pytest.Config, item: pytest.Item, workload: str, settings: Settings, place: Path) -> Request:
-    """Return what a process is asked for that runs one test as this run of pytest does; it keeps its files in `place`."""
-    path, *names = item.nodeid.split("::")
+def request_for(config: pytest.Config, tests: Sequence[TimedTest], place: Path) -> Request:
+    """Return what a process is asked for that runs tests as this run of pytest does; it keeps its files in `place`."""
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
     ini = [*(options.get("override_ini") or [])]
     if _has_cache(config):
@@ -150,15 +105,13 @@ def request_for(config: pytest.Config, item: pytest.Item, workload: str, setting
         "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
     }
     return Request(
-        nodeid="::".join((str(config.rootpath / path), *names)),
-        workload=workload,
+        tests=tuple(tests),
         rootdir=str(config.rootpath),
         inifile=str(config.inipath) if config.inipath else None,
         directory=str(config.invocation_params.dir),
-        settings=settings,
         options={**options, **own},
         plugins=tuple(config.option.plugins or ()),
-        result=str(place / "timing.json"),
+        place=str(place),
     )
 
 
@@ -172,7 +125,7 @@ def _has_cache(config: pytest.Config) -> bool:
 
 
 def _travels(name: str, value: object) -> bool:
-    """Whether a process that runs one test is to have an option of the run."""
+    """Whether a process that runs chosen tests is to have an option of the run."""
     if name in _OF_THE_WHOLE_RUN or name.startswith(_PREFIXES_OF_THE_WHOLE_RUN):
         return False
     try:
@@ -183,19 +136,47 @@ def _travels(name: str, value: object) -> bool:
     return True
 
 
+# -- the log of a process ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One line of the log of a controlled process."""
+
+    #: "begun", "timing", "timed", "ended"
+    what: str
+    nodeid: str
+    #: Of "timing" the workload; of "timed" the file of the timing; of "ended" why the test failed or was skipped.
+    text: str = ""
+
+
+def log_path(place: Path) -> Path:
+    """Return where a process keeps its log."""
+    return place / "log"
+
+
+def read_log(place: Path) -> list[LogEntry]:
+    """Read the log of a process, which may be writing it."""
+    try:
+        text = log_path(place).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [LogEntry(**json.loads(line)) for line in text.split("\n")[:-1]]
+
+
 # -- inside the process ------------------------------------------------------------------------------------------------
 
 
 def main(path: str) -> None:
-    """Run one test of a request, and leave the timing it asks for."""
+    """Run the tests of a request, and leave the timings it asks for."""
     with open(path, "rb") as stream:
         request: Request = pickle.load(stream)
-    cpus = bind(request.settings.threads)
-    sys.exit(run_test(request, Controlled(request, cpus)))
+    cpus = bind(request.threads)
+    sys.exit(run_tests(request, Round(request, cpus)))
 
 
-def run_test(request: Request, plugin: Controlled) -> int:
-    """Run the one test of a request with a plugin that makes its guard; return pytest's status."""
+def run_tests(request: Request, plugin: Controlled) -> int:
+    """Run the tests of a request with a plugin that makes their guards; return pytest's status."""
     config = configuration(request)
     config.pluginmanager.register(plugin, PLUGIN_NAME)
     try:
@@ -205,10 +186,15 @@ def run_test(request: Request, plugin: Controlled) -> int:
 
 
 def configuration(request: Request) -> pytest.Config:
-    """Return pytest's configuration as the run that asked has it, for one test."""
+    """Return pytest's configuration as the run that asked has it, for the tests of the request."""
     options = {**request.options, "rootdir": request.rootdir, "inifilename": request.inifile}
-    arguments = [*(part for plugin in request.plugins for part in ("-p", plugin)), request.nodeid]
-    return pytest.Config.fromdictargs(options, arguments)
+    plugins = [part for plugin in request.plugins for part in ("-p", plugin)]
+    return pytest.Config.fromdictargs(options, [*plugins, *(_argument(request, test) for test in request.tests)])
+
+
+def _argument(request: Request, test: TimedTest) -> str:
+    path, *names = test.nodeid.split("::")
+    return "::".join((str(Path(request.rootdir, path)), *names))
 
 
 class Window(Protocol):
@@ -221,66 +207,187 @@ class Window(Protocol):
         """Yield a batch a step."""
 
 
+class Reasons:
+    """Remembers why tests and files did not come to an end, by node."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember a file that could not be collected."""
+        if report.failed or report.skipped:
+            self.reasons[report.nodeid] = _last_line(report.longrepr)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a test that failed, or was skipped."""
+        if report.failed or report.skipped:
+            self.reasons.setdefault(report.nodeid, _last_line(report.longrepr))
+        if report.failed:
+            self.failed.setdefault(report.nodeid, _last_line(report.longrepr))
+
+
+def _last_line(longrepr: object) -> str:
+    """Return the line of a failure that says what it was."""
+    if isinstance(longrepr, tuple):
+        return str(longrepr[2])[:300]
+    crash = getattr(longrepr, "reprcrash", None)
+    text = str(getattr(crash, "message", None) or longrepr or "")
+    lines = [line.strip().removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
+    if crash is not None:
+        return lines[0][:300] if lines else ""
+    # pytest leads the lines of an error with E; the last of them names it.
+    told = [line for line in text.splitlines() if line.startswith("E ")]
+    return (told[-1].removeprefix("E ").strip() if told else lines[-1] if lines else "")[:300]
+
+
 class Controlled:
-    """The plugin of a controlled process: it makes the guard of the one test there is."""
+    """The plugin of a controlled process: it makes the guards of its tests."""
 
     def __init__(self, request: Request, cpus: tuple[int, ...]) -> None:
         self.request = request
         self.cpus = cpus
+        self._tests = {test.nodeid: test for test in request.tests}
 
     def guard(self, request: pytest.FixtureRequest) -> ControlledGuard:
-        """Return the guard."""
-        return ControlledGuard(self, request.node)
+        """Return the guard of a test."""
+        guard = ControlledGuard(self, self._tests[request.node.nodeid], request.node)
+        request.addfinalizer(guard.finish)
+        return guard
 
-    def window(self, backend: Backend) -> Window:
-        """Return what runs the steps of the workload that was asked for."""
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
+        """Return what runs the steps of a workload."""
         return ControlledWindow(
             backend,
-            workload=self.request.workload,
-            settle=self.request.settings.window.skip_first,
-            least=self.request.settings.timed_steps,
+            workload=workload,
+            settle=test.settings.window.skip_first,
+            least=test.settings.timed_steps,
             cpus=self.cpus,
         )
 
-    def keep(self, window: Window) -> None:
+    def keep(self, test: TimedTest, window: Window) -> None:
         """Leave what was measured where it was asked for."""
-        if isinstance(window, ControlledWindow) and window.timing is not None:
-            write_timing(window.timing, Path(self.request.result))
+
+    def refuse(self, test: TimedTest, what: str) -> None:
+        """Stop a test before it does what belongs into no process of this kind."""
+
+
+class Round(Controlled, Reasons):
+    """The plugin of a process that times tests one after the other, in the order of the request, and logs what it is at."""
+
+    def __init__(self, request: Request, cpus: tuple[int, ...]) -> None:
+        Controlled.__init__(self, request, cpus)
+        Reasons.__init__(self)
+        self._place = Path(request.place)
+        self._pid = os.getpid()
+        self._log = os.open(log_path(self._place), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._kept = 0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Put the tests into the order of the request, whatever other plugins did to it."""
+        result = yield
+        order = {nodeid: place for place, nodeid in enumerate(self._tests)}
+        items.sort(key=lambda item: order.get(item.nodeid, len(order)))
+        return result
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Log that a test begins."""
+        self._write(LogEntry(what="begun", nodeid=nodeid))
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Log how a test ended."""
+        reason = ""
+        if nodeid in self.reasons:
+            said = self.reasons[nodeid].removeprefix("Skipped: ")
+            told = f": {said}" if said else ""
+            reason = f"{'failed' if nodeid in self.failed else 'was skipped'} and timed nothing{told}"
+        self._write(LogEntry(what="ended", nodeid=nodeid, text=reason))
+
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
+        """Log which workload comes, and return what runs its steps."""
+        self._write(LogEntry(what="timing", nodeid=test.nodeid, text=workload))
+        return super().window(backend, test, workload)
+
+    def keep(self, test: TimedTest, window: Window) -> None:
+        """Write a timing, then log it."""
+        self._end_if_forked()
+        assert isinstance(window, ControlledWindow)
+        assert window.timing is not None
+        self._kept += 1
+        path = self._place / f"timing-{self._kept}.json"
+        write_timing(window.timing, path)
+        self._write(LogEntry(what="timed", nodeid=test.nodeid, text=str(path)))
+
+    def refuse(self, test: TimedTest, what: str) -> None:
+        """Skip a test that nobody knows to time steps, before it runs a whole script or training for nothing."""
+        if test.workloads is None:
+            pytest.skip(f"{what} is run in no shared process")
+
+    def _write(self, entry: LogEntry) -> None:
+        self._end_if_forked()
+        os.write(self._log, json.dumps(asdict(entry)).encode() + b"\n")
+
+    def _end_if_forked(self) -> None:
+        """End a child that a test forked and let go on: it would time the same tests beside the process that is asked to."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
 
 class ControlledGuard(PlainGuard):
-    """Times the workload that was asked for; any other of its test is run once, as without the gate."""
+    """Times the workloads that were asked for; any other of its test is run once, as without the gate."""
 
-    def __init__(self, plugin: Controlled, item: pytest.Item) -> None:
+    def __init__(self, plugin: Controlled, test: TimedTest, item: pytest.Item) -> None:
         super().__init__(item)
+        # What earlier tests left is freed before this one builds its model, not between two of its steps.
+        gc.collect()
         self._plugin = plugin
+        self._test = test
+        self._backend: Backend | None = None
+        if test.settings.backend not in (None, REPLAY):
+            # As the gate's own guard does: before the test builds anything.
+            with failing(item):
+                self._prepared()
 
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
         """Time a callable step."""
-        if not self._is_wanted(name):
+        workload = named(self._test.nodeid, name)
+        if not self._test.times(workload):
             super().__call__(step, name=name)
             return
-        with self._window() as window:
+        with failing(self._item):
+            window = self._plugin.window(self._prepared(), self._test, workload)
             window.run(require_callable(step))
+        self._plugin.keep(self._test, window)
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
         """Time the test's own loop."""
-        if not self._is_wanted(name):
+        workload = named(self._test.nodeid, name)
+        if not self._test.times(workload):
             yield from super().steps(batches, name=name)
             return
-        with self._window() as window:
-            yield from window.iterate(batches)
-
-    def _is_wanted(self, name: str | None) -> bool:
-        asked = self._plugin.request
-        return asked.workload == named(self._item.nodeid, name)
-
-    @contextmanager
-    def _window(self) -> Iterator[Window]:
-        settings = self._plugin.request.settings
         with failing(self._item):
-            backend = backend_named(settings.backend)
-            backend.prepare(settings.threads)
-            window = self._plugin.window(backend)
-            yield window
-        self._plugin.keep(window)
+            window = self._plugin.window(self._prepared(), self._test, workload)
+            yield from window.iterate(batches)
+        self._plugin.keep(self._test, window)
+
+    def callback(self, *, name: str | None = None, **how: Any) -> Any:
+        """Return a callback that does nothing."""
+        self._plugin.refuse(self._test, "a training with a callback")
+        return super().callback(name=name, **how)
+
+    def script(self, command: Sequence[str | os.PathLike[str]], *, name: str | None = None, **how: Any) -> None:
+        """Run the command, without any profiler."""
+        self._plugin.refuse(self._test, "a script")
+        super().script(command, name=name, **how)
+
+    def finish(self) -> None:
+        """Restore the framework for the next test."""
+        if self._backend is not None:
+            self._backend.restore()
+
+    def _prepared(self) -> Backend:
+        if self._backend is None:
+            self._backend = backend_named(self._test.settings.backend)
+            self._backend.prepare(self._test.settings.threads)
+        return self._backend

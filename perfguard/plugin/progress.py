@@ -12,48 +12,34 @@ from perfguard.reports.table import Cut, cut
 from perfguard.screen import screen_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from perfguard.window import Phase
 
 
 class AtWork:
-    """Which of the tests that are measured this is, and how long those before it took."""
+    """How many rounds of how many tests have run, and how long they took."""
 
     def __init__(self) -> None:
-        self._nodes: Sequence[str] = ()
+        self._tests = 0
         self._begun = 0.0
-        self._node = ""
-        self._node_begun = 0.0
+        self._shown = 0
 
-    def begin(self, nodes: Sequence[str]) -> None:
-        """These are going to be measured, in this order."""
-        self._nodes, self._begun = nodes, time.monotonic()
+    def begin(self, tests: int) -> None:
+        """So many tests are going to be measured."""
+        self._tests, self._begun = tests, time.monotonic()
 
-    def worded(self, item: pytest.Item, number: int, runs: tuple[int, bool]) -> str:
-        """Return `perfguard: test 2 of 7, timed process 3 of 5, about 40 s left: test_mlp`.
+    def worded(self, name: str, place: int, of: int, number: int, most: int, is_fixed: bool) -> str:
+        """Return `perfguard: round 2 of 5: 3 of 7 test_mlp, about 40 s left`, as a round comes to a test.
 
-        `runs` are how many processes there are, and whether there will be so many; where not, nobody knows the time left.
+        `place` is the test's among those `of` the round, `most` how many rounds there are, `is_fixed` whether there will be so
+        many; where not, nobody knows the time left.
         """
-        now = time.monotonic()
-        if number == 1:
-            self._node, self._node_begun = item.nodeid, now
-        most, is_fixed = runs
-        before = self._nodes.index(item.nodeid) if item.nodeid in self._nodes else 0
-        which = f"test {before + 1} of {len(self._nodes)}, " if len(self._nodes) > 1 else ""
-        left = self._left_s(before, number, most, now) if is_fixed else None
-        told = "" if left is None else f", about {left:.0f} s left"
-        return f"perfguard: {which}timed process {number} of {'' if is_fixed else 'at most '}{most}{told}: {item.name}"
-
-    def _left_s(self, before: int, number: int, most: int, now: float) -> float | None:
-        """Guess from the processes of this test and from the tests before it; None where neither is known."""
-        mine = (now - self._node_begun) / (number - 1) * (most - number + 1) if number > 1 else None
-        others = len(self._nodes) - before - 1
-        if before:
-            # This test is one like those before it.
-            each = (self._node_begun - self._begun) / before
-            return (each if mine is None else mine) + each * others
-        return None if mine is None else mine + others * (mine / (most - number + 1)) * most
+        done, self._shown = self._shown, self._shown + 1
+        coming = self._tests * most - done
+        left = ""
+        if is_fixed and done and coming > 0:
+            left = f", about {(time.monotonic() - self._begun) / done * coming:.0f} s left"
+        which = f"{place} of {of} " if of > 1 else ""
+        return f"perfguard: round {number} of {'' if is_fixed else 'at most '}{most}: {which}{name}{left}"
 
 
 class ProgressLine:

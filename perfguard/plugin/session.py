@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from perfguard.capture.checkout import current_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
-from perfguard.gate import Run, Update, examine, judge_with_store, refresh
+from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
 from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, marker_arguments, without_fixture
@@ -36,6 +37,7 @@ from perfguard.stores.directory import file_name, names_baseline
 from perfguard.workload import moves
 
 if TYPE_CHECKING:
+    from perfguard.plugin.rounds import Rounds
     from perfguard.recording import Recording
     from perfguard.timing import LostRun, Timing
 
@@ -114,6 +116,8 @@ class GateSession:
         self._collected: dict[str, bool] = {}
         self._collected_files: set[str] = set()
         self._measuring: set[str] = set()
+        #: The tests of `_measuring` that this run is going to run, in their order.
+        self._selected: list[pytest.Item] = []
         self._measured: set[str] = set()
         self._passed: set[str] = set()
         self.tests = GateTests()
@@ -214,20 +218,46 @@ class GateSession:
             return None
 
         def run(number: int) -> Timing | LostRun:
-            from perfguard.plugin.controlled import time_workload
-
-            self.progress.say(self._at_work.worded(item, number, self._runs_at_most(settings)))
-            timeout_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
-            return time_workload(self.config, item, workload, settings, number=number, timeout_s=timeout_s)
+            limit_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
+            return self._rounds.time(item, workload, settings, number=number, limit_s=limit_s)
 
         return run
 
-    def _runs_at_most(self, settings: Settings) -> tuple[int, bool]:
-        """Return how many processes time a workload, and whether it is so many whatever they find."""
+    @cached_property
+    def _rounds(self) -> Rounds:
+        from perfguard.plugin.rounds import Rounds
+
+        return Rounds(self.config, self._timeable_tests(), asks_again=self._asks_again, show=self._show_round)
+
+    def _timeable_tests(self) -> Iterator[tuple[pytest.Item, Settings]]:
+        """Yield the selected tests that use perfguard; one whose marker is wrong says so itself when it runs."""
+        for item in self._selected:
+            with suppress(UsageError):
+                yield item, self.settings_of(item)
+
+    def _asks_again(self, workload: str, settings: Settings, timings: tuple[Timing, ...]) -> bool:
+        if self.update in (Update.ALL, Update.RATCHET):
+            return True
+        try:
+            baseline = self.projects.load(workload)
+        except StoreError:
+            # Its own test fails with this.
+            return False
+        if baseline is None:
+            return self.update is Update.NEW_ONLY
+        return seems_suspect(timings, baseline, policy=settings.policy)
+
+    def _show_round(self, number: int, nodeid: str, place: int, of: int) -> None:
+        item = next(item for item in self._selected if item.nodeid == nodeid)
+        at_most = self._rounds_at_most(self.settings_of(item).runs)
+        self.progress.say(self._at_work.worded(item.name, place, of, number, *at_most))
+
+    def _rounds_at_most(self, runs: int) -> tuple[int, bool]:
+        """Return how many rounds time a workload, and whether it is so many whatever they find."""
         if self.update in (Update.ALL, Update.NEW_ONLY):
-            return settings.runs, self.update is Update.ALL
+            return runs, self.update is Update.ALL
         most = thresholds.MOST_RUNS
-        return (max(settings.runs, most), True) if self.update is Update.RATCHET else (most, False)
+        return (max(runs, most), True) if self.update is Update.RATCHET else (most, False)
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge a recording that was cut short, by itself."""
@@ -301,16 +331,16 @@ class GateSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began
-        selected = [item for item in session.items if item.nodeid in self._measuring]
+        self._selected = [item for item in session.items if item.nodeid in self._measuring]
         if not hasattr(self.config, "workerinput"):
             # A worker has no way to refuse the run: there the test says it.
             try:
-                for item in selected:
+                for item in self._selected:
                     self._require_usable(self.projects.of(item.path))
             except UsageError as error:
                 raise pytest.UsageError(f"perfguard: {error}") from error
-        self._at_work.begin([item.nodeid for item in selected])
-        self.tests.select([item.nodeid for item in selected])
+        self._at_work.begin(len(self._selected))
+        self.tests.select([item.nodeid for item in self._selected])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -31,10 +31,12 @@ from perfguard.errors import CaptureError
 from perfguard.plugin.controlled import (
     IMPORTED_BEFORE,
     Controlled,
+    Reasons,
     Request,
+    TimedTest,
     Window,
     request_for,
-    run_test,
+    run_tests,
 )
 from perfguard.plugin.fixture import is_gate_test
 from perfguard.plugin.session import GateSession
@@ -196,26 +198,6 @@ def _record(asked: dict[str, Any]) -> None:
     sys.exit(status)
 
 
-class Reasons:
-    """Remembers why tests and files did not come to an end, by node."""
-
-    def __init__(self) -> None:
-        self.reasons: dict[str, str] = {}
-        self.failed: dict[str, str] = {}
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember a file that could not be collected."""
-        if report.failed or report.skipped:
-            self.reasons[report.nodeid] = _last_line(report.longrepr)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember a test that failed, or was skipped."""
-        if report.failed or report.skipped:
-            self.reasons.setdefault(report.nodeid, _last_line(report.longrepr))
-        if report.failed:
-            self.failed.setdefault(report.nodeid, _last_line(report.longrepr))
-
-
 class Recorder(Reasons):
     """Leaves a request for every workload whose steps another process can run again."""
 
@@ -271,7 +253,8 @@ class Recorder(Reasons):
         for workload, (item, settings, took_s) in gate.timeable.items():
             place = self.directory / str(len(self.timed))
             place.mkdir(parents=True)
-            request = request_for(session.config, item, workload, settings, place)
+            test = TimedTest(nodeid=item.nodeid, settings=settings, workloads=frozenset({workload}))
+            request = request_for(session.config, [test], place)
             (place / "request").write_bytes(pickle.dumps(request))
             self.timed[workload] = {
                 "request": str(place / "request"),
@@ -280,20 +263,6 @@ class Recorder(Reasons):
                 "before_s": gate.ready_s,
                 "switches": self._switches.get(item.nodeid, {}),
             }
-
-
-def _last_line(longrepr: object) -> str:
-    """Return the line of a failure that says what it was."""
-    if isinstance(longrepr, tuple):
-        return str(longrepr[2])[:300]
-    crash = getattr(longrepr, "reprcrash", None)
-    text = str(getattr(crash, "message", None) or longrepr or "")
-    lines = [line.strip().removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
-    if crash is not None:
-        return lines[0][:300] if lines else ""
-    # pytest leads the lines of an error with E; the last of them names it.
-    told = [line for line in text.splitlines() if line.startswith("E ")]
-    return (told[-1].removeprefix("E ").strip() if told else lines[-1] if lines else "")[:300]
 
 
 # -- running steps in turns --------------------------------------------------------------------------------------------
@@ -307,12 +276,9 @@ class Beside(Controlled, Reasons):
         Reasons.__init__(self)
         self.turns = turns
 
-    def window(self, backend: Backend) -> Window:
-        """Return what runs the steps as their turns come."""
-        return TurnsWindow(backend, self.turns, settle=self.request.settings.window.skip_first)
-
-    def keep(self, window: Window) -> None:
-        """Nothing: every turn was handed back when it was over."""
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
+        """Return what runs the steps as their turns come; every turn is handed back when it is over."""
+        return TurnsWindow(backend, self.turns, settle=test.settings.window.skip_first)
 
     def reason(self, error: str = "") -> str:
         """Return why the test came to no step, or to no more: what pytest said of it goes before the error it ended with."""
@@ -330,9 +296,9 @@ def _take_turns(asked: dict[str, Any]) -> None:
     place.settle()
     request = _request(asked["request"])
     turns = PipeTurns(asked["commands"], asked["replies"])
-    side = Beside(request, bind(request.settings.threads, tuple(asked["cpus"])), turns)
+    side = Beside(request, bind(request.threads, tuple(asked["cpus"])), turns)
     try:
-        run_test(request, side)
+        run_tests(request, side)
     finally:
         turns.tell({"ended": side.reason()})
 
@@ -444,7 +410,7 @@ class ThreadSide:
 
     def _run(self, request: Request) -> None:
         try:
-            run_test(request, self.plugin)
+            run_tests(request, self.plugin)
         except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits, which is told of it
             self._error = f"{type(error).__name__}: {error}"
         finally:

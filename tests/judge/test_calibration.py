@@ -70,7 +70,7 @@ def test_a_machine_that_changes_its_mind_raises_alarms_and_is_told_a_wider_toler
 def test_too_few_runs_claim_nothing(runs):
     found = costs(STEADY[:runs])
     assert (found.alarms, found.comparisons, found.at_most, found.smallest_slowdown) == (None, None, None, None)
-    assert error_rate([[found]]) is None
+    assert error_rate({"a": [found]}) is None
 
 
 def test_ten_runs_are_two_comparisons_of_which_one_is_independent():
@@ -117,17 +117,22 @@ def test_what_is_seen_is_seen(ratios, tolerance):
         assert max(ratios) <= 1 + proposed + 1e-9
 
 
-def test_workloads_are_pooled_and_the_least_sensitive_speaks():
-    rate = error_rate(
-        [
-            [costs(STEADY)],
-            [costs(STEADY, Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=0.2)),)))],
-        ]
-    )
+@pytest.mark.parametrize(
+    ("workloads", "independent", "at_most"),
+    [
+        (("a.py::test_one", "b.py::test_one"), 4, 53),
+        # They may have shared their processes.
+        (("a.py::test_one", "a.py::test_two"), 2, 78),
+    ],
+)
+def test_workloads_are_pooled_and_the_least_sensitive_speaks(workloads, independent, at_most):
+    wide = Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=0.2)),))
+    rate = error_rate(dict(zip(workloads, ([costs(STEADY)], [costs(STEADY, wide)]), strict=True)))
     assert rate is not None
-    assert (rate.alarms, rate.comparisons, rate.independent, rate.smallest_slowdown) == (0, 264, 4, 0.21)
+    assert (rate.alarms, rate.comparisons, rate.independent, rate.smallest_slowdown) == (0, 264, independent, 0.21)
     assert rate.sentence == (
-        "this gate: at most 53 false alarms in 100 by time (0 of 264 seen, 4 share no process), sees +21 %"
+        f"this gate: at most {at_most} false alarms in 100 by time "
+        f"(0 of 264 seen, {independent} share no process), sees +21 %"
     )
 
 

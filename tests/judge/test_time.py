@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Severity
-from perfguard.gate import judge_time
+from perfguard.gate import judge_time, seems_suspect
 from perfguard.judge import Outcome, Policy, Rule, Tolerance
 from perfguard.judge.common_mode import common_mode
 from perfguard.timing import LostRun, Timing
@@ -102,6 +102,19 @@ def test_passing_early_is_the_same_as_asking_five(costs, tolerance):
     verdict, _ = judged(stored(*FIVE), *map(timing, costs), policy=policy)
     best = min(round(round(cost * KERNEL_NS) / KERNEL_NS, 6) for cost in costs)
     assert verdict.passed is not (best - 2.0 > 2.0 * tolerance)
+
+
+@given(costs=st.lists(st.floats(1.0, 4.0), min_size=1, max_size=4), tolerance=st.floats(0.01, 1.0))
+def test_the_forecast_is_what_the_judge_does(costs, tolerance):
+    policy = Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=tolerance)),))
+    timings = tuple(replace(timing(cost), environment=HERE) for cost in costs)
+    _, asked = judged(stored(*FIVE), *timings, *[timing(1.0)] * 5, policy=policy)
+    assert seems_suspect(timings, stored(*FIVE), policy=policy) is (len(asked) > len(costs))
+
+
+def test_nothing_is_forecast_of_another_machine():
+    slow = (replace(timing(9.0), environment=ELSEWHERE),)
+    assert not seems_suspect(slow, stored(*FIVE), policy=Policy())
 
 
 def test_the_message_has_every_process():

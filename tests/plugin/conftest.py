@@ -116,14 +116,20 @@ class Project:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pytest", *arguments]
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None, preexec: Callable[[], None] | None = None) -> Run:
+    def run(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        preexec: Callable[[], None] | None = None,
+        timeout_s: float = 120,
+    ) -> Run:
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.directory,
             env=self.environment(**(env or {})),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout_s,
             check=False,
             preexec_fn=preexec,
         )

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from perfguard.judge.calibration import Calibrated, ErrorRate
+from perfguard.plugin import controlled
 from perfguard.stores.calibration import Calibration, write_calibration
 
 pytestmark = pytest.mark.slow
@@ -116,9 +117,9 @@ def test_without_time_no_process_is_started(gated):
 ENDINGS = {
     "os.kill(os.getpid(), 9)": "was ended by SIGKILL, as a process is that the system ran out of memory for",
     "os._exit(3)": "ended with status 3 and timed nothing",
-    "raise ValueError('no luck')": "ended with status 1 and timed nothing: ValueError: no luck",
+    "raise ValueError('no luck')": "failed and timed nothing: ValueError: no luck",
     "time.sleep(600)": "was ended after 1",
-    "assert False, 'at last'": "ended with status 1 and timed nothing: AssertionError: at last",
+    "assert False, 'at last'": "failed and timed nothing: AssertionError: at last",
 }
 
 
@@ -130,7 +131,8 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
     project.write("conftest.py", f"from perfguard.plugin import session\n{limits}\n")
     lines = ["    if IN_A_PROCESS:", "        with open('seen', 'a') as seen:", "            print(file=seen)"]
     lines += ["        number = len(open('seen').read())"]
-    for number, how in enumerate(ENDINGS, start=1):
+    # The first of them ends a shared process, so the test is timed again alone.
+    for number, how in enumerate((next(iter(ENDINGS)), *ENDINGS), start=1):
         lines += [f"        if number == {number}:", f"            {how}"]
     project.write(
         "test_a.py", MODEL.replace("    perfguard(product)\n", "\n".join([*lines, "    perfguard(product)", ""]))
@@ -146,7 +148,7 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_process_runs_the_one_test_as_the_run_was_asked_to(module_project):
+def test_a_process_runs_its_tests_as_the_run_was_asked_to(module_project):
     project = module_project("options")
     project.write("pyproject.toml", SETTINGS + "[tool.perfguard]\nruns = 1\n")
     project.write(
@@ -190,7 +192,7 @@ def test_not_asked(perfguard):
         # The loop has batches for ten steps to warm up and some thirty more.
         assert timing["notes"] == ([] if name.endswith("first") else timing["notes"])
     seen = (project.directory / "seen").read_text().splitlines()
-    assert sorted(seen) == sorted(f"{name} {where}" for name in ("a/b", "x::y") for where in (False, True, True))
+    assert sorted(seen) == sorted(f"{name} {where}" for name in ("a/b", "x::y") for where in (False, True))
     # The report and the log of the run are the run's own.
     assert (project.directory / "run.log").read_text().count("of the run: ") == 2
     assert project.junit().get("tests") == "2"
@@ -216,3 +218,16 @@ def test_short(perfguard):
     (timing,) = one["timings"]
     assert len(timing["wall_ns"]) >= 5
     assert (timing["notes"], one["lost_runs"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "longrepr, said",
+    [
+        (("t.py", 3, "Skipped: no torch"), "Skipped: no torch"),
+        ("E   ImportError: a\nE   ModuleNotFoundError: b\n", "ModuleNotFoundError: b"),
+        ("first\nlast", "last"),
+        (None, ""),
+    ],
+)
+def test_the_line_of_a_failure_that_says_what_it_was(longrepr, said):
+    assert controlled._last_line(longrepr) == said

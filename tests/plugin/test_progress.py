@@ -65,17 +65,17 @@ def test_nothing_of_it_is_in_a_log(project):
 
 
 @pytest.mark.exhaustive
-def test_a_refresh_says_which_test_and_process_it_is_at_and_what_is_left(project):
+def test_a_refresh_says_which_round_and_test_it_is_at_and_what_is_left(project):
     project.write("test_p.py", REFRESHED)
     lines = shown_on_a_terminal(project, "--perfguard-update", "--perfguard-runs=2", "--color=no", columns=75)
-    shown = [line.strip() for line in lines if line.startswith("perfguard: test ")]
+    shown = [line.strip() for line in lines if line.startswith("perfguard: round ")]
     assert max(map(len, shown)) < 75
     worded = [re.sub(r"about \d+ s left", "about N s left", line) for line in dict.fromkeys(shown)]
     assert worded == [
-        "perfguard: test 1 of 2, timed process 1 of 2: test_one",
-        "perfguard: test 1 of 2, timed process 2 of 2, about N s left: test_one",
-        "perfguard: test 2 of 2, timed process 1 of 2, about N s left: test_two",
-        "perfguard: test 2 of 2, timed process 2 of 2, about N s left: test_two",
+        "perfguard: round 1 of 2: 1 of 2 test_one",
+        "perfguard: round 1 of 2: 2 of 2 test_two, about N s left",
+        "perfguard: round 2 of 2: 1 of 2 test_two, about N s left",
+        "perfguard: round 2 of 2: 2 of 2 test_one, about N s left",
     ]
     assert any(line.startswith("test_p.py .") for line in lines)
     assert "baselines: 2 created, 0 updated, 0 kept, 0 unused" in lines
@@ -86,45 +86,42 @@ def test_nothing_of_a_refresh_is_in_a_log(project):
     project.write("test_p.py", REFRESHED)
     run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-time=on")
     assert run.status == 0
-    assert "timed process" not in run.text
+    assert "round 1" not in run.text
     assert "\r" not in run.text
     assert "\x1b" not in run.text
 
 
-class Item:
-    def __init__(self, nodeid: str) -> None:
-        self.nodeid = nodeid
-        self.name = nodeid
+#: Called at so many seconds with a test, its place, how many its round has, the round, how many there are, whether so many.
+FIXED, OPEN = True, False
 
 
 @pytest.mark.parametrize(
     "calls, worded",
     [
-        ([("a", 0, 1)], "perfguard: test 1 of 3, timed process 1 of 5: a"),
-        # One took 10 s, four are to come, and two tests of five.
-        ([("a", 0, 1), ("a", 10, 2)], "perfguard: test 1 of 3, timed process 2 of 5, about 140 s left: a"),
-        # The first test took 60 s, this one has not begun, one more is to come.
-        ([("a", 10, 1), ("b", 60, 1)], "perfguard: test 2 of 3, timed process 1 of 5, about 120 s left: b"),
-        # Its own processes say more of it: 4 x 5 s, and one test of 60 s.
+        ([(0, "a", 1, 3, 1, 5, FIXED)], "perfguard: round 1 of 5: 1 of 3 a"),
+        # One of fifteen took 2 s.
         (
-            [("a", 10, 1), ("b", 60, 1), ("b", 65, 2)],
-            "perfguard: test 2 of 3, timed process 2 of 5, about 80 s left: b",
+            [(0, "a", 1, 3, 1, 5, FIXED), (2, "b", 2, 3, 1, 5, FIXED)],
+            "perfguard: round 1 of 5: 2 of 3 b, about 28 s left",
         ),
+        # Three took 9 s.
+        (
+            [*((at, "x", 1, 3, 1, 5, FIXED) for at in range(3)), (9, "b", 1, 3, 2, 5, FIXED)],
+            "perfguard: round 2 of 5: 1 of 3 b, about 36 s left",
+        ),
+        ([(0, "a", 1, 1, 1, 5, FIXED)], "perfguard: round 1 of 5: a"),
+        # Where nobody knows how many there will be no time is promised.
+        ([(0, "a", 1, 3, 1, 5, OPEN), (2, "a", 1, 1, 2, 5, OPEN)], "perfguard: round 2 of at most 5: a"),
+        # What is timed once more than planned takes no time away.
+        ([(at, "a", 1, 1, 1, 1, FIXED) for at in range(4)], "perfguard: round 1 of 1: a"),
     ],
 )
-def test_the_time_left_is_that_of_what_came_before(monkeypatch, calls, worded):
+def test_what_is_said_of_a_round(monkeypatch, calls, worded):
     now = 0.0
     monkeypatch.setattr("perfguard.plugin.progress.time.monotonic", lambda: now)
     work = AtWork()
-    work.begin(["a", "b", "c"])
-    for name, at, number in calls:
+    work.begin(3)
+    for at, *facts in calls:
         now = at
-        told = work.worded(Item(name), number, (5, True))
+        told = work.worded(*facts)
     assert told == worded
-
-
-def test_where_nobody_knows_how_many_there_will_be_no_time_is_promised():
-    work = AtWork()
-    work.begin(["a"])
-    work.worded(Item("a"), 1, (5, False))
-    assert work.worded(Item("a"), 2, (5, False)) == "perfguard: timed process 2 of at most 5: a"

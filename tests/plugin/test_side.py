@@ -209,16 +209,3 @@ def test_pairs_are_drawn_in_an_order_that_the_seed_tells(seed):
     assert order == again
     pairs = [tuple(order[i : i + 2]) for i in range(0, len(order), 2)]
     assert set(pairs) == {("base", "current"), ("current", "base")}
-
-
-@pytest.mark.parametrize(
-    "longrepr, said",
-    [
-        (("t.py", 3, "Skipped: no torch"), "Skipped: no torch"),
-        ("E   ImportError: a\nE   ModuleNotFoundError: b\n", "ModuleNotFoundError: b"),
-        ("first\nlast", "last"),
-        (None, ""),
-    ],
-)
-def test_the_line_of_a_failure_that_says_what_it_was(longrepr, said):
-    assert side._last_line(longrepr) == said

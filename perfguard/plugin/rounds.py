@@ -1,0 +1,243 @@
+"""Rounds of timed processes: in a round one fresh process times the selected tests of a file, one after the other.
+
+The first test that asks for round N has it run for itself and for those that come after it; what it measured of them is kept
+until they ask. The order is rotated from round to round, so that no test always comes first. Tests of one file share a
+process where they have the same backend and threads; a test with `isolated=True`, or one that did not come to its end in a
+shared process, has processes of its own, one a workload: a round of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.capture.controlled import controlled_environment
+from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_for
+from perfguard.settings import Settings
+from perfguard.timing import LostRun, Timing, read_timing
+
+_MARK = "PERFGUARD_CONTROLLED"
+_START = (
+    f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
+)
+#: Variables that say which test runs, or that coverage is measured in every Python: a tracer has no place in a timed one.
+_STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
+
+#: Whether a workload whose test is still to come will ask for another round, as far as its timings tell.
+AsksAgain = Callable[[str, Settings, tuple[Timing, ...]], bool]
+#: Called with the round, the test that is timed in it, its place and how many tests the round has.
+Show = Callable[[int, str, int, int], None]
+#: What a round measured, by test and workload.
+_Round = dict[str, dict[str, Timing]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Tests that may share a process, in the order of the run."""
+
+    tests: list[TimedTest] = field(default_factory=list)
+    #: Tests that have processes of their own.
+    alone: set[str] = field(default_factory=set)
+    rounds: dict[int, _Round] = field(default_factory=dict)
+    #: Round and workload of what was handed out.
+    given: set[tuple[int, str]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ran:
+    """What the log of one process says, and how the process ended."""
+
+    log: list[LogEntry]
+    timings: list[tuple[str, Timing]]
+    ending: str
+
+    @property
+    def begun(self) -> list[str]:
+        """The tests that began, in order."""
+        return [entry.nodeid for entry in self.log if entry.what == "begun"]
+
+    def reason(self, nodeid: str) -> str:
+        """Return why a test did not come to its end; empty where it did."""
+        return next((one.text for one in self.log if (one.what, one.nodeid) == ("ended", nodeid)), self.ending)
+
+
+class Rounds:
+    """The rounds of one run of pytest, for the tests it selected."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        tests: Iterable[tuple[pytest.Item, Settings]],
+        *,
+        asks_again: AsksAgain,
+        show: Show,
+    ) -> None:
+        self._config = config
+        self._asks_again = asks_again
+        self._show = show
+        self._groups: dict[str, _Group] = {}
+        groups: dict[tuple[str, str | None, int], _Group] = {}
+        for item, settings in tests:
+            # A process has one number of threads, and frameworks in one process disturb each other.
+            key = (item.nodeid.partition("::")[0], settings.backend, settings.threads)
+            group = self._groups[item.nodeid] = groups.setdefault(key, _Group())
+            group.tests.append(TimedTest(nodeid=item.nodeid, settings=settings))
+            if settings.isolated:
+                group.alone.add(item.nodeid)
+
+    def time(
+        self, item: pytest.Item, workload: str, settings: Settings, *, number: int, limit_s: float
+    ) -> Timing | LostRun:
+        """Return what round `number` measured of a workload, running it where it has not run; a failure is a `LostRun`.
+
+        `limit_s` is how long each test of the round may take.
+        """
+        group = self._groups.get(item.nodeid, _Group())
+        test = TimedTest(nodeid=item.nodeid, settings=settings)
+        # A test that a plugin runs again is timed again. One that got the fixture, or a marker, only as it ran is not known.
+        is_again = (number, workload) in group.given
+        if test in group.tests and not is_again:
+            group.given.add((number, workload))
+            if number not in group.rounds and test.nodeid not in group.alone:
+                planned = self._planned(group, test, workload, number)
+                group.rounds[number] = self._run(planned, number, group.alone, limit_s)
+            if (timing := group.rounds.get(number, {}).get(test.nodeid, {}).get(workload)) is not None:
+                return timing
+        return self._time_alone(replace(test, workloads=frozenset({workload})), number, limit_s)
+
+    def _planned(self, group: _Group, asker: TimedTest, workload: str, number: int) -> list[TimedTest]:
+        """Return the tests of a round that `asker` needs, rotated.
+
+        The first round times whatever the tests to come ask their guards for. Later rounds time what will ask for them: in a
+        refresh that is all; to judge it is the workload that is suspect, and those whose timings so far are suspect as well.
+        A single suspect so has its five processes to itself, and a suite that became slower as a whole shares five.
+        """
+        coming = [test for test in group.tests[group.tests.index(asker) :] if test.nodeid not in group.alone]
+        if number > 1:
+            coming = [again for test in coming if (again := self._again(group, test, workload, number)) is not None]
+        shift = (number - 1) % max(1, len(coming))
+        return coming[shift:] + coming[:shift]
+
+    def _again(self, group: _Group, test: TimedTest, asked: str, number: int) -> TimedTest | None:
+        """Return the test with the workloads that one more round has to time; None where it has none."""
+        before = [group.rounds[earlier].get(test.nodeid, {}) for earlier in range(1, number)]
+        workloads = {
+            workload
+            for workload in before[0]
+            if workload == asked
+            or (
+                (1, workload) not in group.given
+                and self._asks_again(workload, test.settings, tuple(one[workload] for one in before if workload in one))
+            )
+        }
+        return replace(test, workloads=frozenset(workloads)) if workloads else None
+
+    def _run(self, planned: Sequence[TimedTest], number: int, alone: set[str], limit_s: float) -> _Round:
+        """Run the tests of a round in one process, and in another what was left when that ended too early."""
+        found: _Round = {}
+        left = list(planned)
+        while left:
+            ran = self._process(left, number, limit_s, place=len(planned) - len(left), of=len(planned))
+            for nodeid, timing in ran.timings:
+                found.setdefault(nodeid, {})[timing.workload] = timing
+            # Where no test ever began, the fault may be one test's, which pytest does not find.
+            names = {test.nodeid for test in left}
+            tried = names.intersection(ran.begun) or names
+            alone |= {nodeid for nodeid in tried if ran.reason(nodeid)}
+            left = [test for test in left if test.nodeid not in tried]
+        return found
+
+    def _time_alone(self, test: TimedTest, number: int, limit_s: float) -> Timing | LostRun:
+        """Time one workload in a process of its own."""
+        ran = self._process([test], number, limit_s)
+        if ran.timings:
+            return ran.timings[-1][1]
+        reason = ran.reason(test.nodeid)
+        return LostRun(number=number, reason=reason or "passed, and did not ask for this workload")
+
+    def _process(self, tests: Sequence[TimedTest], number: int, limit_s: float, *, place: int = 0, of: int = 1) -> _Ran:
+        """Run tests in a fresh process; whatever goes wrong there is in what it returns."""
+        with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
+            files = Path(directory)
+            request = request_for(self._config, tests, files)
+            (files / "request").write_bytes(pickle.dumps(request))
+            mark = uuid.uuid4().hex
+            environment = controlled_environment(os.environ, threads=request.threads) | {_MARK: mark}
+            environment = {name: value for name, value in environment.items() if not name.startswith(_STAYS_BEHIND)}
+            self._show(number, tests[0].nodeid, place + 1, of)
+            watch = _Watch(files, limit_s, lambda nodeid, begun: self._show(number, nodeid, place + begun, of))
+            with open(files / "output", "wb") as output:
+                ended = run_command(
+                    [
+                        *(sys.executable, *_interpreter_flags(), "-c", _START),
+                        # Python passes over what is no text, and so did whoever put it there.
+                        json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
+                        str(files / "request"),
+                    ],
+                    environment=environment,
+                    mark=_MARK,
+                    timeout_s=None,
+                    output=output,
+                    directory=Path(request.directory),
+                    is_hung=watch,
+                )
+            # What a process did that was ended as it hung, it did because of that.
+            log = watch.log if ended.timed_out else read_log(files)
+            return _Ran(
+                log=log,
+                timings=[(entry.nodeid, read_timing(Path(entry.text))) for entry in log if entry.what == "timed"],
+                ending=ended.sentence(limit_s, _last_words(files / "output")),
+            )
+
+
+class _Watch:
+    """Follows the log of a process: shows which test it is at, and says whether one takes longer than it may."""
+
+    def __init__(self, place: Path, limit_s: float, show: Callable[[str, int], None]) -> None:
+        self.log: list[LogEntry] = []
+        self._place = place
+        self._limit_s = limit_s
+        self._show = show
+        self._since = time.monotonic()
+
+    def __call__(self) -> bool:
+        """Read what is new, and say whether nothing has been for too long."""
+        log = read_log(self._place)
+        if len(log) == len(self.log):
+            return time.monotonic() - self._since > self._limit_s
+        before, self.log, self._since = self.log, log, time.monotonic()
+        begun = [entry.nodeid for entry in log if entry.what == "begun"]
+        if len(begun) > max(1, sum(entry.what == "begun" for entry in before)):
+            self._show(begun[-1], len(begun))
+        return False
+
+
+def _interpreter_flags() -> list[str]:
+    """Return the flags this interpreter runs with that change how code runs (-X dev, -O, -W)."""
+    import subprocess
+
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
+
+
+def _last_words(path: Path) -> str:
+    """Return the last thing a process said that tells something, for one line."""
+    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    # A line that rules off tells nothing.
+    lines = [line.strip() for line in said if any(map(str.isalnum, line))]
+    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
+    told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
+    last = errors[:1] or told[-1:] or lines[-1:]
+    return last[0][:300] if last else ""
