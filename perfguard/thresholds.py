@@ -74,10 +74,26 @@ BLOCK_TOLERANCE = 0.04
 
 # -- what a minimum of CPU time cannot see -----------------------------------------------------------------------------
 
-#: Wall time, its 90th percentile, and the time a step neither ran nor waited for a CPU warn beyond twice the baseline's.
+#: Wall time and its 90th percentile warn beyond twice the baseline's.
 WALL_WARNING = 1.0
-#: Microseconds that a step may stand still without being worth a word.
+#: Microseconds by which a step of `perfguard ab` may be longer by the clock without being worth a word.
 BLOCKED_US = 200.0
+#: A step that neither runs nor waits for a CPU for longer than this, and than twice the baseline's, fails: the larger of both.
+STALL_US = 1000.0
+STALL_TOLERANCE = 1.0
+
+# -- host memory of a controlled process -------------------------------------------------------------------------------
+
+#: Steps between two readings of the host memory in use. A reading takes 0.1 ms beside torch and 2.5 ms beside MindSpore (85 ms
+#: a step), outside of the timed steps.
+MEMORY_EVERY_STEPS = 10
+#: Steps, below which nothing is said of growth.
+MEMORY_STEPS = 30
+#: Bytes that a small block of Python's own allocator is counted as: an int or a float takes so much, most objects more.
+PYTHON_BLOCK_BYTES = 32
+#: Bytes a step that a step may keep beyond the baseline's, or a quarter of the baseline's where that is more.
+MEMORY_GROWTH_BYTES = 4096.0
+MEMORY_GROWTH_TOLERANCE = 0.25
 
 # -- common mode -------------------------------------------------------------------------------------------------------
 

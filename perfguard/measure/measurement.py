@@ -38,7 +38,7 @@ class Metric:
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
     it on the backends of `shown_on`. Of a metric that `counts_work`, more is more work, though any change fails; one that is
-    measured `by_run` has one sample a process.
+    measured `by_run` has one sample a process. `causes` names what makes it worse, where its unit does not tell.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Metric:
     shown_on: frozenset[str] = frozenset()
     counts_work: bool = False
     by_run: bool = False
+    causes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,6 @@ def warned(
     unit: str,
     meaning: str,
     *,
-    absolute: float = 0.0,
     shown_on: frozenset[str] = frozenset(),
     by_run: bool = False,
 ) -> Metric:
@@ -214,7 +213,6 @@ def warned(
         kind=Kind.TIMED,
         better=Better.LOWER,
         relative=math.inf,
-        absolute=absolute,
         warn_relative=thresholds.WALL_WARNING,
         shown_on=shown_on,
         by_run=by_run,

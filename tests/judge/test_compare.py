@@ -72,8 +72,17 @@ def told(comparisons: list[Comparison]) -> list[tuple[str, str]]:
         ("step_time", 100.0, 49.0, State.BETTER, True, "R106", Severity.WARNING),
         ("step_cpu_time", 100.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
         ("run_wall_p90", 100.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
-        ("run_blocked_time", 0.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
-        ("run_blocked_time", 0.0, 200.0, State.SAME, True, None, None),
+        # The larger of 1 ms and as much again.
+        ("run_blocked_time", 0.0, 1001.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("run_blocked_time", 0.0, 1000.0, State.SAME, True, None, None),
+        ("run_blocked_time", 20_000.0, 40_001.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("run_blocked_time", 20_000.0, 40_000.0, State.SAME, True, None, None),
+        ("run_blocked_time", 20_000.0, 9_000.0, State.BETTER, True, "R106", Severity.WARNING),
+        # The larger of 4 KiB a step and a quarter more.
+        ("host_memory_growth_bytes", 0.0, 4097.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("host_memory_growth_bytes", 0.0, 4096.0, State.SAME, True, None, None),
+        ("host_memory_growth_bytes", 1 << 20, 1_310_721.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("host_memory_growth_bytes", 1 << 20, 1_310_720.0, State.SAME, True, None, None),
         ("run_cpu_time", 100.0, 900.0, State.WORSE, False, None, None),
         # Without samples it is one run, and five make a baseline.
         ("step_cost", 1.0, 1.101, State.WORSE, True, "R105", Severity.WARNING),

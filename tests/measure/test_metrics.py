@@ -336,6 +336,7 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("run_wall_time", "us", "timed", "lower", False),
         ("run_wall_p90", "us", "timed", "lower", True),
         ("run_blocked_time", "us", "timed", "lower", True),
+        ("host_memory_growth_bytes", "bytes/step", "timed", "lower", True),
         ("run_calibration", "us", "timed", "lower", False),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
@@ -369,14 +370,18 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
     # Twice the time fails and 1.3 times warns; of what should be high, that is half and 1/1.3 of it.
     timed = (0.5, 0.0, pytest.approx(0.3 / 1.3)) if better == "higher" else (1.0, 0.0, 0.3)
     if gated and kind == "timed":
-        # The one time that fails; the others only warn.
-        waiting = 200.0 if name == "run_blocked_time" else 0.0
-        timed = (0.1, 0.0, None) if name == "step_cost" else (math.inf, waiting, 1.0)
+        # What controlled processes decide by; the others only warn.
+        failing = {
+            "step_cost": (0.1, 0.0, None),
+            "run_blocked_time": (1.0, 1000.0, None),
+            "host_memory_growth_bytes": (0.25, 4096.0, None),
+        }
+        timed = failing.get(name, (math.inf, 0.0, 1.0))
     assert limits == ((0.0, 0.0, None) if kind == "exact" else timed)
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 48
+    assert len(METRICS) == 49
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])
