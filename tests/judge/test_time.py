@@ -351,7 +351,11 @@ def test_a_machine_that_moved_explains_no_stall():
     """A quarter slower, kernel and operators alike; and the steps wait 20 ms."""
     slow = [timing(2.0, kernel=1.25, wall_ns=22_500_000)] * 5
     verdict, _ = judged(waiting(*[50.0] * 5), *slow, operators=12.5)
-    assert (verdict.outcome.value, codes(verdict), verdict.findings[0].place) == ("FAILED", ["R101"], "run_blocked_time")
+    assert (verdict.outcome.value, codes(verdict), verdict.findings[0].place) == (
+        "FAILED",
+        ["R101"],
+        "run_blocked_time",
+    )
 
 
 # -- what a step keeps ---------------------------------------------------------------------------------------------------

@@ -59,6 +59,8 @@ def test_one_process_is_one_sample_of_every_metric():
         ({"host_memory_bytes": (0, 10, 20, 30)}, "host_memory_growth_bytes", 1.0),
         # 10 ms by the clock, of which 2, 3 and 4 ms were work and half of one waited for a CPU.
         ({"wall_ns": (10_000_000,) * 3}, "run_blocked_time", 6500.0),
+        # One late batch of three.
+        ({"wall_ns": (2_500_000, 3_500_000, 34_500_000)}, "run_blocked_time", 10_000.0),
         # Another thread of its own had the CPU for 2 ms of the 3 that the first one waited: that is work and no wait.
         (
             {
