@@ -81,6 +81,9 @@ BLOCKED_US = 200.0
 #: A step that neither runs nor waits for a CPU for longer than this, and than twice the baseline's, fails: the larger of both.
 STALL_US = 1000.0
 STALL_TOLERANCE = 1.0
+#: The same of the pause between the steps of a script, which is known of one process only; and the fewest pauses that count.
+PAUSE_US = 5000.0
+FEWEST_PAUSES = 5
 
 # -- host memory of a controlled process -------------------------------------------------------------------------------
 

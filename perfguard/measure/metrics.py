@@ -442,6 +442,30 @@ def _by_rank(recording: Recording, duration: Callable[[Step], float]) -> Iterato
 
 
 @recording_metric(
+    Metric(
+        name="pause_between_steps",
+        unit="us",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=thresholds.STALL_TOLERANCE,
+        absolute=thresholds.PAUSE_US,
+        meaning="Time between two steps of a script, without the wait for a CPU (its loader, evaluation, logging); the median "
+        "of the timed steps, of the slowest rank.",
+    )
+)
+def pause_between_steps(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """Only a script has pauses. Of a whole run, and of a window too early for timed steps, those of the profiled steps."""
+    medians = []
+    for rank in recording.ranks:
+        steps = recording.steps_of(Phase.TIMED, rank=rank) or recording.steps_of(Phase.ACTIVE, rank=rank)
+        pauses = [step.pause_ns for step in steps if step.pause_ns is not None]
+        if len(pauses) >= thresholds.FEWEST_PAUSES:
+            medians.append(statistics.median(pauses) / 1e3)
+    if medians:
+        yield "", max(medians)
+
+
+@recording_metric(
     shown("slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's.")
 )
 def slowest_rank(recording: Recording) -> Iterator[tuple[str, Measured]]:

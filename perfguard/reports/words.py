@@ -40,6 +40,7 @@ _NOUNS = {
     "step_cpu_time": "The CPU time of a step",
     "run_wall_p90": "The slow steps (90th percentile)",
     "run_blocked_time": "The wait of a step (sleep, I/O, lock, loader)",
+    "pause_between_steps": "The time between two steps (loader, evaluation, logging)",
     "host_memory_growth_bytes": "What a step keeps of the host's memory",
     "peak_memory_bytes": "Peak memory on {}",
     "memory_allocated_bytes": "What a step allocates on {}",
@@ -125,7 +126,7 @@ def headline(verdict: Verdict) -> str:
 
 #: What a reader asks first: how much slower, how much more memory.
 _ASKED_FIRST = (
-    *("step_cost", "step_ab", "run_blocked_time", "step_time", "run_wall_p90"),
+    *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
     *("peak_memory_bytes", "host_memory_growth_bytes"),
 )
 

@@ -283,7 +283,7 @@ def test_half_of_the_operators_is_no_common_mode():
     assert common_mode(after, before) is None
 
 
-# -- what a minimum of CPU time cannot see -------------------------------------------------------------------------------------------
+# -- what a minimum of CPU time cannot see -----------------------------------------------------------------------------
 
 
 def waiting(*baseline_us: float):

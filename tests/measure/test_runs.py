@@ -65,7 +65,7 @@ def test_one_process_is_one_sample_of_every_metric():
         (
             {
                 "wall_ns": (10_000_000,) * 3,
-                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "thread_cpu_ns": (0, 1_000_000, 2_000_000),
                 "run_queue_ns": (3_000_000,) * 3,
             },
             "run_blocked_time",
@@ -75,7 +75,7 @@ def test_one_process_is_one_sample_of_every_metric():
         (
             {
                 "wall_ns": (10_000_000,) * 3,
-                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "thread_cpu_ns": (0, 1_000_000, 2_000_000),
                 "run_queue_ns": (3_000_000,) * 3,
                 "cpus": (0, 1),
             },
