@@ -373,8 +373,8 @@ def keeping(*bytes_a_step: float) -> list[Timing]:
     ("before", "kept", "asked", "outcome"),
     [
         (200.0, [65_800.0] * 5, 5, "FAILED"),
-        (200.0, [4296.0] * 5, 1, "PASSED"),
-        (200.0, [4297.0] * 5, 5, "FAILED"),
+        (200.0, [8392.0] * 5, 1, "PASSED"),
+        (200.0, [8393.0] * 5, 5, "FAILED"),
         (200.0, [65_800.0, 65_800.0, 200.0], 3, "PASSED"),
         # A step that keeps a mebibyte on purpose.
         (1 << 20, [1 << 20], 1, "PASSED"),
@@ -389,7 +389,7 @@ def test_a_leak_is_judged_like_the_cost(before, kept, asked, outcome):
     failed = [f.message for f in verdict.findings if f.severity is Severity.ERROR]
     assert [message.partition(" (")[0] for message in failed] == {
         65_800.0: ["host_memory_growth_bytes 0.195 → 64.3 KiB/step"],
-        4297.0: ["host_memory_growth_bytes 0.195 → 4.2 KiB/step"],
+        8393.0: ["host_memory_growth_bytes 0.195 → 8.2 KiB/step"],
         1.3 * (1 << 20): ["host_memory_growth_bytes 1024 → 1331.2 KiB/step"],
     }.get(kept[-1], [])
 
