@@ -449,20 +449,24 @@ def _by_rank(recording: Recording, duration: Callable[[Step], float]) -> Iterato
         better=Better.LOWER,
         relative=thresholds.STALL_TOLERANCE,
         absolute=thresholds.PAUSE_US,
-        meaning="Time between two steps of a script, without the wait for a CPU (its loader, evaluation, logging); the median "
-        "of the timed steps, of the slowest rank.",
+        meaning="Time between two steps of a script, without the wait for a CPU (its loader, evaluation, logging); the mean "
+        "of the timed steps without the longest, of the slowest rank.",
     )
 )
 def pause_between_steps(recording: Recording) -> Iterator[tuple[str, Measured]]:
-    """Only a script has pauses. Of a whole run, and of a window too early for timed steps, those of the profiled steps."""
-    medians = []
+    """Only a script has pauses. Of a whole run, and of a window too early for timed steps, those of the profiled steps.
+
+    The mean, because workers that are late together make one batch of several wait; without the longest, because there is
+    one process, and one hiccup of the machine is no loader.
+    """
+    means = []
     for rank in recording.ranks:
         steps = recording.steps_of(Phase.TIMED, rank=rank) or recording.steps_of(Phase.ACTIVE, rank=rank)
         pauses = [step.pause_ns for step in steps if step.pause_ns is not None]
         if len(pauses) >= thresholds.FEWEST_PAUSES:
-            medians.append(statistics.median(pauses) / 1e3)
-    if medians:
-        yield "", max(medians)
+            means.append(statistics.fmean(sorted(pauses)[:-1]) / 1e3)
+    if means:
+        yield "", max(means)
 
 
 @recording_metric(

@@ -288,9 +288,11 @@ def paused(phase: Phase, *pauses_ms: float | None, rank: int = 0) -> list[Step]:
 @pytest.mark.parametrize(
     ("steps", "expected_ms"),
     [
-        (paused(Phase.TIMED, 1, 2, 3, 4, 900), 3),
+        (paused(Phase.TIMED, 1, 2, 3, 4, 900), 2.5),
+        # Four workers that are late together.
+        (paused(Phase.TIMED, 0, 0, 0, 40, 0, 0, 0, 40, 0), 5),
         # Those of the profiled steps count where none was timed: a whole run.
-        (paused(Phase.ACTIVE, None, 1, 2, 3, 4, 5), 3),
+        (paused(Phase.ACTIVE, None, 1, 2, 3, 4, 5), 2.5),
         (paused(Phase.TIMED, 1, 1, 1, 1, 1) + paused(Phase.ACTIVE, 9, 9, 9, 9, 9), 1),
         (paused(Phase.TIMED, 1, 1, 1, 1), None),
         (paused(Phase.SETTLE, 1, 1, 1, 1, 1, 1), None),

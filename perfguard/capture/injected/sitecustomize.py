@@ -50,8 +50,8 @@ class Watch:
         #: before, without the wait for a CPU; all in ns.
         self.steps: List[Tuple[int, int, int, int, int, int]] = []
         self.began: Optional[Tuple[int, int, int]] = None
-        #: The wall clock when the last step was over, and the wait for a CPU until then.
-        self.ended: Optional[Tuple[int, int]] = None
+        #: The wall clock when the last step was over, and the waits for a CPU until then.
+        self.ended: Optional[Tuple[int, Dict[str, int]]] = None
         self.pause = 0
         self.profiling = False
         self.cycle_over = False
@@ -110,8 +110,7 @@ class Watch:
         if self.began is not None or self.is_over() or not self.is_mine:
             return
         if self.ended is not None:
-            since, waited = self.ended
-            self.pause = max(0, time.perf_counter_ns() - since - (_waited_ns() - waited))
+            self.pause = _pause_ns(*self.ended)
         self.framework.synchronize()
         self.start_when_due()
         self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
@@ -291,13 +290,32 @@ class Watch:
         return found
 
 
-def _waited_ns() -> int:
-    """Return how long this thread has waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst); 0 where unknown."""
+def _pause_ns(since: int, waited: Dict[str, int]) -> int:
+    """Return the time since then, less what this thread waited for a CPU, and the child that waited longest (a worker)."""
+    now = time.perf_counter_ns()
+    waits = {pid: wait - waited.get(pid, 0) for pid, wait in _waited_ns().items()}
+    own = waits.pop("thread-self", 0)
+    return max(0, now - since - own - max(waits.values(), default=0))
+
+
+def _waited_ns() -> Dict[str, int]:
+    """Return how long this thread, and each process that it started, has waited for a CPU; nothing where that is unknown.
+
+    Kernel: Documentation/scheduler/sched-stats.rst, Documentation/filesystems/proc.rst.
+    """
+    found = {}
     try:
-        with open("/proc/thread-self/schedstat", "rb") as stream:
-            return int(stream.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+        with open("/proc/thread-self/children", "rb") as stream:
+            children = stream.read().decode().split()
+    except OSError:
+        children = []
+    for one in ["thread-self", *children]:
+        try:
+            with open("/proc/{}/schedstat".format(one), "rb") as stream:
+                found[one] = int(stream.read().split()[1])
+        except (OSError, IndexError, ValueError):
+            pass
+    return found
 
 
 def _is_inside(path: str) -> bool:
