@@ -134,7 +134,8 @@ class Step:
     """One step of a capture, of one rank where the recording holds several.
 
     `start_ns` is UNIX time in nanoseconds (it joins with the profiler's timestamps), `wall_ns` and `thread_cpu_ns` are
-    durations; the last is the CPU time of the thread that drove the step, not of the framework's own threads.
+    durations; the last is the CPU time of the thread that drove the step, not of the framework's own threads. `pause_ns` is
+    the time since the step before, without the wait for a CPU: the loader's, where a script has the loop; else None.
     """
 
     index: int
@@ -143,6 +144,7 @@ class Step:
     start_ns: int
     wall_ns: int
     thread_cpu_ns: int
+    pause_ns: int | None = None
     rank: int = 0
 
     @property
@@ -216,6 +218,8 @@ def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
     document = {**asdict(step), "phase": step.phase.value}
     if not ranked:
         del document["rank"]
+    if step.pause_ns is None:
+        del document["pause_ns"]
     return document
 
 

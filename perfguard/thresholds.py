@@ -74,10 +74,37 @@ BLOCK_TOLERANCE = 0.04
 
 # -- what a minimum of CPU time cannot see -----------------------------------------------------------------------------
 
-#: Wall time, its 90th percentile, and the time a step neither ran nor waited for a CPU warn beyond twice the baseline's.
+#: Wall time and its 90th percentile warn beyond twice the baseline's.
 WALL_WARNING = 1.0
-#: Microseconds that a step may stand still without being worth a word.
+#: Microseconds by which a step of `perfguard ab` may be longer by the clock without being worth a word.
 BLOCKED_US = 200.0
+#: A step that neither runs nor waits for a CPU for longer than this, and than twice the baseline's, fails: the larger of both.
+#: Unchanged steps of the MLP, the CNN and the LeNet waited 0.001 to 0.03 ms (19 processes, load averages of 2 to 12 on two
+#: cores), those of an MLP whose loader has a worker on the same CPU 0.15 to 1.1 ms (6 processes, the best 0.15); a sleep of
+#: 2 ms read 2.06 to 2.08 ms, one of 50 ms every ten steps 4.6 to 5.1 ms, and 0.002 to 0.04 ms in the median of the steps.
+STALL_US = 1000.0
+STALL_TOLERANCE = 1.0
+#: The same of the pause between the steps of a script, which is known of one process only; and the fewest pauses that count.
+#: Scripts with a loader of one worker, unchanged, had 0.5 to 1.8 ms at load averages of 12 to 15 on two cores (5 processes);
+#: with items that sleep, so that a batch takes 32 ms, 22 to 30 ms (5). Before the worker's wait for a CPU was left out, the
+#: unchanged ones had medians of up to 6.4 ms (3).
+PAUSE_US = 5000.0
+FEWEST_PAUSES = 5
+
+# -- host memory of a controlled process -------------------------------------------------------------------------------
+
+#: Steps between two readings of the host memory in use. A reading takes 0.1 to 0.3 ms beside torch and 2.5 ms beside
+#: MindSpore, whose step takes 85 ms; all of it outside of the timed steps.
+MEMORY_EVERY_STEPS = 10
+#: Steps, below which nothing is said of growth.
+MEMORY_STEPS = 30
+#: Bytes that a small block of Python's own allocator is counted as: an int or a float takes so much, most objects more.
+PYTHON_BLOCK_BYTES = 32
+#: Bytes a step that a step may keep beyond the baseline's, or a quarter of the baseline's where that is more. Unchanged steps
+#: kept 350 to 860 bytes, which are perfguard's own samples (31 processes); 64 KiB read 64.4 to 64.6 KiB (11), 16 KiB
+#: 16.5 (3), 64 KiB of floats 82.3 (4). The resident set of the same processes saw 0.3 to 88 KiB of 64: a leak fills holes.
+MEMORY_GROWTH_BYTES = 8192.0
+MEMORY_GROWTH_TOLERANCE = 0.25
 
 # -- operators that changed --------------------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ class Timing:
     wall_ns: tuple[int, ...]
     calibration_ns: tuple[int, ...]
     run_queue_ns: tuple[int, ...] = ()
+    #: Host memory in use before the first step and after every tenth (`thresholds.MEMORY_EVERY_STEPS`), those that warmed up
+    #: included; empty where malloc does not say.
+    host_memory_bytes: tuple[int, ...] = ()
     #: The CPUs the process was bound to; empty where the system cannot.
     cpus: tuple[int, ...] = ()
     threads: int = 1

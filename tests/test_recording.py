@@ -58,6 +58,7 @@ RECORDED = st.builds(
             start_ns=COUNTS,
             wall_ns=COUNTS,
             thread_cpu_ns=COUNTS,
+            pause_ns=st.one_of(st.none(), COUNTS),
         ),
         max_size=5,
     ).map(tuple),

@@ -17,6 +17,7 @@ from typing import TypeVar
 from perfguard import thresholds
 from perfguard.capture import Backend
 from perfguard.capture.environment import environment_of
+from perfguard.capture.host_memory import host_memory_reader
 from perfguard.errors import CaptureError
 from perfguard.timing import Timing
 
@@ -127,6 +128,8 @@ class StepClock:
         self.wall: list[int] = []
         self.calibration: list[int] = []
         self.run_queue: list[int] = []
+        self._read_memory = host_memory_reader()
+        self.host_memory = [] if self._read_memory is None else [self._read_memory()]
 
     @property
     def steps(self) -> int:
@@ -161,6 +164,8 @@ class StepClock:
         self.wall.append(max(0, wall - began.wall))
         if self._schedule is not None:
             self.run_queue.append(max(0, self._waited() - began.run_queue))
+        if self._read_memory is not None and self.steps % thresholds.MEMORY_EVERY_STEPS == 0:
+            self.host_memory.append(self._read_memory())
         is_early = time.perf_counter() - self._opened <= thresholds.WARMUP_S
         if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
             self._warm_up = self.steps
@@ -185,6 +190,8 @@ class StepClock:
         elapsed = time.perf_counter() - self._opened
         pressure = _total_pressure_us()
         minor, major = _faults()
+        if self._read_memory is None:
+            notes += ("host memory is unknown: malloc is not that of glibc 2.33 or later",)
         if self._schedule is not None:
             os.close(self._schedule)
         return Timing(
@@ -195,6 +202,7 @@ class StepClock:
             wall_ns=tuple(self.wall),
             calibration_ns=tuple(self.calibration),
             run_queue_ns=tuple(self.run_queue),
+            host_memory_bytes=tuple(self.host_memory),
             cpus=cpus,
             threads=target.threads,
             cpu_pressure=None

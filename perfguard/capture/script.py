@@ -378,7 +378,7 @@ def _profiled(one: Mapping[str, Any]) -> list[int]:
     on = [interval for profiler in one["own"] for interval in profiler["on"]]
     return [
         index
-        for index, (start, wall, _) in enumerate(one["steps"])
+        for index, (start, wall, _, _) in enumerate(one["steps"])
         # A callback starts and stops it inside of its steps.
         if any(begin < start + wall and (end is None or start < end) for begin, end in on)
     ]
@@ -394,9 +394,16 @@ def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iter
         counts = step_counts(window)
         order = (Phase.SETTLE, "skip_first"), (Phase.TIMED, "timed"), (Phase.WARMUP, "warmup"), (Phase.ACTIVE, "active")
         phases = [phase for phase, name in order for _ in range(counts[name])]
-    for index, (phase, (start, wall, cpu)) in enumerate(zip(phases, one["steps"], strict=False)):
+    for index, (phase, (start, wall, cpu, pause)) in enumerate(zip(phases, one["steps"], strict=False)):
         yield Step(
-            index=index, phase=phase, cycle=0, start_ns=start, wall_ns=wall, thread_cpu_ns=max(cpu, 0), rank=rank
+            index=index,
+            phase=phase,
+            cycle=0,
+            start_ns=start,
+            wall_ns=wall,
+            thread_cpu_ns=max(cpu, 0),
+            pause_ns=pause if index else None,
+            rank=rank,
         )
 
 

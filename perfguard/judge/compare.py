@@ -34,7 +34,7 @@ _NAMED = 3
 OF_THE_WHOLE = frozenset(
     {
         *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
-        *("run_wall_p90", "run_blocked_time"),
+        *("run_wall_p90", "run_blocked_time", "pause_between_steps", "host_memory_growth_bytes"),
         *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
     }
 )
@@ -372,7 +372,18 @@ def _slower_in_runs(
     assert isinstance(before.value, (int, float))
     assert isinstance(now.value, (int, float))
     stored, runs = max(1, len(before.samples)), max(1, len(now.samples))
-    each = " ".join(f"{100 * (one / before.value - 1):+.1f}" if before.value else show(one) for one in now.samples)
+    factor, unit = _readable(metric.unit, now.value)
+    if abs(before.value) * limits.relative < limits.absolute:
+        # Of next to nothing a percentage says nothing.
+        each = f"{unit}: " + " ".join(f"{(one - before.value) / factor:+.3g}" for one in now.samples)
+        change = f"+{show((now.value - before.value) / factor)} {unit}"
+        allowed = f"allowed +{show(limits.absolute / factor)} {unit}"
+    else:
+        each = "%: " + " ".join(
+            f"{100 * (one / before.value - 1):+.1f}" if before.value else show(one) for one in now.samples
+        )
+        change = _change(before.value, now.value, metric)
+        allowed = _allowed(limits, before.value, metric)
     few = ""
     if stored < thresholds.BASELINE_RUNS:
         few = (
@@ -382,18 +393,27 @@ def _slower_in_runs(
     elif runs < thresholds.FEWEST_RUNS:
         few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"
     message = (
-        f"{label(*key)} {show(before.value)} → {show(now.value)} {metric.unit}, "
-        f"{_change(before.value, now.value, metric)} ({_allowed(limits, before.value, metric)}) "
-        f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} (%: {each}){few}"
+        f"{label(*key)} {show(before.value / factor)} → {show(now.value / factor)} {unit}"
+        f"{f' ({metric.causes})' if metric.causes else ''}, {change} ({allowed}) "
+        f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} ({each}){few}"
     )
     finding = Finding(
         code=Code.R105 if few else Code.R101,
         place=label(*key),
         severity=Severity.WARNING if few else Severity.ERROR,
         message=message,
-        weight=_weight(metric, _relative(before.value, now.value), exact=False),
+        weight=_weight(metric, _relative(max(before.value, limits.absolute), now.value), exact=False),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
+
+
+def _readable(unit: str, largest: float) -> tuple[float, str]:
+    """Return by what to divide numbers of a unit for people, and the unit they have then."""
+    if unit == "us" and largest >= 1000:
+        return 1000.0, "ms"
+    if unit.startswith("bytes") and largest >= 1024:
+        return 1024.0, unit.replace("bytes", "KiB")
+    return 1.0, unit
 
 
 def _structures(

@@ -194,7 +194,8 @@ def could_judge_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Pol
 
 def has_runs(baseline: Baseline | None) -> bool:
     """Whether a baseline has times of controlled processes."""
-    return baseline is not None and any(one.metric == "step_cost" for one in baseline.measurements)
+    of_runs = {name for name, metric in METRICS.items() if metric.by_run and metric.gated}
+    return baseline is not None and any(one.metric in of_runs for one in baseline.measurements)
 
 
 def without_runs(verdict: Verdict) -> Verdict:

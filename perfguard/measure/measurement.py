@@ -38,7 +38,8 @@ class Metric:
     An infinite `relative` never fails, it only warns.
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process.
+    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process. `causes` names what makes it
+    worse, where its unit does not tell.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Metric:
     gated: bool = True
     shown_on: frozenset[str] = frozenset()
     by_run: bool = False
+    causes: str = ""
 
     @property
     def only_changes(self) -> bool:

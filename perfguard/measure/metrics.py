@@ -201,7 +201,6 @@ def warned(
     unit: str,
     meaning: str,
     *,
-    absolute: float = 0.0,
     shown_on: frozenset[str] = frozenset(),
     by_run: bool = False,
 ) -> Metric:
@@ -212,7 +211,6 @@ def warned(
         kind=Kind.TIMED,
         better=Better.LOWER,
         relative=math.inf,
-        absolute=absolute,
         warn_relative=thresholds.WALL_WARNING,
         shown_on=shown_on,
         by_run=by_run,
@@ -441,6 +439,34 @@ def _by_rank(recording: Recording, duration: Callable[[Step], float]) -> Iterato
         yield "", max(samples.values(), key=min)
     if len(samples) > 1:
         yield from ((f"rank{rank}", of_rank) for rank, of_rank in samples.items())
+
+
+@recording_metric(
+    Metric(
+        name="pause_between_steps",
+        unit="us",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=thresholds.STALL_TOLERANCE,
+        absolute=thresholds.PAUSE_US,
+        meaning="Time between two steps of a script, without the wait for a CPU (its loader, evaluation, logging); the mean "
+        "of the timed steps without the longest, of the slowest rank.",
+    )
+)
+def pause_between_steps(recording: Recording) -> Iterator[tuple[str, Measured]]:
+    """Only a script has pauses. Of a whole run, and of a window too early for timed steps, those of the profiled steps.
+
+    The mean, because workers that are late together make one batch of several wait; without the longest, because there is
+    one process, and one hiccup of the machine is no loader.
+    """
+    means = []
+    for rank in recording.ranks:
+        steps = recording.steps_of(Phase.TIMED, rank=rank) or recording.steps_of(Phase.ACTIVE, rank=rank)
+        pauses = [step.pause_ns for step in steps if step.pause_ns is not None]
+        if len(pauses) >= thresholds.FEWEST_PAUSES:
+            means.append(statistics.fmean(sorted(pauses)[:-1]) / 1e3)
+    if means:
+        yield "", max(means)
 
 
 @recording_metric(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from perfguard import thresholds
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric
@@ -111,21 +112,60 @@ def run_wall_p90(timing: Timing) -> float:
 
 
 @run_metric(
-    warned(
-        "run_blocked_time",
-        "us",
-        "Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a loader); "
-        "the median.",
-        absolute=thresholds.BLOCKED_US,
+    Metric(
+        name="run_blocked_time",
+        unit="us",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=thresholds.STALL_TOLERANCE,
+        absolute=thresholds.STALL_US,
         by_run=True,
+        causes="sleep, I/O, lock, loader",
+        meaning="Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a "
+        "loader); the mean of the steps. Not measured where a device does the work: waiting for it is no stall.",
     )
 )
 def run_blocked_time(timing: Timing) -> float | None:
-    """Wall less CPU less the wait for other processes. None where the system does not say how long a thread waited."""
-    if not timing.run_queue_ns:
+    """Wall less CPU less the wait for other processes. None where the system does not say how long a thread waited.
+
+    The mean, because every tenth batch that is late is waited for as well. A hiccup of the machine moves it in one process,
+    not in five.
+    """
+    if not timing.run_queue_ns or timing.clock == "wall":
         return None
     parts = zip(timing.wall_ns, timing.process_cpu_ns, _waited_ns(timing), strict=True)
-    return statistics.median(max(0, wall - cpu - waited) for wall, cpu, waited in parts) / 1e3
+    return statistics.fmean(max(0, wall - cpu - waited) for wall, cpu, waited in parts) / 1e3
+
+
+@run_metric(
+    Metric(
+        name="host_memory_growth_bytes",
+        unit="bytes/step",
+        kind=Kind.TIMED,
+        better=Better.LOWER,
+        relative=thresholds.MEMORY_GROWTH_TOLERANCE,
+        absolute=thresholds.MEMORY_GROWTH_BYTES,
+        by_run=True,
+        causes="a leak of the host",
+        meaning="Host memory that a step in a controlled process keeps, in the third of the window in which it keeps least: a "
+        "leak of Python objects, buffers or host tensors.",
+    )
+)
+def host_memory_growth_bytes(timing: Timing) -> float | None:
+    """Smallest rise of the floor from third to third of the window, a step. None for fewer than 30 steps.
+
+    The floor at a step is the least memory in use from there to the end: what is freed later is no leak, and a cache that
+    fills once rises in one third only.
+    """
+    floor = list(timing.host_memory_bytes)
+    readings = len(floor) - 1
+    if readings * thresholds.MEMORY_EVERY_STEPS < thresholds.MEMORY_STEPS:
+        return None
+    for index in range(readings - 1, -1, -1):
+        floor[index] = min(floor[index], floor[index + 1])
+    edges = [round(third * readings / 3) for third in range(4)]
+    rises = ((floor[end] - floor[begin]) / (end - begin) for begin, end in pairwise(edges))
+    return min(rises) / thresholds.MEMORY_EVERY_STEPS
 
 
 @run_metric(

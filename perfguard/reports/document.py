@@ -172,6 +172,7 @@ def _step_document(step: Step) -> dict[str, Any]:
         "start_ns": step.start_ns,
         "wall_ns": step.wall_ns,
         "thread_cpu_ns": step.thread_cpu_ns,
+        **({} if step.pause_ns is None else {"pause_ns": step.pause_ns}),
         "rank": step.rank,
     }
 

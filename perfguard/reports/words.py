@@ -40,7 +40,9 @@ _NOUNS = {
     "step_time": "A step",
     "step_cpu_time": "The CPU time of a step",
     "run_wall_p90": "The slow steps (90th percentile)",
-    "run_blocked_time": "The time a step stands still",
+    "run_blocked_time": "The wait of a step (sleep, I/O, lock, loader)",
+    "pause_between_steps": "The time between two steps (loader, evaluation, logging)",
+    "host_memory_growth_bytes": "What a step keeps of the host's memory",
     "peak_memory_bytes": "Peak memory on {}",
     "memory_allocated_bytes": "What a step allocates on {}",
     "memory_allocations": "The number of allocations a step on {}",
@@ -137,7 +139,10 @@ def trade(verdict: Verdict) -> str:
 
 
 #: What a reader asks first: how much slower, how much more memory.
-_ASKED_FIRST = ("step_cost", "step_ab", "step_time", "run_wall_p90", "peak_memory_bytes")
+_ASKED_FIRST = (
+    *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
+    *("peak_memory_bytes", "host_memory_growth_bytes"),
+)
 
 
 def _worst_numbers(verdict: Verdict) -> list[Comparison]:

@@ -16,6 +16,8 @@ from perfguard.contract import inspect
 from perfguard.contract.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
+from perfguard.gate import compare, examine
+from perfguard.judge import Policy
 from perfguard.measure import measure
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
@@ -119,6 +121,39 @@ def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, acti
     assert cycle.executions.steps == active
     # Its first update looked like a step of its own.
     assert bool(done.notes) is (words == ["critic"] and window is None)
+
+
+#: A loop whose loader takes its time, between steps that do not see it.
+LATE = """
+import sys, time, torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(12):
+    time.sleep(float(sys.argv[1]))
+    optimizer.zero_grad()
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_loader_that_is_late_fails(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(LATE, encoding="utf-8")
+    policy = Policy()
+    base, same, late = (
+        examine(
+            run(tmp_path, str(path), seconds, window="9:10", place=place).recording, workload="a script", policy=policy
+        )
+        for place, seconds in (("base", "0"), ("same", "0"), ("late", "0.05"))
+    )
+    pauses = [step.pause_ns for step in late.steps]
+    assert pauses[0] is None
+    assert min(pauses[1:]) >= 50_000_000
+    errors = [
+        [found.place for found in compare(base, one, policy=policy).findings if found.severity is Severity.ERROR]
+        for one in (same, late)
+    ]
+    assert errors == [[], ["pause_between_steps"]]
 
 
 @pytest.mark.parametrize(

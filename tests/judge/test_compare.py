@@ -80,8 +80,17 @@ def told(comparisons: list[Comparison]) -> list[tuple[str, str]]:
         ("step_time", 100.0, 49.0, State.BETTER, True, "R106", Severity.WARNING),
         ("step_cpu_time", 100.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
         ("run_wall_p90", 100.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
-        ("run_blocked_time", 0.0, 201.0, State.SAME, True, "R105", Severity.WARNING),
-        ("run_blocked_time", 0.0, 200.0, State.SAME, True, None, None),
+        # The larger of 1 ms and as much again.
+        ("run_blocked_time", 0.0, 1001.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("run_blocked_time", 0.0, 1000.0, State.SAME, True, None, None),
+        ("run_blocked_time", 20_000.0, 40_001.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("run_blocked_time", 20_000.0, 40_000.0, State.SAME, True, None, None),
+        ("run_blocked_time", 20_000.0, 9_000.0, State.BETTER, True, "R106", Severity.WARNING),
+        # The larger of 8 KiB a step and a quarter more.
+        ("host_memory_growth_bytes", 0.0, 8193.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("host_memory_growth_bytes", 0.0, 8192.0, State.SAME, True, None, None),
+        ("host_memory_growth_bytes", 1 << 20, 1_310_721.0, State.WORSE, True, "R105", Severity.WARNING),
+        ("host_memory_growth_bytes", 1 << 20, 1_310_720.0, State.SAME, True, None, None),
         ("run_cpu_time", 100.0, 900.0, State.WORSE, False, None, None),
         # Without samples it is one run, and five make a baseline.
         ("step_cost", 1.0, 1.101, State.WORSE, True, "R105", Severity.WARNING),
@@ -219,7 +228,7 @@ def test_a_tolerance_of_the_user_holds(metric, tolerance, before, now, state, co
 @pytest.mark.parametrize("sides", ["both", "gone", "new"])
 def test_off_is_shown_and_never_judged(name, sides):
     before = None if sides == "new" else VALUES.get(name, 5)
-    worse = 0.5 if METRICS[name].better is Better.HIGHER else 5000
+    worse = 0.5 if METRICS[name].better is Better.HIGHER else 50_000
     now = None if sides == "gone" else OTHERS.get(name, worse)
     found = one(name, before, now, **rule(name, None))
     assert (found.judged, found.finding) == (False, None)

@@ -18,6 +18,8 @@ from tests.judge.test_verdict import ELSEWHERE, examine
 
 KERNEL_NS = 1_000_000
 FIVE = (2.0, 2.1, 2.05, 2.2, 2.0)
+#: What controlled processes can fail by.
+JUDGED = ("step_cost", "run_blocked_time", "host_memory_growth_bytes")
 OPERATORS = [f"aten::op{number}" for number in range(8)]
 
 
@@ -176,7 +178,7 @@ def test_the_others_count_as_long_as_three_are_left(found, outcome, lost):
     ("base", "facts", "policy"),
     [
         (stored(*FIVE), {"environment": ELSEWHERE}, Policy()),
-        (stored(*FIVE), {}, Policy(settings=(Rule(pattern="step_cost", tolerance=None),))),
+        (stored(*FIVE), {}, Policy(settings=tuple(Rule(pattern=name, tolerance=None) for name in JUDGED))),
         (stored(), {}, Policy()),
         (None, {}, Policy()),
     ],
@@ -294,15 +296,118 @@ def test_half_of_the_operators_is_no_common_mode():
     assert common_mode(after, before) is None
 
 
-# -- what a minimum cannot see -------------------------------------------------------------------------------------------
+# -- what a minimum of CPU time cannot see -----------------------------------------------------------------------------
 
 
-def test_a_step_that_stands_still_warns():
+def waiting(*baseline_us: float):
+    """The baseline of five, whose steps waited so long."""
     base = stored(*FIVE)
-    base = replace(base, measurements=(*base.measurements, measured("run_blocked_time", 0.0, samples=(0.0,) * 5)))
-    verdict, _ = judged(base, timing(2.0, wall_ns=7_000_000))
-    assert verdict.passed
+    return replace(
+        base,
+        measurements=(*base.measurements, measured("run_blocked_time", min(baseline_us), samples=baseline_us)),
+    )
+
+
+def wall(*blocked_us: float) -> list[Timing]:
+    """A process for each time that its steps of 2 ms wait."""
+    return [timing(2.0, wall_ns=2_000_000 + round(1000 * one)) for one in blocked_us]
+
+
+@pytest.mark.parametrize(
+    ("baseline_us", "blocked_us", "asked", "outcome"),
+    [
+        # time.sleep(0.02) is new.
+        (50.0, [20_100.0] * 5, 5, "FAILED"),
+        (50.0, [1050.0] * 5, 1, "PASSED"),
+        (50.0, [1051.0] * 5, 5, "FAILED"),
+        # One process without it, as a busy machine leaves one in five, and it was the machine.
+        (50.0, [1051.0, 9000.0, 1050.0], 3, "PASSED"),
+        # A step that sleeps on purpose, on a bad day, and twice as long.
+        (20_000.0, [20_000.0], 1, "PASSED"),
+        (20_000.0, [39_000.0], 1, "PASSED"),
+        (20_000.0, [41_000.0] * 5, 5, "FAILED"),
+        (20_000.0, [50.0], 1, "PASSED"),
+    ],
+)
+def test_a_stall_is_judged_like_the_cost(baseline_us, blocked_us, asked, outcome):
+    verdict, numbers = judged(waiting(*[baseline_us] * 5), *wall(*blocked_us))
+    assert (verdict.outcome.value, len(numbers)) == (outcome, asked)
+    failed = [f.place for f in verdict.findings if f.severity is Severity.ERROR]
+    assert failed == (["run_blocked_time"] if outcome == "FAILED" else [])
+
+
+def test_what_is_said_of_a_stall():
+    verdict, _ = judged(waiting(*[50.0] * 5), *wall(20_100, 20_200, 20_100, 20_300, 20_150))
+    assert verdict.findings[0].message == (
+        "run_blocked_time 0.05 → 20.1 ms (sleep, I/O, lock, loader), +20.1 ms (allowed +1 ms) in all of 5 fresh processes "
+        "(ms: +20.1 +20.1 +20.1 +20.2 +20.1)"
+    )
+
+
+def test_a_stall_of_a_baseline_of_few_processes_only_warns():
+    verdict, numbers = judged(waiting(50.0, 50.0), *wall(*[20_100.0] * 5))
+    assert (verdict.outcome, len(numbers)) == (Outcome.PASSED, 5)
     assert [f.place for f in verdict.findings if f.severity is Severity.WARNING] == ["run_blocked_time"]
+
+
+def test_a_baseline_that_knows_no_stall_is_not_judged_by_one():
+    assert judged(stored(*FIVE), *wall(20_100.0))[0].outcome is Outcome.PASSED
+
+
+def test_waiting_for_a_device_is_no_stall():
+    base = replace(waiting(*[50.0] * 5), environment=HERE)
+    device = [replace(one, clock="wall", wall_ns=(2_000_000,) * 3, process_cpu_ns=(1000,) * 3) for one in wall(0.0)]
+    assert judged(base, *device)[0].outcome is Outcome.PASSED
+
+
+def test_a_machine_that_moved_explains_no_stall():
+    """A quarter slower, kernel and operators alike; and the steps wait 20 ms."""
+    slow = [timing(2.0, kernel=1.25, wall_ns=22_500_000)] * 5
+    verdict, _ = judged(waiting(*[50.0] * 5), *slow, operators=12.5)
+    assert (verdict.outcome.value, codes(verdict), verdict.findings[0].place) == (
+        "FAILED",
+        ["R101"],
+        "run_blocked_time",
+    )
+
+
+# -- what a step keeps ---------------------------------------------------------------------------------------------------
+
+
+def keeping(*bytes_a_step: float) -> list[Timing]:
+    """A process for each: forty steps."""
+    return [
+        replace(timing(2.0), host_memory_bytes=tuple(round(10 * one * tenth) for tenth in range(5)))
+        for one in bytes_a_step
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "kept", "asked", "outcome"),
+    [
+        (200.0, [65_800.0] * 5, 5, "FAILED"),
+        (200.0, [8392.0] * 5, 1, "PASSED"),
+        (200.0, [8393.0] * 5, 5, "FAILED"),
+        (200.0, [65_800.0, 65_800.0, 200.0], 3, "PASSED"),
+        # A step that keeps a mebibyte on purpose.
+        (1 << 20, [1 << 20], 1, "PASSED"),
+        (1 << 20, [1.3 * (1 << 20)] * 5, 5, "FAILED"),
+    ],
+)
+def test_a_leak_is_judged_like_the_cost(before, kept, asked, outcome):
+    base = stored(*FIVE)
+    known = measured("host_memory_growth_bytes", before, samples=(before,) * 5)
+    verdict, numbers = judged(replace(base, measurements=(*base.measurements, known)), *keeping(*kept))
+    assert (verdict.outcome.value, len(numbers)) == (outcome, asked)
+    failed = [f.message for f in verdict.findings if f.severity is Severity.ERROR]
+    assert [message.partition(" (")[0] for message in failed] == {
+        65_800.0: ["host_memory_growth_bytes 0.195 → 64.3 KiB/step"],
+        8393.0: ["host_memory_growth_bytes 0.195 → 8.2 KiB/step"],
+        1.3 * (1 << 20): ["host_memory_growth_bytes 1024 → 1331.2 KiB/step"],
+    }.get(kept[-1], [])
+
+
+# -- limits of the user's own --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cost_is_off", [False, True])

@@ -18,9 +18,10 @@ import pytest
 
 from perfguard.contract import inspect
 from perfguard.measure import METRICS, Measurement, measure
-from perfguard.measure.metrics import operator_time
+from perfguard.measure.metrics import operator_time, pause_between_steps
 from perfguard.measure.profile import Profile
-from perfguard.recording import read_recording
+from perfguard.recording import Recording, Step, read_recording
+from perfguard.window import Phase
 from tests.facts import RECORDINGS
 
 TORCH = ("torch-mlp", "torch-repeat2")
@@ -268,6 +269,44 @@ def test_steps_are_timed_unprofiled_and_the_overhead_is_their_ratio(recording):
     assert table["profiler_overhead"][""].value == round(ratio, 3)
 
 
+def paused(phase: Phase, *pauses_ms: float | None, rank: int = 0) -> list[Step]:
+    return [
+        Step(
+            index=index,
+            phase=phase,
+            cycle=0,
+            start_ns=0,
+            wall_ns=1,
+            thread_cpu_ns=1,
+            pause_ns=None if pause is None else round(1e6 * pause),
+            rank=rank,
+        )
+        for index, pause in enumerate(pauses_ms)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected_ms"),
+    [
+        (paused(Phase.TIMED, 1, 2, 3, 4, 900), 2.5),
+        # Four workers that are late together.
+        (paused(Phase.TIMED, 0, 0, 0, 40, 0, 0, 0, 40, 0), 5),
+        # Those of the profiled steps count where none was timed: a whole run.
+        (paused(Phase.ACTIVE, None, 1, 2, 3, 4, 5), 2.5),
+        (paused(Phase.TIMED, 1, 1, 1, 1, 1) + paused(Phase.ACTIVE, 9, 9, 9, 9, 9), 1),
+        (paused(Phase.TIMED, 1, 1, 1, 1), None),
+        (paused(Phase.SETTLE, 1, 1, 1, 1, 1, 1), None),
+        # perfguard's own loop has no pauses.
+        (paused(Phase.TIMED, *[None] * 9), None),
+        # A job waits for its slowest rank.
+        (paused(Phase.TIMED, *[1] * 5) + paused(Phase.TIMED, *[7] * 5, rank=1), 7),
+    ],
+)
+def test_the_pause_between_the_steps_of_a_script(steps, expected_ms):
+    found = [value / 1e3 for _, value in pause_between_steps(Recording(directory=Path(), steps=tuple(steps)))]
+    assert found == ([] if expected_ms is None else [expected_ms])
+
+
 #: What can be measured where no device ran: of a recording that perfguard drove itself.
 OF_A_HOST = {
     *("steps", "operator_set", "operator_calls", "operator_shapes", "operator_time", "operator_share"),
@@ -336,6 +375,8 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("run_wall_time", "us", "timed", "lower", False),
         ("run_wall_p90", "us", "timed", "lower", True),
         ("run_blocked_time", "us", "timed", "lower", True),
+        ("host_memory_growth_bytes", "bytes/step", "timed", "lower", True),
+        ("pause_between_steps", "us", "timed", "lower", True),
         ("run_calibration", "us", "timed", "lower", False),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
@@ -369,14 +410,19 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
     # Twice the time fails and 1.3 times warns; of what should be high, that is half and 1/1.3 of it.
     timed = (0.5, 0.0, pytest.approx(0.3 / 1.3)) if better == "higher" else (1.0, 0.0, 0.3)
     if gated and kind == "timed":
-        # The one time that fails; the others only warn.
-        waiting = 200.0 if name == "run_blocked_time" else 0.0
-        timed = (0.1, 0.0, None) if name == "step_cost" else (math.inf, waiting, 1.0)
+        # What fails; the others only warn.
+        failing = {
+            "pause_between_steps": (1.0, 5000.0, None),
+            "step_cost": (0.1, 0.0, None),
+            "run_blocked_time": (1.0, 1000.0, None),
+            "host_memory_growth_bytes": (0.25, 8192.0, None),
+        }
+        timed = failing.get(name, (math.inf, 0.0, 1.0))
     assert limits == ((0.0, 0.0, None) if kind == "exact" else timed)
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 48
+    assert len(METRICS) == 50
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

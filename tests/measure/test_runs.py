@@ -53,13 +53,19 @@ def test_one_process_is_one_sample_of_every_metric():
         ({"calibration_ns": (0, 3, 4)}, "step_cost", None),
         ({"run_queue_ns": ()}, "run_blocked_time", None),
         ({"run_queue_ns": ()}, "run_wall_p90", 4300.0),
+        # Waiting for a device is no stall.
+        ({"clock": "wall", "wall_ns": (10_000_000,) * 3}, "run_blocked_time", None),
+        ({"host_memory_bytes": (0, 10, 20)}, "host_memory_growth_bytes", None),
+        ({"host_memory_bytes": (0, 10, 20, 30)}, "host_memory_growth_bytes", 1.0),
         # 10 ms by the clock, of which 2, 3 and 4 ms were work and half of one waited for a CPU.
         ({"wall_ns": (10_000_000,) * 3}, "run_blocked_time", 6500.0),
+        # One late batch of three.
+        ({"wall_ns": (2_500_000, 3_500_000, 34_500_000)}, "run_blocked_time", 10_000.0),
         # Another thread of its own had the CPU for 2 ms of the 3 that the first one waited: that is work and no wait.
         (
             {
                 "wall_ns": (10_000_000,) * 3,
-                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "thread_cpu_ns": (0, 1_000_000, 2_000_000),
                 "run_queue_ns": (3_000_000,) * 3,
             },
             "run_blocked_time",
@@ -69,7 +75,7 @@ def test_one_process_is_one_sample_of_every_metric():
         (
             {
                 "wall_ns": (10_000_000,) * 3,
-                "thread_cpu_ns": (1, 1_000_000, 2_000_000),
+                "thread_cpu_ns": (0, 1_000_000, 2_000_000),
                 "run_queue_ns": (3_000_000,) * 3,
                 "cpus": (0, 1),
             },
@@ -146,8 +152,65 @@ def test_fifty_processes_come_to_what_five_do_on_average():
     assert best_of_runs(samples) == statistics.median_high(fives) > min(samples)
 
 
-def test_only_the_cost_fails_and_what_it_cannot_see_warns():
+def test_what_fails_and_what_warns():
     of_runs = {name: metric for name, metric in METRICS.items() if metric.by_run}
     failing = {name for name, metric in of_runs.items() if metric.gated and metric.relative < math.inf}
     warning = {name for name, metric in of_runs.items() if metric.gated and metric.relative == math.inf}
-    assert (failing, warning) == ({"step_cost", "step_ab"}, {"run_wall_p90", "run_blocked_time"})
+    failing_here = {"step_cost", "step_ab", "run_blocked_time", "host_memory_growth_bytes"}
+    assert (failing, warning) == (failing_here, {"run_wall_p90"})
+
+
+# -- host memory ---------------------------------------------------------------------------------------------------------
+
+LEAK_BYTES = 65536
+
+
+def growth(*readings: float) -> float:
+    """What a process keeps a step, by readings of every tenth."""
+    return of(timing(host_memory_bytes=tuple(map(round, readings))))["host_memory_growth_bytes"][0]
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        # A cache fills in one third of the window.
+        ([0, 0, 1000, 1000], 0),
+        ([0, 1000, 1000, 1000, 1000, 1000, 1000], 0),
+        ([0, 0, 0, 0, 0, 0, 1000], 0),
+        # A leak that came to an end, or began late.
+        ([0, 100, 200, 200], 0),
+        ([0, 0, 100, 200], 0),
+        ([0, 100, 200, 300], 10),
+        ([300, 200, 100, 0], 0),
+        # Garbage that is collected once in the window, late or early.
+        ([0, 100, 200, 300, 400, 500, 0], 0),
+        ([0, 100, 200, 0, 100, 200, 300], 0),
+    ],
+)
+def test_what_stays_in_every_third_of_the_window_is_growth(readings, expected):
+    assert growth(*readings) == expected
+
+
+NOISE = st.lists(st.integers(0, 10 * LEAK_BYTES // 8), min_size=4, max_size=40)
+
+
+@given(noise=NOISE, leak=st.integers(0, 100 * LEAK_BYTES))
+def test_a_constant_leak_is_found_under_noise(noise, leak):
+    """Of at most an eighth of 64 KiB a step: what is found is off by no more than the noise over the shortest third."""
+    found = growth(*(10 * leak * index + one for index, one in enumerate(noise)))
+    shortest = max(1, (len(noise) - 1) // 3)
+    assert abs(found - leak) <= max(noise) / (10 * shortest)
+
+
+@given(
+    teeth=st.integers(1, 20),
+    height=st.integers(0, 2**40),
+    readings=st.integers(4, 40),
+    late=st.integers(0, 20),
+)
+def test_a_sawtooth_is_no_leak(teeth, height, readings, late):
+    """Garbage that is collected every so many readings, at least once after the first third."""
+    saw = [height * ((index + late) % teeth) for index in range(readings)]
+    lowest = [index for index, one in enumerate(saw) if one == min(saw)]
+    if lowest[-1] >= round((readings - 1) / 3):
+        assert growth(*saw) == 0

@@ -18,7 +18,8 @@ SETTINGS = """
 addopts = "-p no:randomly"
 """
 
-#: One step is a product of two matrices, as often as FACTOR says.
+#: One step is a product of two matrices, as often as FACTOR says; in a timed process it sleeps SLEEP seconds, and keeps KEPT
+#: bytes for good.
 MODEL = """
 import logging
 import os
@@ -29,12 +30,16 @@ import perfguard as pg
 
 pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
 x = torch.ones(128, 128)
+kept = []
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 
 def product():
     # Only the timed process is slower: the profiled one has the operators it always had.
     for _ in range(int(os.environ.get("FACTOR", "1")) if IN_A_PROCESS else 1):
         torch.mm(x, x)
+    if IN_A_PROCESS:
+        time.sleep(float(os.environ.get("SLEEP", "0")))
+        kept.append(bytes(int(os.environ.get("KEPT", "0"))))
 
 def test_callable(perfguard):
     perfguard(product)
@@ -100,6 +105,17 @@ def test_a_step_that_got_five_times_slower_fails_after_five_processes(gated):
     assert (outcome, codes) == ("FAILED", ["R101"])
     assert len(costs(gated, "slow.json")) == 5
     assert "in all of 5 fresh processes (%: +" in run.text
+
+
+def test_a_step_that_waits_and_one_that_leaks_fail(gated):
+    """The cost is CPU time, and sees neither."""
+    run = gated.run("--perfguard", "--perfguard-report=stalled.json", env={"SLEEP": "0.005", "KEPT": "65536"})
+    assert run.counts == {"failed": 1}
+    (one,) = gated.report("stalled.json")["workloads"]
+    failed = {found["place"] for found in one["findings"] if found["severity"] == "error"}
+    assert {"run_blocked_time", "host_memory_growth_bytes"} <= failed
+    assert "(sleep, I/O, lock, loader), +5" in run.text
+    assert "KiB/step (a leak of the host), +" in run.text
 
 
 def test_without_time_no_process_is_started(gated):

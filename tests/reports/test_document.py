@@ -119,6 +119,7 @@ STEPS = st.builds(
     start_ns=NANOSECONDS,
     wall_ns=COUNTS,
     thread_cpu_ns=COUNTS,
+    pause_ns=st.one_of(st.none(), COUNTS),
     rank=COUNTS,
 )
 TRACKS = st.builds(

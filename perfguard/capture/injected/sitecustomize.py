@@ -46,9 +46,13 @@ class Watch:
         self.pid = os.getpid()
         self.framework: Any = None
         self.kind = ""
-        #: UNIX time at which it began, wall and CPU clock then, how long it took by both; all in ns.
-        self.steps: List[Tuple[int, int, int, int, int]] = []
+        #: UNIX time at which it began, wall and CPU clock then, how long it took by both, and the time since the step
+        #: before, without the wait for a CPU; all in ns.
+        self.steps: List[Tuple[int, int, int, int, int, int]] = []
         self.began: Optional[Tuple[int, int, int]] = None
+        #: The wall clock when the last step was over, and the waits for a CPU until then.
+        self.ended: Optional[Tuple[int, Dict[str, int]]] = None
+        self.pause = 0
         self.profiling = False
         self.cycle_over = False
         self.problem = ""
@@ -105,6 +109,8 @@ class Watch:
         """A step begins, unless one has."""
         if self.began is not None or self.is_over() or not self.is_mine:
             return
+        if self.ended is not None:
+            self.pause = _pause_ns(*self.ended)
         self.framework.synchronize()
         self.start_when_due()
         self.began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
@@ -138,7 +144,7 @@ class Watch:
         start, wall_began, cpu_began = self.began
         self.began = None
         self.framework.unmark()
-        self.steps.append((start, wall_began, cpu_began, wall - wall_began, cpu - cpu_began))
+        self.steps.append((start, wall_began, cpu_began, wall - wall_began, cpu - cpu_began, self.pause))
         if self.profiling:
             self.guarded(self.framework.advance)
             if self.is_over():
@@ -146,6 +152,7 @@ class Watch:
         elif self.window is not None and not self.framework.marks_steps:
             # Now, and not where the next step begins: to the profiler a step goes from one end to the next.
             self.start_when_due()
+        self.ended = time.perf_counter_ns(), _waited_ns()
         if kind in self.framework.follow_at_once:
             self.begin()
 
@@ -249,7 +256,7 @@ class Watch:
             "argv": sys.argv,
             "backend": self.framework.name,
             "kind": self.kind,
-            "steps": [[start, wall, cpu] for start, _, _, wall, cpu in self.steps],
+            "steps": [[start, wall, cpu, pause] for start, _, _, wall, cpu, pause in self.steps],
             "in_a_step": self.began is not None,
             "lost_first": self.lost_first,
             "window_over": self.cycle_over,
@@ -281,6 +288,34 @@ class Watch:
         found["made_ns"] = time.time_ns()
         self.own.append(found)
         return found
+
+
+def _pause_ns(since: int, waited: Dict[str, int]) -> int:
+    """Return the time since then, less what this thread waited for a CPU, and the child that waited longest (a worker)."""
+    now = time.perf_counter_ns()
+    waits = {pid: wait - waited.get(pid, 0) for pid, wait in _waited_ns().items()}
+    own = waits.pop("thread-self", 0)
+    return max(0, now - since - own - max(waits.values(), default=0))
+
+
+def _waited_ns() -> Dict[str, int]:
+    """Return how long this thread, and each process that it started, has waited for a CPU; nothing where that is unknown.
+
+    Kernel: Documentation/scheduler/sched-stats.rst, Documentation/filesystems/proc.rst.
+    """
+    found = {}
+    try:
+        with open("/proc/thread-self/children", "rb") as stream:
+            children = stream.read().decode().split()
+    except OSError:
+        children = []
+    for one in ["thread-self", *children]:
+        try:
+            with open("/proc/{}/schedstat".format(one), "rb") as stream:
+                found[one] = int(stream.read().split()[1])
+        except (OSError, IndexError, ValueError):
+            pass
+    return found
 
 
 def _is_inside(path: str) -> bool:

@@ -34,7 +34,7 @@ SLOWDOWNS = (0.02, 0.05, 0.09, 0.17, 0.32)
 #: Slowdowns that are timed side by side, and that the other tools' rules are given; more of them say nothing more.
 BESIDE = (0.05, 0.09)
 PLAIN = (0.05, 0.09, 0.17)
-STALL_S = 0.001
+STALL_S = 0.002
 SLOWER = "an operator made slower"
 BLOCK = 5
 
@@ -241,7 +241,7 @@ def row(rule: str, level: float, red: int, decisions: int, independent: int) -> 
 
 
 def stalls(processes: dict[str, list[dict[str, Any]]]) -> dict[str, int] | None:
-    """Count processes whose median step stood still for longer than the warning allows."""
+    """Count processes whose steps stood still for longer than is allowed beyond a baseline that never did."""
     from perfguard import thresholds
     from perfguard.measure.runs import run_blocked_time
     from perfguard.timing import Timing
@@ -251,7 +251,7 @@ def stalls(processes: dict[str, list[dict[str, Any]]]) -> dict[str, int] | None:
         timings = [Timing.from_dict(one) for one in processes.get(key, [])]
         still = [found for timing in timings if (found := run_blocked_time(timing)) is not None]
         counts[name] = len(still)
-        counts[f"{name}, beyond the warning"] = sum(one > thresholds.BLOCKED_US for one in still)
+        counts[f"{name}, beyond the tolerance"] = sum(one > thresholds.STALL_US for one in still)
     return counts if counts["stalled"] else None
 
 
