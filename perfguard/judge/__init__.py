@@ -2,17 +2,20 @@
 
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the rules
 for one measurement, `tolerance` how far a timed one may move, `verdict` what follows for the whole, `common_mode` whether
-the machine moved, `pairs` what two sides timed beside each other come to, `ledger` where the time of a step went, `refresh`
-what becomes of a baseline. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
+the machine moved, `pairs` what two sides timed beside each other come to, `step_time` the one time and change that reports
+show, `ledger` where the time of a step went, `attribution` whether that names a cause, `refresh` what becomes of a baseline.
+Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
 
+from perfguard.judge.attribution import Attribution, Doubt, Share, Silence, attribution, attribution_of
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.step_time import StepTime, is_detail, step_time_of
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     Coverage,
@@ -30,6 +33,7 @@ from perfguard.judge.verdict import (
 __all__ = [
     "OF_THE_WHOLE",
     "TIMES",
+    "Attribution",
     "Baseline",
     "BaselineFacts",
     "Cause",
@@ -37,6 +41,7 @@ __all__ = [
     "Comparison",
     "Coverage",
     "Direction",
+    "Doubt",
     "Entry",
     "Ledger",
     "Outcome",
@@ -46,20 +51,27 @@ __all__ = [
     "Refresh",
     "Refreshed",
     "Rule",
+    "Share",
+    "Silence",
     "State",
+    "StepTime",
     "Tolerance",
     "Verdict",
+    "attribution",
+    "attribution_of",
     "compare",
     "compared",
     "could_judge_runs",
     "examined",
     "has_runs",
+    "is_detail",
     "is_suspect",
     "ledger",
     "own_tolerance",
     "paired",
     "ratcheted",
     "refreshed",
+    "step_time_of",
     "with_pairs",
     "with_runs",
     "with_times_shown",

@@ -10,6 +10,7 @@ from enum import Enum
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
+from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Value, label
 from perfguard.measure.metrics import METRICS
@@ -91,7 +92,7 @@ def compare(
             judged = tolerance is not None and not metric.by_run
             found.append(_one_sided(metric, key, before, now, judged, metric.name in known_metrics))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
-            one = _numbers(metric, key, before, now, tolerance)
+            one = _numbers(metric, key, before, now, tolerance, current.get((FRESH_TIME, "")))
             found.append(replace(one, allowed=_limit(tolerance, before.value, metric)))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
@@ -161,7 +162,12 @@ def _one_sided(
 
 
 def _numbers(
-    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, tolerance: Tolerance | None
+    metric: Metric,
+    key: tuple[str, str],
+    before: Measurement,
+    now: Measurement,
+    tolerance: Tolerance | None,
+    time: Measurement | None,
 ) -> Comparison:
     reference, current = before.value, now.value
     assert isinstance(reference, (int, float))
@@ -172,9 +178,12 @@ def _numbers(
     change = _change(reference, current, metric)
     ratio = _relative(reference, current)
     step = f"{label(*key)} {show(reference)} → {show(current)} {metric.unit}, {change}"
+    if metric.name == "step_cost" and time is not None and isinstance(time.value, (int, float)):
+        # A reader knows a step by its milliseconds; what is judged is the change of its cost.
+        step = step_text(time.value, relative_change(reference, current))
     if limits.is_worse(current, reference, metric.better):
         if metric.by_run:
-            return _slower_in_runs(metric, key, before, now, limits, judged)
+            return _slower_in_runs(metric, key, before, now, limits, judged, step)
         allowed = "exact: no change is allowed" if exact else f"allowed {_allowed(limits, reference, metric)}"
         finding = Finding(
             code=Code.R102 if exact else Code.R101,
@@ -221,16 +230,18 @@ def _as_shown(metric: Metric) -> Tolerance:
 
 
 def _slower_in_runs(
-    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, limits: Tolerance, judged: bool
+    metric: Metric,
+    key: tuple[str, str],
+    before: Measurement,
+    now: Measurement,
+    limits: Tolerance,
+    judged: bool,
+    step: str,
 ) -> Comparison:
-    """Word a step that was slower in every process: an error where both sides had enough of them, else a warning.
-
-    Every process's number is told, so that the reader sees the noise.
-    """
+    """Word a step that was slower in every process: an error where both sides had enough of them, else a warning."""
     assert isinstance(before.value, (int, float))
     assert isinstance(now.value, (int, float))
     stored, runs = max(1, len(before.samples)), max(1, len(now.samples))
-    each = " ".join(f"{100 * (one / before.value - 1):+.1f}" if before.value else show(one) for one in now.samples)
     few = ""
     if stored < thresholds.BASELINE_RUNS:
         few = (
@@ -239,16 +250,12 @@ def _slower_in_runs(
         )
     elif runs < thresholds.FEWEST_RUNS:
         few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"
-    message = (
-        f"{label(*key)} {show(before.value)} → {show(now.value)} {metric.unit}, "
-        f"{_change(before.value, now.value, metric)} (allowed {_allowed(limits, before.value, metric)}) "
-        f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} (%: {each}){few}"
-    )
     finding = Finding(
         code=Code.R105 if few else Code.R101,
         place=label(*key),
         severity=Severity.WARNING if few else Severity.ERROR,
-        message=message,
+        message=f"{step} (allowed {_allowed(limits, before.value, metric)}), "
+        f"slower in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''}{few}",
         weight=_weight(metric, _relative(before.value, now.value), exact=False),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
