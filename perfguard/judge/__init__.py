@@ -15,7 +15,7 @@ from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
-from perfguard.judge.step_time import StepTime, is_detail, step_time_of
+from perfguard.judge.step_time import StepTime, step_time_of, without_details
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     Coverage,
@@ -64,7 +64,6 @@ __all__ = [
     "could_judge_runs",
     "examined",
     "has_runs",
-    "is_detail",
     "is_suspect",
     "ledger",
     "own_tolerance",
@@ -75,5 +74,6 @@ __all__ = [
     "with_pairs",
     "with_runs",
     "with_times_shown",
+    "without_details",
     "without_runs",
 ]

@@ -12,10 +12,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from perfguard import thresholds
-from perfguard.findings import Code, Severity
-from perfguard.judge.compare import State
+from perfguard.findings import Code
 from perfguard.judge.ledger import Cause, Entry, Ledger
-from perfguard.judge.step_time import StepTime, step_time_of
+from perfguard.judge.step_time import is_seen, step_time_of
 
 if TYPE_CHECKING:
     from perfguard.judge.verdict import Verdict
@@ -72,7 +71,7 @@ def attribution_of(verdict: Verdict) -> Attribution | Silence | None:
     step_ns = round((step.now_ms - step.baseline_ms) * 1e6)
     if any(finding.code is Code.B107 for finding in verdict.findings):
         return Silence(doubt=Doubt.MACHINE, step_ns=step_ns)
-    if not _is_seen(verdict, step):
+    if not is_seen(verdict, step):
         return Silence(doubt=Doubt.NOISE, step_ns=step_ns)
     return attribution(verdict.ledger, step_ns=step_ns)
 
@@ -118,17 +117,6 @@ def _shares(entries: list[Entry]) -> list[Share]:
         )
         for subject, group in by_subject.items()
     ]
-
-
-def _is_seen(verdict: Verdict, step: StepTime) -> bool:
-    """Whether a rule sees the change of the step: it is worse or better, or was warned of."""
-    if any(one.metric == step.metric and one.state in (State.WORSE, State.BETTER) for one in verdict.comparisons):
-        return True
-    return any(
-        finding.place == step.metric and finding.code in (Code.R101, Code.R105, Code.R106)
-        for finding in verdict.findings
-        if finding.severity is not Severity.NOTE
-    )
 
 
 __all__ = ["OF_NO_OPERATOR", "Attribution", "Doubt", "Share", "Silence", "attribution", "attribution_of"]

@@ -108,13 +108,34 @@ def step_time_of(verdict: Verdict) -> StepTime | None:
     return _side_by_side(found) or _standing_still(verdict, found) or _fresh(verdict, found) or _own(verdict, found)
 
 
-def is_detail(finding: Finding, step: StepTime | None) -> bool:
-    """Whether a finding is another measurement of the step time that is shown, with a percentage of its own."""
-    if step is None or finding.severity is Severity.ERROR or finding.code not in (Code.R105, Code.R106):
-        return False
+def is_seen(verdict: Verdict, step: StepTime) -> bool:
+    """Whether a rule sees the change of the step: it is worse or better, or was warned of."""
+    from perfguard.judge.compare import State
+
+    if any(one.metric == step.metric and one.state in (State.WORSE, State.BETTER) for one in verdict.comparisons):
+        return True
+    return any(
+        finding.place == step.metric and finding.code in (Code.R101, Code.R105, Code.R106)
+        for finding in verdict.findings
+        if finding.severity is not Severity.NOTE
+    )
+
+
+def without_details(verdict: Verdict) -> tuple[Finding, ...]:
+    """Return the findings without those that measure the shown step time in another way, with a percentage of their own."""
+    step = step_time_of(verdict)
+    if step is None:
+        return verdict.findings
     # Where the step itself got worse, its slow steps did as well; alone they are news.
-    slow_steps = {"run_wall_p90"} if step.judged and (step.change or 0) > 0 else set()
-    return finding.place in (_OTHER_TIMES | slow_steps) - {step.metric}
+    is_worse = step.judged and (step.change or 0) > 0 and is_seen(verdict, step)
+    others = (_OTHER_TIMES | ({"run_wall_p90"} if is_worse else set())) - {step.metric}
+    return tuple(
+        finding
+        for finding in verdict.findings
+        if finding.severity is Severity.ERROR
+        or finding.code not in (Code.R105, Code.R106)
+        or finding.place not in others
+    )
 
 
 def _side_by_side(found: dict[str, Comparison]) -> StepTime | None:

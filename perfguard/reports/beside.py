@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Pace, Paired, Verdict, step_time_of
+from perfguard.judge import Pace, Paired, Verdict, step_time_of, without_details
 from perfguard.judge.step_time import milliseconds, percent
 from perfguard.reports.ledger import told_ledger_lines
 from perfguard.reports.names import printable
-from perfguard.reports.step_time import shown_findings
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, whole_time_lines
-from perfguard.reports.words import where_words
+from perfguard.reports.words import cause_words
 from perfguard.screen import LOG, Screen
 
 #: How many processes' numbers a row shows.
@@ -24,12 +23,12 @@ def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:
     """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
     it was timed. `whole` asks for all of that, of any workload (-v)."""
     lines = finding_lines(
-        verdict.findings if whole else shown_findings(verdict), most=None if whole else SHOWN_PER_CODE
+        verdict.findings if whole else without_details(verdict), most=None if whole else SHOWN_PER_CODE
     )
     if whole:
         lines += whole_time_lines(verdict)
     else:
-        lines += [line for line in (where_words(verdict), *told_ledger_lines(verdict)) if line]
+        lines += [line for line in (cause_words(verdict), *told_ledger_lines(verdict)) if line]
     if (lines or whole) and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
     lines += [printable(note) for note in verdict.notes if whole or note.startswith(_NOT_TOGETHER)]

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 
 from perfguard.findings import Severity
-from perfguard.judge import Refresh, Verdict
+from perfguard.judge import Refresh, Verdict, without_details
 from perfguard.reports import TOLD_FIRST, RunReport, in_telling_order
 from perfguard.reports.ledger import told_ledger_lines
 from perfguard.reports.names import cut, printable, shortened
-from perfguard.reports.step_time import shown_findings, step_details, step_words
+from perfguard.reports.step_time import step_details, step_words
 from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
 from perfguard.reports.words import commit_words, told
 
@@ -53,7 +53,7 @@ def _warnings(verdicts: Iterable[Verdict]) -> str:
     lines = [
         f"{shortened(verdict.workload, _NAME)}: {finding_line(finding)}"
         for verdict in verdicts
-        for finding in shown_findings(verdict)
+        for finding in without_details(verdict)
         if verdict.passed and finding.severity is Severity.WARNING
     ]
     more = [f"and {len(lines) - _WARNINGS} more"] if len(lines) > _WARNINGS else []
@@ -94,7 +94,7 @@ def _section(verdict: Verdict, report: RunReport) -> str:
     ]
     lines += [f"**{_inline(words.headline)}**", ""]
     lines += [f"{_inline(line)}\n" for line in (words.step, words.where) if line]
-    findings = finding_lines(shown_findings(verdict))
+    findings = finding_lines(without_details(verdict))
     lines.append(_fenced(cut(line, _LINE) for line in [*findings, *told_ledger_lines(verdict)]))
     if details := step_details(verdict):
         told_in = _fenced(cut(line, _LINE) for line in details)

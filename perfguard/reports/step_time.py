@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.findings import Finding
-from perfguard.judge import Verdict, is_detail, step_time_of
+from perfguard.judge import Verdict, step_time_of
 from perfguard.judge.compare import show
 from perfguard.judge.step_time import milliseconds, percent, relative_change
 
@@ -23,12 +22,6 @@ _MEANINGS = {
     "profiler_overhead": "a profiled step over a timed one",
 }
 _COST_ON_A_DEVICE = "cost, by the clock because a device does the work; its change is judged"
-
-
-def shown_findings(verdict: Verdict) -> tuple[Finding, ...]:
-    """Return the findings without those that only measure the shown step time in another way."""
-    step = step_time_of(verdict)
-    return tuple(finding for finding in verdict.findings if not is_detail(finding, step))
 
 
 def step_words(verdict: Verdict) -> tuple[str, str]:

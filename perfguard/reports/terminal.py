@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity, split_place
-from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict
+from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, without_details
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.reports import RunReport
 from perfguard.reports.ledger import asked_ledger_lines, told_ledger_lines
 from perfguard.reports.names import printable
-from perfguard.reports.step_time import shown_findings, step_details, step_words
+from perfguard.reports.step_time import step_details, step_words
 from perfguard.reports.table import Column, Cut, table
-from perfguard.reports.words import where_words
+from perfguard.reports.words import cause_words
 from perfguard.screen import LOG, Screen
 
 #: How many findings of one code a message shows before it counts the rest.
@@ -33,11 +33,11 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     `whole` asks for every finding, change and part of the ledger (-v).
     """
     # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
-    findings = verdict.findings if whole else shown_findings(verdict)
+    findings = verdict.findings if whole else without_details(verdict)
     worst, *others = finding_lines(findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
     # The cause goes before what it brought with it: views, wrappers, memory.
-    lines += [f"  {line}" for line in (where_words(verdict), *others) if line]
+    lines += [f"  {line}" for line in (cause_words(verdict), *others) if line]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
     lines.append(f"  workload: {printable(verdict.workload)}")
@@ -216,7 +216,7 @@ def coverage_line(coverage: Coverage) -> str:
 def compared_lines(verdict: Verdict, screen: Screen = LOG, *, ledger: bool, sides: str) -> list[str]:
     """Return what `compare` and `baseline diff` say of one workload above their table; verbose, everything that is known."""
     is_whole = screen.is_verbose
-    lines = finding_lines(verdict.findings if is_whole else shown_findings(verdict), most=_most(is_whole))
+    lines = finding_lines(verdict.findings if is_whole else without_details(verdict), most=_most(is_whole))
     if is_whole:
         lines += step_details(verdict)
     if ledger or (is_whole and verdict.ledger is not None):
@@ -248,7 +248,7 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
     warnings = [
         f"{printable(verdict.workload)}: {finding_line(finding)}"
         for verdict in report.verdicts
-        for finding in shown_findings(verdict)
+        for finding in without_details(verdict)
         if finding.severity is Severity.WARNING
     ]
     # Verbose, each workload has said its own.
@@ -266,7 +266,7 @@ def _is_told(verdict: Verdict) -> bool:
 def _one_line(verdict: Verdict) -> str:
     """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
-    worst = next(iter(finding_lines(shown_findings(verdict))), "nothing was compared")
+    worst = next(iter(finding_lines(without_details(verdict))), "nothing was compared")
     return f"{word}  {printable(verdict.workload)}: {worst}"
 
 

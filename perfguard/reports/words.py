@@ -24,6 +24,7 @@ from perfguard.judge import (
     Verdict,
     attribution_of,
     step_time_of,
+    without_details,
 )
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
@@ -31,7 +32,6 @@ from perfguard.recording import Provenance
 from perfguard.reports.ledger import silence_text
 from perfguard.reports.names import cut, printable
 from perfguard.reports.quantities import changed, quantity, signed_us
-from perfguard.reports.step_time import shown_findings
 from perfguard.workload import workload_of
 
 #: How many findings the first screen tells, and how many operators it names.
@@ -93,7 +93,7 @@ class Told:
 
 def told(verdict: Verdict, provenance: Provenance) -> Told:
     """Say what happened, where in the model, since when, and what to do next."""
-    found = shown_findings(verdict)
+    found = without_details(verdict)
     errors = [finding for finding in found if finding.severity is not Severity.NOTE and not finding.more]
     # What the headline is about is first below it, too.
     worst = [one.label for one in _worst_numbers(verdict)]
@@ -170,7 +170,7 @@ def _warned_of_time(verdict: Verdict, told: Iterable[Comparison]) -> str:
 
 def _warned_of(verdict: Verdict) -> list[Finding]:
     """Return what was slower as a warning; where the machine moved it is a note, and nobody is blamed."""
-    return [one for one in shown_findings(verdict) if one.code is Code.R105 and one.severity is Severity.WARNING]
+    return [one for one in without_details(verdict) if one.code is Code.R105 and one.severity is Severity.WARNING]
 
 
 def _warning(finding: Finding, verdict: Verdict) -> str:
@@ -255,15 +255,11 @@ def _green(verdict: Verdict) -> str:
 
 
 def where_words(verdict: Verdict) -> str:
-    """Name the operators that the change is in; or say why this recording cannot. Empty where there is nothing to say."""
+    """Name the operators that the change is in; empty where there is nothing to say."""
     if verdict.outcome is not Outcome.FAILED:
         return ""
-    step, found = step_time_of(verdict), attribution_of(verdict)
-    if step is not None and (step.change or 0) > 0:
-        if isinstance(found, Attribution):
-            return _where_the_time_went(verdict, found)
-        if isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
-            return silence_text(found)
+    if time := cause_words(verdict):
+        return time
     changes = _by_weight(
         verdict,
         [
@@ -275,6 +271,18 @@ def where_words(verdict: Verdict) -> str:
     names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes[:_FIRST]]
     more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
     return f"Operators that changed: {', '.join(names)}{more}." if names else ""
+
+
+def cause_words(verdict: Verdict) -> str:
+    """Name the operators that made a failing step slower, or say why this recording cannot; empty of a step that did not."""
+    step, found = step_time_of(verdict), attribution_of(verdict)
+    if verdict.outcome is not Outcome.FAILED or step is None or (step.change or 0) <= 0:
+        return ""
+    if isinstance(found, Attribution):
+        return _where_the_time_went(verdict, found)
+    if isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
+        return silence_text(found)
+    return ""
 
 
 def _by_weight(verdict: Verdict, changes: Iterable[Comparison]) -> list[Comparison]:

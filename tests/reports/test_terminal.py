@@ -207,16 +207,18 @@ def test_every_finding_is_shown_or_counted(codes):
                         for name, before, now in [("Add", 9, 10), ("MatMul", 50, 290), ("Relu", 5, 4), ("Gelu", 1, 8)]
                     ],
                 ),
+                measurements=(Measurement(metric="step_time", subject="", value=350.0),),
                 ledger=SLOWER_LEDGER,
                 environment_changes=("torch: 2.12.0 → 2.13.0", "python: 3.10.1 → 3.11.7"),
                 recording=Path("/data/recording"),
             ),
             """\
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no change is allowed)
+  The largest part is MatMul: +192.5 us, 77 % of the change in time (each call takes longer).
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 new, 0 gone, 0 not comparable; 4 shown, not judged
-  step 100.0 → 350.0 us, +250.0 us:
+  step +250.0 us:
     +180.0 us  MatMul: slower per call (5 calls, 12.5 → 48.5 us)
      +15.0 us  idle gaps (20.0 → 35.0 us)
      +12.5 us  MatMul: more calls (4 → 5, 12.5 us each)
@@ -359,7 +361,7 @@ def test_small_parts_are_one_line_and_what_is_printed_adds_up():
     whole = sum(entry.change_ns for entry in entries)
     ledger = Ledger(metric="step_time", base_ns=0, current_ns=whole, entries=tuple(entries))
     assert ledger_lines(ledger, most=8) == [
-        "step 0.0 → 306.4 us, +306.4 us:",
+        "step +306.4 us:",
         "  +300.0 us  MatMul: slower (0.0 → 300.0 us)",
         "    +5.4 us  10 other operators, idle gaps",
         "    +1.0 us  residual",
@@ -513,10 +515,10 @@ def test_the_summary_of_a_run_that_judged():
     broken = verdict(Outcome.INVALID, LEAKED, workload="test_c.py::test_c")
     report = RunReport(verdicts=(worse, broken), not_run=("test_d.py::test_d",))
     assert REPORTERS["terminal"](report) == (
-        "outcome    workload           baseline ms    step ms    median ms    cost    profiled    compared    changed\n"
-        "---------  -----------------  -------------  ---------  -----------  ------  ----------  ----------  ---------\n"
-        "FAILED     test_b.py::test_b  1.00           2.00       2.50         -       1.50 x      4           3\n"
-        "INVALID    test_c.py::test_c  -              -          -            -       -           0           0\n"
+        "outcome    workload           step ms      change      changed\n"
+        "---------  -----------------  -----------  ----------  ---------\n"
+        "FAILED     test_b.py::test_b  1.00 → 2.00  (+100.0 %)  3\n"
+        "INVALID    test_c.py::test_c  -            -           0\n"
         "\n"
         "4 compared: 1 worse, 1 new, 1 gone, 1 not comparable\n"
         "1 not run (skipped or failed before measuring)"
