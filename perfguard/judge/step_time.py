@@ -22,8 +22,10 @@ _OF_THE_JOB = ("", "ranks:")
 #: No time in us is as large, and no two times of a step are as many times apart: that comes from a damaged report.
 _LARGEST = 1e15
 _MOST_APART = 1e9
+#: A thousandth of a nanosecond is the last digit of a time in ms.
+_MOST_DIGITS = 9
 #: Other measurements of the same time. Beside the step's own change theirs is a detail, and no finding to show first.
-_OTHER_TIMES = frozenset({"step_time", "step_cpu_time"})
+OTHER_TIMES = frozenset({"step_time", "step_cpu_time"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +87,11 @@ def step_text(now_us: float, change: float | None) -> str:
 
 def milliseconds(value: float) -> str:
     """Write a time with three digits: `0.0412`, `25.2`, `1870`."""
-    if not value or value >= 999.5:
+    if not 0 < value < 999.5:
         return f"{value:.0f}"
     # What 9.996 is rounded to has one digit more before the point.
     digits = 2 - math.floor(math.log10(float(f"{value:.2e}")))
-    return f"{value:.{max(0, digits)}f}"
+    return f"{value:.{min(max(0, digits), _MOST_DIGITS)}f}"
 
 
 def percent(change: float) -> str:
@@ -128,7 +130,7 @@ def without_details(verdict: Verdict) -> tuple[Finding, ...]:
         return verdict.findings
     # Where the step itself got worse, its slow steps did as well; alone they are news.
     is_worse = step.judged and (step.change or 0) > 0 and is_seen(verdict, step)
-    others = (_OTHER_TIMES | ({"run_wall_p90"} if is_worse else set())) - {step.metric}
+    others = (OTHER_TIMES | ({"run_wall_p90"} if is_worse else set())) - {step.metric}
     return tuple(
         finding
         for finding in verdict.findings

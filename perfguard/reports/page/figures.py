@@ -22,7 +22,7 @@ from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
 from perfguard.reports.names import printable
 from perfguard.reports.quantities import quantity, signed_us, size_bytes, time_us
-from perfguard.reports.trend import moment_text, trend_lines
+from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
 #: A figure: kind (where it goes), title, what it shows in words, the same as a table, and plotly's traces and layout.
@@ -492,7 +492,7 @@ def drawn_trend(one: Trend) -> Figure:
     unit = printable(one.series.unit)
     return _figure(
         "history",
-        f"{printable(one.series.label)} over {len(points)} runs",
+        f"{series_name(one.series)} over {len(points)} runs",
         f"{told} (dashed: a new level begins; dotted: a release)",
         rows,
         [trace],
