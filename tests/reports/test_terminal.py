@@ -13,7 +13,7 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
-from perfguard.reports.ledger import ledger_lines
+from perfguard.reports.ledger import asked_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
     coverage_line,
@@ -266,6 +266,31 @@ def test_a_ledger_is_shown_only_where_a_time_got_worse():
     )
     failing = verdict(Outcome.FAILED, MORE_CALLS, comparisons=comparisons, ledger=SLOWER_LEDGER)
     assert "residual" not in failure_message(failing, refresh_command=COMMAND)
+
+
+def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_asks():
+    of_the_profiler = Entry(cause=Cause.PROFILER, base_ns=-300_000, current_ns=-100_000)
+    entries = (
+        of_operator(Cause.PER_CALL, 0, 50_000),
+        of_the_profiler,
+        Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0),
+    )
+    ledger = Ledger(metric="step_time", base_ns=100_000, current_ns=350_000, entries=entries)
+    failing = verdict(
+        Outcome.FAILED,
+        SLOWER,
+        comparisons=(compared(State.WORSE, metric="step_time", reference=100.0, current=350.0, finding=SLOWER),),
+        measurements=(Measurement(metric="step_time", subject="", value=350.0),),
+        ledger=ledger,
+    )
+    said = "The time cannot be attributed in this recording: the profiler's own time moved by −200.0 us, the step by +250.0 us."
+    message = failure_message(failing, refresh_command=COMMAND)
+    assert message.splitlines()[1] == f"  {said}"
+    assert "residual" not in message
+    whole = failure_message(failing, refresh_command=COMMAND, whole=True)
+    assert "  step 100.0 → 350.0 us, +250.0 us:" in whole
+    assert "residual" in whole
+    assert asked_ledger_lines(failing)[0] == said
 
 
 # -- the ledger ----------------------------------------------------------------------------------------------------------
