@@ -134,6 +134,19 @@ CONTROLS = 5
 CONTROLS_AGREEING = 0.7
 CONTROLS_SPREAD = 1.2
 
+# -- where the time of a step went --------------------------------------------------------------------------------------
+
+#: How many times as large or as small as the step's own change that of a recording may be and still explain it. Recordings
+#: are made one after the other, and profiled: chosen, not measured.
+LEDGER_ALIKE = 2.0
+#: Parts of no operator (the profiler's own time, idle gaps, overlap, residual) together, over what operators explain: from
+#: here on nothing is named. Of planted slowdowns that the ledger named rightly it was 0.35 and 0.44 (a layer eight times as
+#: wide, a product of weights); where the profiler's own time was named as the cause, above 2.
+LEDGER_OUTWEIGHED = 1.0
+#: An operator whose part is smaller than this share of the largest one is in no headline: aten::view +62 us beside
+#: aten::addmm +9167 us.
+NEGLIGIBLE_PART = 0.05
+
 # -- trends of a history -----------------------------------------------------------------------------------------------
 
 #: Runs of a noisy number, below which nobody looks for change points.

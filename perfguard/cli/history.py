@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfguard.screen import Screen
     from perfguard.settings import Settings
     from perfguard.stores.history.archive import Added, History, Run
-    from perfguard.stores.history.entry import Entry, RunFacts
+    from perfguard.stores.history.entry import Entry, RunFacts, WorkloadEntry
     from perfguard.stores.history.series import Told
 
 #: Where the history is, when no option says so; in a shell of CI it keeps a password out of the command.
@@ -267,14 +267,25 @@ def _show_run(history: History, run: Run, shown_on: Screen) -> None:
     workloads = history.workloads_of(run.number)
     told |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
     _tell("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in told.items() if value)]))
-    rows = [(one.outcome, one.workload, str(len(one.numbers)), one.finding or "") for one in workloads]
+    rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
     columns = (
         Column(title="outcome"),
         Column(title="workload", least=24),
+        Column(title="step ms", leaves=3),
+        Column(title="change", leaves=4),
         Column(title="measurements", leaves=2),
         Column(title="worst finding", least=24, cut=Cut.END, leaves=1),
     )
     tell(_table(rows, columns, shown_on), shown_on)
+
+
+def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
+    """Return step time and change as the report of the run showed them."""
+    from perfguard.judge.step_time import milliseconds, percent
+
+    numbers = {one.metric: one.value for one in entry.numbers if not one.subject}
+    time, change = numbers.get("step_ms"), numbers.get("step_change_percent")
+    return "-" if time is None else milliseconds(time), "-" if change is None else percent(change / 100)
 
 
 # -- trend -------------------------------------------------------------------------------------------------------------
@@ -314,9 +325,9 @@ def trend(
         metric=lambda metric, subject: _is_asked_for(metric, subject, metrics),
         runs=runs,
     )
-    if not found:
+    trends = _trends(found, _settings(), as_times=not metrics)
+    if not trends:
         _nothing(f"no such workload and metric was measured in these {_counted(len(runs), 'run')}")
-    trends = [_trend(one, _settings()) for one in found]
     shown_on = screen(verbose=verbose)
     tell(trend_text(trends, shown_on), shown_on)
     for note in _notes(runs, branch):
@@ -364,7 +375,40 @@ def _trends_of(report: RunReport, place: str | None, settings: Settings) -> tupl
         metric=lambda metric, subject: _is_asked_for(metric, subject, ()),
         runs=of_branch or runs,
     )
-    return tuple(_trend(one, settings) for one in found if one.is_of(verdicts[one.series.workload]))
+    alike = [one for one in found if one.is_of(verdicts[one.series.workload])]
+    return tuple(_trends(alike, settings, as_times=True))
+
+
+def _trends(found: Sequence[Told], settings: Settings, *, as_times: bool) -> list[Trend]:
+    """Return the trends; with `as_times` a workload has one time of its step, in ms, by the change that is judged.
+
+    What is compared over time is the cost, for the machine is not as quick in every run: all of it is told at the speed of the
+    newest run, whose time is the one that was measured.
+    """
+    from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
+    from perfguard.judge.trend import in_milliseconds
+
+    if not as_times:
+        return [_trend(one, settings) for one in found]
+    known = {(_where_of(one), one.series.metric): one.series for one in found if not one.series.subject}
+    trends = []
+    for told in found:
+        metric, where = told.series.metric, _where_of(told)
+        has_cost = (where, "step_cost") in known
+        if metric == FRESH_TIME or (has_cost and metric in (*OTHER_TIMES, "run_wall_p90")):
+            continue
+        one = _trend(told, settings)
+        time = known.get((where, FRESH_TIME))
+        if metric == "step_cost" and time and time.points[-1].moment == one.latest.moment and one.latest.value > 0:
+            one = in_milliseconds(one, time.points[-1].value / 1e3 / one.latest.value)
+        elif metric == "step_time":
+            one = in_milliseconds(one, 1e-3)
+        trends.append(one)
+    return trends
+
+
+def _where_of(told: Told) -> tuple[str, str, str]:
+    return told.series.workload, told.series.machine, told.series.way
 
 
 def _trend(told: Told, settings: Settings) -> Trend:
@@ -389,10 +433,14 @@ def _means(glob: str, workload: str) -> bool:
 
 def _is_asked_for(metric: str, subject: str, globs: Iterable[str]) -> bool:
     from perfguard.judge.compare import OF_THE_WHOLE
+    from perfguard.judge.step_time import FRESH_TIME
     from perfguard.judge.tolerance import is_like
     from perfguard.measure.measurement import label, rank_of
 
     if not globs:
+        if metric == FRESH_TIME and not subject:
+            # What the cost of a step is told by.
+            return True
         # The steps of a rank (`rank1`) are there where a job has no number for all of them.
         return metric in OF_THE_WHOLE and (rank_of(subject) is None or ":" not in subject)
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)

@@ -3,18 +3,21 @@
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the
 rules for one measurement, `work` what the operators that changed weigh, `tolerance` how far a timed one may move, `verdict`
 what follows for the whole, `common_mode` whether the machine moved, `pairs` what two sides timed beside each other come to,
-`ledger` where the time of a step went, `refresh` what becomes of a baseline, `renames` which unused one a test without a
+`step_time` the one time and change that reports show, `ledger` where the time of a step went, `attribution` whether that
+names a cause, `refresh` what becomes of a baseline, `renames` which unused one a test without a
 baseline looks like. Baselines hold facts; tolerances come from the settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
 
+from perfguard.judge.attribution import Attribution, Doubt, Share, Silence, attribution, attribution_of
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import TIMES, Pace, Paired, judged_step, own_tolerance, paired, with_pairs, with_times_shown
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.renames import lacks_baseline, move_command, renames, with_rename
+from perfguard.judge.step_time import StepTime, step_time_of, without_details
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     GREEN,
@@ -34,6 +37,7 @@ __all__ = [
     "GREEN",
     "OF_THE_WHOLE",
     "TIMES",
+    "Attribution",
     "Baseline",
     "BaselineFacts",
     "Cause",
@@ -41,6 +45,7 @@ __all__ = [
     "Comparison",
     "Coverage",
     "Direction",
+    "Doubt",
     "Entry",
     "Ledger",
     "Outcome",
@@ -50,9 +55,14 @@ __all__ = [
     "Refresh",
     "Refreshed",
     "Rule",
+    "Share",
+    "Silence",
     "State",
+    "StepTime",
     "Tolerance",
     "Verdict",
+    "attribution",
+    "attribution_of",
     "compare",
     "compared",
     "could_judge_runs",
@@ -68,9 +78,11 @@ __all__ = [
     "ratcheted",
     "refreshed",
     "renames",
+    "step_time_of",
     "with_pairs",
     "with_rename",
     "with_runs",
     "with_times_shown",
+    "without_details",
     "without_runs",
 ]

@@ -14,6 +14,7 @@ from enum import Enum
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
+from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance
 from perfguard.judge.work import CENSUS, COUNTED, work_of
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric, Value, label, split_rank
@@ -121,7 +122,8 @@ def compare(
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
             rule = policy.rule(*key)
             is_ruled = rule is not None and rule.tolerance is not None
-            one = _numbers(metric, key, before, now, tolerance, is_ruled=is_ruled)
+            time = current.get((FRESH_TIME, ""))
+            one = _numbers(metric, key, before, now, tolerance, time, is_ruled=is_ruled)
             found.append(replace(one, allowed=_limit(tolerance, before.value, metric)))
         else:
             found.append(_structures(metric, key, before, now, tolerance is not None))
@@ -301,6 +303,7 @@ def _numbers(
     before: Measurement,
     now: Measurement,
     tolerance: Tolerance | None,
+    time: Measurement | None,
     *,
     is_ruled: bool,
 ) -> Comparison:
@@ -313,9 +316,13 @@ def _numbers(
     change = _change(reference, current, metric)
     ratio = _relative(reference, current)
     step = f"{label(*key)} {show(reference)} → {show(current)} {metric.unit}, {change}"
+    if metric.name == "step_cost" and time is not None and isinstance(time.value, (int, float)):
+        # A reader knows a step by its milliseconds; what is judged is the change of its cost.
+        step = step_text(time.value, relative_change(reference, current))
     if limits.is_worse(current, reference, metric.better):
         if metric.by_run:
-            return _slower_in_runs(metric, key, before, now, limits, judged)
+            text = step if metric.name == "step_cost" else _readable_text(metric, key, reference, current, limits)
+            return _slower_in_runs(metric, key, before, now, limits, judged, text)
         # A number of which neither side is better is judged by itself only where a rule of the user speaks of it.
         is_change = metric.only_changes and not is_ruled
         finding = Finding(
@@ -363,27 +370,18 @@ def _as_shown(metric: Metric) -> Tolerance:
 
 
 def _slower_in_runs(
-    metric: Metric, key: tuple[str, str], before: Measurement, now: Measurement, limits: Tolerance, judged: bool
+    metric: Metric,
+    key: tuple[str, str],
+    before: Measurement,
+    now: Measurement,
+    limits: Tolerance,
+    judged: bool,
+    step: str,
 ) -> Comparison:
-    """Word a step that was slower in every process: an error where both sides had enough of them, else a warning.
-
-    Every process's number is told, so that the reader sees the noise.
-    """
+    """Word a step that was slower in every process: an error where both sides had enough of them, else a warning."""
     assert isinstance(before.value, (int, float))
     assert isinstance(now.value, (int, float))
     stored, runs = max(1, len(before.samples)), max(1, len(now.samples))
-    factor, unit = _readable(metric.unit, now.value)
-    if abs(before.value) * limits.relative < limits.absolute:
-        # Of next to nothing a percentage says nothing.
-        each = f"{unit}: " + " ".join(f"{(one - before.value) / factor:+.3g}" for one in now.samples)
-        change = f"+{show((now.value - before.value) / factor)} {unit}"
-        allowed = f"allowed +{show(limits.absolute / factor)} {unit}"
-    else:
-        each = "%: " + " ".join(
-            f"{100 * (one / before.value - 1):+.1f}" if before.value else show(one) for one in now.samples
-        )
-        change = _change(before.value, now.value, metric)
-        allowed = _allowed(limits, before.value, metric)
     few = ""
     if stored < thresholds.BASELINE_RUNS:
         few = (
@@ -392,19 +390,26 @@ def _slower_in_runs(
         )
     elif runs < thresholds.FEWEST_RUNS:
         few = f"; this only warns, as {runs} of {thresholds.MOST_RUNS} runs left a time"
-    message = (
-        f"{label(*key)} {show(before.value / factor)} → {show(now.value / factor)} {unit}"
-        f"{f' ({metric.causes})' if metric.causes else ''}, {change} ({allowed}) "
-        f"in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''} ({each}){few}"
-    )
     finding = Finding(
         code=Code.R105 if few else Code.R101,
         place=label(*key),
         severity=Severity.WARNING if few else Severity.ERROR,
-        message=message,
+        message=f"{step} ({_allowed(limits, before.value, metric)}), "
+        f"worse in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''}{few}",
         weight=_weight(metric, _relative(max(before.value, limits.absolute), now.value), exact=False),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
+
+
+def _readable_text(metric: Metric, key: tuple[str, str], reference: float, current: float, limits: Tolerance) -> str:
+    """Return `run_blocked_time 0.05 → 20.1 ms (sleep, I/O, lock, loader), +20 ms`."""
+    factor, unit = _readable(metric.unit, current)
+    change = _change(reference, current, metric)
+    if abs(reference) * limits.relative < limits.absolute:
+        # Of next to nothing a percentage says nothing.
+        change = f"+{show((current - reference) / factor)} {unit}"
+    causes = f" ({metric.causes})" if metric.causes else ""
+    return f"{label(*key)} {show(reference / factor)} → {show(current / factor)} {unit}{causes}, {change}"
 
 
 def _readable(unit: str, largest: float) -> tuple[float, str]:
@@ -538,4 +543,5 @@ def _allowed(limits: Tolerance, reference: float, metric: Metric) -> str:
         )
     if abs(reference) * limits.relative >= limits.absolute:
         return f"allowed {sign}{100 * limits.relative:.1f} %"
-    return f"allowed {sign}{show(limits.absolute)} {metric.unit}"
+    factor, unit = _readable(metric.unit, limits.absolute)
+    return f"allowed {sign}{show(limits.absolute / factor)} {unit}"

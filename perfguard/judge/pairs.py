@@ -15,6 +15,7 @@ from enum import Enum
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.compare import Comparison, State, weight_of_the_whole
+from perfguard.judge.step_time import milliseconds, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, outcome_of
 from perfguard.measure.measurement import Kind, Measurement
@@ -222,15 +223,14 @@ def _finding(found: Paired) -> Finding | None:
     if found.pace not in (Pace.SLOWER, Pace.FASTER):
         return None
     slower = found.pace is Pace.SLOWER
-    each = " ".join(f"{100 * (ratio - 1):+.1f}" for ratio in found.ratios)
     sign = "+" if slower else "−"
     edge = found.allowed if slower else 1 - 1 / (1 + found.allowed)
     return Finding(
         code=Code.R101 if slower else Code.R106,
         place="step_ab",
         severity=Severity.ERROR if slower else Severity.NOTE,
-        message=f"step_ab {found.base_us:.1f} → {found.current_us:.1f} us, {100 * (found.ratio - 1):+.1f} % "
-        f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %) {_how(found)} (%: {each})",
+        message=f"{step_text(found.current_us, relative_change(1, found.ratio))} "
+        f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %), {found.pace.value} {_how(found)}",
         weight=weight_of_the_whole(abs(found.ratio - 1)),
     )
 
@@ -248,8 +248,8 @@ def _waits(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
         code=Code.R105,
         place="step_ab",
         severity=Severity.WARNING,
-        message=f"step_ab costs no more CPU time, and takes {base_us:.1f} → {current_us:.1f} us by the clock: it waits, for "
-        "sleep, I/O, a lock or a loader",
+        message=f"step costs no more CPU time, and takes {milliseconds(base_us / 1e3)} → {milliseconds(current_us / 1e3)} ms "
+        "by the clock: it waits, for sleep, I/O, a lock or a loader",
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -145,6 +145,25 @@ class Trend:
     def latest(self) -> Point:
         """The newest number."""
         return self.series.points[-1]
+
+
+def in_milliseconds(one: Trend, factor: float) -> Trend:
+    """Return a trend whose numbers are told in ms, each `factor` times what was compared: percentages stay as they are."""
+    points = tuple(replace(point, value=point.value * factor) for point in one.series.points)
+    at = {point.moment.run: point for point in points}
+    changes = (replace(change, before=change.before * factor, after=change.after * factor) for change in one.changes)
+    creep, limits = one.creep, one.tolerance
+    return replace(
+        one,
+        series=replace(one.series, points=points, unit="ms"),
+        changes=tuple(changes),
+        creep=creep and replace(creep, before=creep.before * factor, after=creep.after * factor),
+        previous=at[one.previous.moment.run] if one.previous else None,
+        release=at[one.release.moment.run] if one.release else None,
+        level=one.level * factor,
+        reference=one.reference * factor,
+        tolerance=limits and replace(limits, absolute=limits.absolute * factor),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

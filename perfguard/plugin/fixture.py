@@ -280,6 +280,8 @@ class GateGuard:
         return verdict
 
     def _tell_properties(self, verdict: Verdict) -> None:
+        from perfguard.judge import step_time_of
+
         workload = verdict.workload
         name = workload.removeprefix(self._item.nodeid)[1:]
         prefix = f"perfguard[{name}]" if name else "perfguard"
@@ -287,8 +289,12 @@ class GateGuard:
         kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]
         self._item.user_properties[:] = kept
         self._item.user_properties.append((f"{prefix}.outcome", verdict.outcome.value))
+        if (step := step_time_of(verdict)) is not None:
+            for name, value in step.plain.items():
+                if value is not None:
+                    self._item.user_properties.append((f"{prefix}.{name}", str(value)))
         for measurement in verdict.measurements:
-            if measurement.metric in ("step_time", "step_cpu_time", "peak_memory_bytes", "profiler_overhead", "steps"):
+            if measurement.metric in ("peak_memory_bytes", "steps"):
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Comparison, Ledger, Pace, Paired, State, Verdict
-from perfguard.judge.compare import show
-from perfguard.reports.ledger import LEDGER_LINES, ledger_lines
+from perfguard.judge import Pace, Paired, Verdict, step_time_of, without_details
+from perfguard.judge.step_time import milliseconds, percent
+from perfguard.reports.ledger import told_ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
-from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
+from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, whole_time_lines
+from perfguard.reports.words import cause_words
 from perfguard.screen import LOG, Screen
 
 #: How many processes' numbers a row shows.
 _EACH = 10
-#: A ledger's change that is so many times as large or as small as the step's is noise, and explains nothing.
-_ALIKE = 2.0
 #: How the notes begin that say why two sides were not timed, or in another way than they could be.
 _NOT_TOGETHER = ("not timed", "not interleaved", "the processes could not")
 
@@ -23,28 +22,18 @@ _NOT_TOGETHER = ("not timed", "not interleaved", "the processes could not")
 def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:
     """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
     it was timed. `whole` asks for all of that, of any workload (-v)."""
-    lines = finding_lines(verdict.findings, most=None if whole else SHOWN_PER_CODE)
-    slower = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.state is State.WORSE), None)
-    if slower is not None and verdict.ledger is not None:
-        lines += _where_it_went(verdict.ledger, slower, most=None if whole else LEDGER_LINES)
+    lines = finding_lines(
+        verdict.findings if whole else without_details(verdict), most=None if whole else SHOWN_PER_CODE
+    )
+    if whole:
+        lines += whole_time_lines(verdict)
+    else:
+        lines += [line for line in (cause_words(verdict), *told_ledger_lines(verdict)) if line]
     if (lines or whole) and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
     lines += [printable(note) for note in verdict.notes if whole or note.startswith(_NOT_TOGETHER)]
     head = f"{verdict.outcome.value} {printable(verdict.workload)}"
     return [head, *(f"  {line}" for line in lines)] if lines else []
-
-
-def _where_it_went(ledger: Ledger, slower: Comparison, *, most: int | None) -> list[str]:
-    """Return the ledger, where the recordings it is of moved as the step did: they were made one after the other."""
-    assert isinstance(slower.current, (int, float))
-    told = ledger.base_ns * (slower.current - 1)
-    if told / _ALIKE <= ledger.change_ns <= told * _ALIKE:
-        return ledger_lines(ledger, most=most)
-    apart = f"{ledger.base_ns / 1e3:.1f} → {ledger.current_ns / 1e3:.1f} us"
-    return [
-        f"where it went is not known: the recordings, made one after the other, came to {apart}; "
-        "keep them with --output DIR, and look with: perfguard ops"
-    ]
 
 
 def beside_table(rows: Iterable[tuple[Verdict, Paired | None]], screen: Screen = LOG) -> str:
@@ -69,16 +58,15 @@ _COLUMNS = (
 def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
     head = (verdict.outcome.value, printable(verdict.workload))
     exact = _exact(verdict)
-    shown = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
-    shown = shown or next((one for one in verdict.comparisons if one.metric == "step_time"), None)
-    base, now = (_milliseconds(shown.reference), _milliseconds(shown.current)) if shown is not None else ("-", "-")
+    step = step_time_of(verdict)
+    base, now = ("-", "-") if step is None else (_milliseconds(step.baseline_ms), _milliseconds(step.now_ms))
     if found is None or not found.effects:
         return (*head, base, now, "-", "-", "-", "not judged" if found is None else Pace.UNDECIDED.value, exact)
-    each = " ".join(_percent(ratio) for ratio in found.ratios[:_EACH])
+    each = " ".join(percent(ratio - 1).removesuffix(" %") for ratio in found.ratios[:_EACH])
     more = " …" if len(found.ratios) > _EACH else ""
     how = "step by step" if found.interleaved else "in turns"
     return (
-        *(*head, base, now, _percent(found.ratio), each + more),
+        *(*head, base, now, percent(found.ratio - 1).removesuffix(" %"), each + more),
         *(f"+{100 * found.allowed:.1f}", f"{found.pace.value}, {how}", exact),
     )
 
@@ -91,9 +79,5 @@ def _exact(verdict: Verdict) -> str:
     return f"{changed} of {len(judged)} changed" if changed else f"{len(judged)} same"
 
 
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f}"
-
-
-def _milliseconds(value: object) -> str:
-    return show(round(value / 1e3, 4)) if isinstance(value, (int, float)) else "-"
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else milliseconds(value)

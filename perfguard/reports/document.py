@@ -10,7 +10,19 @@ from typing import Any
 import perfguard
 from perfguard.documents import dumps, newest_format
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import BaselineFacts, Comparison, Coverage, Ledger, Outcome, Refresh, State, Tolerance, Verdict
+from perfguard.judge import (
+    BaselineFacts,
+    Comparison,
+    Coverage,
+    Ledger,
+    Outcome,
+    Refresh,
+    State,
+    StepTime,
+    Tolerance,
+    Verdict,
+    step_time_of,
+)
 from perfguard.measure import METRICS, Measurement, MemoryTrack
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import RunReport
@@ -45,6 +57,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     return {
         "workload": verdict.workload,
         "outcome": verdict.outcome.value,
+        **({"step": _step_time_document(step)} if (step := step_time_of(verdict)) is not None else {}),
         "findings": [
             {
                 "code": f.code.name,
@@ -161,6 +174,11 @@ _ONE_SIDED = ("new", "gone")
 
 def _state(word: str) -> State:
     return State.WORSE if word in _ONE_SIDED else State(word)
+
+
+def _step_time_document(step: StepTime) -> dict[str, Any]:
+    """Return the step time as reports show it; a reader computes it anew from the measurements."""
+    return {**step.plain, "judged": step.judged, "metric": step.metric, "source": step.source}
 
 
 def _step_document(step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perfguard.judge import Verdict
+from perfguard.judge import Verdict, without_details
 from perfguard.reports import RunReport, in_telling_order
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import finding_line, finding_lines
@@ -63,10 +63,13 @@ def _in_common(verdicts: list[Verdict]) -> str:
 def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:
     """Return the findings of one workload, or the worst of each of several; and how many findings, or workloads, are left."""
     if len(verdicts) > 1:
-        worst = [f"{_own(one)}: {next(iter(finding_lines(one.findings)), one.outcome.value)}" for one in verdicts]
+        worst = [
+            f"{_own(one)}: {next(iter(finding_lines(without_details(one))), one.outcome.value)}" for one in verdicts
+        ]
         return worst[:_FINDINGS], len(worst) - _FINDINGS
-    found = [one for one in verdicts[0].findings if not one.more][:_FINDINGS]
-    return [finding_line(one) for one in found], sum(one.more or 1 for one in verdicts[0].findings) - len(found)
+    findings = without_details(verdicts[0])
+    found = [one for one in findings if not one.more][:_FINDINGS]
+    return [finding_line(one) for one in found], sum(one.more or 1 for one in findings) - len(found)
 
 
 def _own(verdict: Verdict) -> str:

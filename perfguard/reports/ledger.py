@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from perfguard.judge import Cause, Entry, Ledger, Verdict
+from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Silence, Verdict, attribution_of
 from perfguard.judge.compare import show
 from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.quantities import signed_us
 
 #: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
 LEDGER_LINES = 8
@@ -17,7 +18,7 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     """Return the ledger: the whole, then its parts, the largest first; what is printed adds up as it stands.
 
     With `most` there are at most so many parts: small ones, and those beyond, are one line. Rounding is in that line, or in the
-    residual, which is always the last.
+    residual, which is always the last. The times of the whole are of this ledger alone, so they are only in the whole of it.
     """
     if not ledger.entries:
         return []
@@ -36,19 +37,51 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     what = _WHOLE.get(ledger.metric, f"step ({ledger.metric})")
     rank = "" if ledger.rank is None else f" of rank {ledger.rank}, the slowest"
     width = max(len(_signed(tenths)) for tenths, _ in rows)
+    times = "" if most is not None else f"{_us(base)} → {_us(current)} us, "
     return [
-        f"{what}{rank} {_us(base)} → {_us(current)} us, {_signed(current - base)} us:",
+        f"{what}{rank} {times}{_signed(current - base)} us:",
         *(f"  {_signed(tenths):>{width}} us  {printable(text)}" for tenths, text in rows),
     ]
 
 
 def asked_ledger_lines(verdict: Verdict) -> list[str]:
-    """Return the whole ledger where somebody asked for it, or why there is none."""
+    """Return the whole ledger for a user who asks for it, after why it names no cause; or why there is none."""
     if verdict.ledger is None:
         return ["no ledger: it takes a comparison, and the times of operators on both sides"]
-    return ledger_lines(verdict.ledger)
+    found = attribution_of(verdict)
+    return [*([silence_text(found)] if isinstance(found, Silence) else []), *ledger_lines(verdict.ledger)]
 
 
+def told_ledger_lines(verdict: Verdict) -> list[str]:
+    """Return the largest parts of the ledger where they name a cause, else nothing: a part of noise is noise."""
+    if verdict.ledger is None or not isinstance(attribution_of(verdict), Attribution):
+        return []
+    return ledger_lines(verdict.ledger, most=LEDGER_LINES)
+
+
+def silence_text(silence: Silence) -> str:
+    """Say in one sentence why no operator is named."""
+    step = signed_us(silence.step_ns / 1e3)
+    if silence.doubt is Doubt.NOISE:
+        return f"Nothing is to be attributed: the step moved by {step}, which is within the noise."
+    if silence.doubt is Doubt.MACHINE:
+        return f"Nothing is to be attributed: the machine moved, and with it the step by {step}."
+    part = signed_us(silence.part_ns / 1e3)
+    if silence.doubt is Doubt.OTHER_CHANGE:
+        return f"The time cannot be attributed in this recording: its step moved by {part}, the judged one by {step}."
+    if silence.part is Cause.IDLE and silence.part_ns * silence.step_ns > 0:
+        return f"No operator explains the time: the gaps between operators moved by {part}, the step by {step}."
+    name = "what no operator explains" if silence.part is None else _MOVED[silence.part]
+    return f"The time cannot be attributed in this recording: {name} moved by {part}, the step by {step}."
+
+
+_MOVED = {
+    Cause.IDLE: "the time in which nothing ran",
+    Cause.OVERLAP: "the time in which operators ran side by side",
+    Cause.PROFILER: "the profiler's own time",
+    Cause.RANK: "the time between the ranks",
+    Cause.RESIDUAL: "the time that nothing explains",
+}
 _WHOLE = {"step_time": "step", "profiled_step_time": "profiled step", "operator_time": "all that was profiled"}
 _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
@@ -125,13 +158,6 @@ def _signed(tenths: int) -> str:
     return _us(tenths) if tenths < 0 else f"+{_us(tenths)}"
 
 
-def page_whole(ledger: Ledger) -> str:
-    """Return what the whole is: a step, a profiled step, or all that was profiled."""
-    return _WHOLE.get(ledger.metric, "step in a fresh process")
-
-
-#: Parts that are no work of the model, and correct what the operators come to.
-CORRECTIONS = frozenset({Cause.PROFILER, Cause.OVERLAP, Cause.RANK, Cause.RESIDUAL})
 _NAMES = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps (nothing ran)",
@@ -150,3 +176,11 @@ def entry_name(entry: Entry) -> str:
 def entry_text(entry: Entry) -> str:
     """Return a part in words."""
     return "what no operator and no gap explains" if entry.cause is Cause.RESIDUAL else _part(entry)
+
+
+def ledger_rows(ledger: Ledger) -> list[tuple[str, str, str]]:
+    """Return every part as (name, change, why), the largest first, for a reader who asks for all of it."""
+    return [
+        (printable(entry_name(entry)), signed_us(entry.change_ns / 1e3), printable(entry_text(entry)))
+        for entry in sorted(ledger.entries, key=lambda entry: -abs(entry.change_ns))
+    ]

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterable
 
 from perfguard.findings import Severity
-from perfguard.judge import Refresh, Verdict
+from perfguard.judge import Refresh, Verdict, without_details
 from perfguard.reports import TOLD_FIRST, RunReport, in_telling_order
-from perfguard.reports.ledger import ledger_lines
+from perfguard.reports.ledger import told_ledger_lines
 from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.step_time import step_details, step_words
 from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
 from perfguard.reports.words import commit_words, told
 
 #: GitHub takes comments of at most 65 536 characters; what is longer is cut at a workload.
 MOST_CHARACTERS = 60_000
-#: How many lines of a ledger and workloads of the table are written, and how much of a line and of a name.
-_LEDGER = 8
+#: How many workloads of the table are written, and how much of a line and of a name.
 _ROWS = 200
 _LINE = 200
 _NAME = 120
@@ -53,7 +53,7 @@ def _warnings(verdicts: Iterable[Verdict]) -> str:
     lines = [
         f"{shortened(verdict.workload, _NAME)}: {finding_line(finding)}"
         for verdict in verdicts
-        for finding in verdict.findings
+        for finding in without_details(verdict)
         if verdict.passed and finding.severity is Severity.WARNING
     ]
     more = [f"and {len(lines) - _WARNINGS} more"] if len(lines) > _WARNINGS else []
@@ -93,11 +93,15 @@ def _section(verdict: Verdict, report: RunReport) -> str:
         "",
     ]
     lines += [f"**{_inline(words.headline)}**", ""]
-    if words.where:
-        lines += [_inline(words.where), ""]
-    findings = finding_lines(verdict.findings)
-    ledger = ledger_lines(verdict.ledger, most=_LEDGER) if verdict.ledger is not None and words.where else []
-    lines.append(_fenced(cut(line, _LINE) for line in [*findings, *ledger]))
+    lines += [f"{_inline(line)}\n" for line in (words.step, words.where) if line]
+    findings = finding_lines(without_details(verdict))
+    lines.append(_fenced(cut(line, _LINE) for line in [*findings, *told_ledger_lines(verdict)]))
+    if details := step_details(verdict):
+        told_in = _fenced(cut(line, _LINE) for line in details)
+        lines += [
+            "",
+            f"<details><summary>The time of a step: the numbers behind it</summary>\n\n{told_in}\n\n</details>",
+        ]
     if words.source:
         lines += ["", f"The test: {_code(words.source)}"]
     commands = [f"# {what}\n{command}" for what, command in words.advice]
@@ -108,12 +112,15 @@ def _section(verdict: Verdict, report: RunReport) -> str:
 def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
     """Return a row a workload, those that are not green first, in so many characters."""
     ordered = in_telling_order(verdicts)
-    rows = ["| outcome | workload | compared | worse | better | changed |", "|---|---|--:|--:|--:|--:|"]
+    rows = [
+        "| outcome | workload | step ms | change | compared | worse | better | changed |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
     shown = 0
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
-        counts = (found.compared, found.worse, found.better, found.changed)
+        counts = (*step_words(verdict), found.compared, found.worse, found.better, found.changed)
         name = _code(shortened(verdict.workload, _NAME)) + _of(verdict)
         row = f"| {' | '.join([f'{_SYMBOLS[verdict.outcome.value]} {outcome}', name, *map(str, counts)])} |"
         room -= len(row) + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from perfguard.judge import OF_THE_WHOLE
+from perfguard.judge import OF_THE_WHOLE, step_time_of
 from perfguard.measure import METRICS
 from perfguard.reports import RunReport
 from perfguard.reports.names import printable
@@ -24,6 +24,7 @@ def report_openmetrics(report: RunReport) -> str:
         f"perfguard_outcome{_labels(workload=verdict.workload, origin=verdict.origin, outcome=verdict.outcome.value)} 1"
         for verdict in report.verdicts
     ]
+    lines += _step_times(report)
     for metric in sorted(OF_THE_WHOLE & METRICS.keys()):
         samples = list(_samples(report, metric))
         if samples:
@@ -32,6 +33,28 @@ def report_openmetrics(report: RunReport) -> str:
             lines.append(f"# TYPE {_PREFIX}{metric} gauge")
             lines += samples
     return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+#: The step time as every report shows it, before all that is behind it.
+_STEP = {
+    "step_ms": "How long a step takes now, in ms.",
+    "step_baseline_ms": "How long a step of the baseline takes at the speed that the machine has now, in ms.",
+    "step_change_percent": "By how much the step changed, in %.",
+}
+
+
+def _step_times(report: RunReport) -> Iterable[str]:
+    found = [(verdict, step) for verdict in report.verdicts if (step := step_time_of(verdict)) is not None]
+    for name, meaning in _STEP.items():
+        samples = [
+            f"{_PREFIX}{name}{_labels(workload=verdict.workload, origin=verdict.origin)} {value}"
+            for verdict, step in found
+            if (value := step.plain[name]) is not None
+        ]
+        if samples:
+            yield f"# HELP {_PREFIX}{name} {_help(meaning)}"
+            yield f"# TYPE {_PREFIX}{name} gauge"
+            yield from samples
 
 
 def _samples(report: RunReport, metric: str) -> Iterable[str]:

@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Iterable
 
 from perfguard.findings import Code, Finding, Severity, split_place
-from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command
+from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
-from perfguard.measure.measurement import Kind
 from perfguard.reports import RunReport
-from perfguard.reports.ledger import LEDGER_LINES, asked_ledger_lines, ledger_lines
+from perfguard.reports.ledger import asked_ledger_lines, told_ledger_lines
 from perfguard.reports.names import printable
+from perfguard.reports.step_time import step_details, step_words
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.upgrades import with_upgrade
-from perfguard.reports.words import trade
+from perfguard.reports.words import cause_words, trade
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 
@@ -35,17 +35,17 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     `whole` asks for every finding, change and part of the ledger (-v).
     """
     # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
-    worst, *others = finding_lines(verdict.findings, most=_most(whole)) or ["nothing was compared"]
+    findings = verdict.findings if whole else without_details(verdict)
+    worst, *others = finding_lines(findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
-    lines += [f"  {traded}"] if (traded := trade(verdict)) else []
-    lines += [f"  {line}" for line in others]
+    # The cause goes before what it brought with it: views, wrappers, memory.
+    lines += [f"  {line}" for line in (trade(verdict), cause_words(verdict), *others) if line]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
-    if verdict.ledger is not None and _got_slower(verdict):
-        lines += [f"  {line}" for line in ledger_lines(verdict.ledger, most=None if whole else LEDGER_LINES)]
+    lines += [f"  {line}" for line in (whole_time_lines(verdict) if whole else told_ledger_lines(verdict))]
     if verdict.environment_changes:
         lines[0] = with_upgrade(lines[0], verdict)
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
@@ -53,6 +53,11 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
         lines.append(f"  recording: {printable(str(verdict.recording))}")
     lines.append(f"  {_advice(verdict, refresh_command)}")
     return "\n".join(lines)
+
+
+def whole_time_lines(verdict: Verdict) -> list[str]:
+    """Return every number behind the step time, and the whole ledger."""
+    return [*step_details(verdict), *(asked_ledger_lines(verdict) if verdict.ledger is not None else [])]
 
 
 def _most(whole: bool) -> int | None:
@@ -212,14 +217,15 @@ def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
 
 def compared_lines(verdict: Verdict, screen: Screen = LOG, *, ledger: bool, sides: str) -> list[str]:
     """Return what `compare` and `baseline diff` say of one workload above their table; verbose, everything that is known."""
-    lines = finding_lines(verdict.findings, most=_most(screen.is_verbose))
-    if ledger:
+    is_whole = screen.is_verbose
+    lines = finding_lines(verdict.findings if is_whole else without_details(verdict), most=_most(is_whole))
+    if is_whole:
+        lines += step_details(verdict)
+    if ledger or (is_whole and verdict.ledger is not None):
         lines += asked_ledger_lines(verdict)
-    elif screen.is_verbose and verdict.ledger is not None:
-        lines += ledger_lines(verdict.ledger)
     if verdict.environment_changes and sides:
         lines.append(f"environment, {sides}: {printable('; '.join(verdict.environment_changes))}")
-    if screen.is_verbose:
+    if is_whole:
         lines += map(printable, verdict.notes)
     return [f"{verdict.outcome.value} {printable(verdict.workload)}", *(f"  {line}" for line in lines)]
 
@@ -244,7 +250,7 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
     warnings = [
         f"{printable(verdict.workload)}: {finding_line(finding)}"
         for verdict in report.verdicts
-        for finding in verdict.findings
+        for finding in without_details(verdict)
         if finding.severity is Severity.WARNING
     ]
     # Verbose, each workload has said its own.
@@ -262,7 +268,7 @@ def _is_told(verdict: Verdict) -> bool:
 def _one_line(verdict: Verdict) -> str:
     """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
-    worst = next(iter(finding_lines(verdict.findings)), "nothing was compared")
+    worst = next(iter(finding_lines(without_details(verdict))), "nothing was compared")
     return f"{word}  {printable(verdict.workload)}: {worst}"
 
 
@@ -272,8 +278,7 @@ def _all_lines(verdict: Verdict) -> list[str]:
     if verdict.environment_changes:
         lines.append(f"environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     lines += map(printable, verdict.notes)
-    if verdict.ledger is not None:
-        lines += ledger_lines(verdict.ledger)
+    lines += whole_time_lines(verdict)
     return [printable(verdict.workload), *(f"  {line}" for line in lines)] if lines else []
 
 
@@ -283,36 +288,24 @@ def _more(count: int) -> list[str]:
 
 
 def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
-    rows = []
-    for verdict in verdicts:
-        step = _find(verdict, "step_time")
-        reference = next((c.reference for c in verdict.comparisons if c.metric == "step_time"), None)
-        rows.append(
-            (
-                verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
-                printable(verdict.workload),
-                _milliseconds(reference),
-                _milliseconds(step.value if step else None),
-                _milliseconds(step.statistics.median if step and step.statistics else None),
-                _cost(verdict),
-                _overhead(verdict),
-                str(verdict.coverage.compared),
-                str(verdict.coverage.worse + verdict.coverage.changed),
-            )
+    rows = [
+        (
+            verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
+            printable(verdict.workload),
+            *step_words(verdict),
+            str(verdict.coverage.worse + verdict.coverage.changed),
         )
+        for verdict in verdicts
+    ]
     return table(_OF_A_RUN, rows, screen)
 
 
-#: What changed stays longest, then what the step costs.
+#: What changed stays longest, then by how much the step did.
 _OF_A_RUN = (
     Column(title="outcome"),
     Column(title="workload", least=_SHORTEST, most=_LONGEST),
-    Column(title="baseline ms", leaves=4),
     Column(title="step ms", leaves=3),
-    Column(title="median ms", leaves=7),
-    Column(title="cost", leaves=2),
-    Column(title="profiled", leaves=6),
-    Column(title="compared", leaves=5),
+    Column(title="change", leaves=2),
     Column(title="changed", leaves=1),
 )
 #: The columns of a run's summary, where there is room for all of them.
@@ -414,33 +407,3 @@ _OF_MEASUREMENTS = (
     Column(title="median", leaves=2),
     Column(title="unit", leaves=1),
 )
-
-
-def _got_slower(verdict: Verdict) -> bool:
-    """Whether a time is among what was found."""
-    found = {one.place for one in verdict.findings if one.code.family == "R"}
-    return any(
-        one.label in found and one.metric in METRICS and METRICS[one.metric].kind is Kind.TIMED
-        for one in verdict.comparisons
-    )
-
-
-def _find(verdict: Verdict, metric: str) -> Measurement | None:
-    return next((m for m in verdict.measurements if m.metric == metric and not m.subject), None)
-
-
-def _milliseconds(value: object) -> str:
-    return f"{value / 1e3:.2f}" if isinstance(value, (int, float)) else "-"
-
-
-def _cost(verdict: Verdict) -> str:
-    """Return by how much a step costs more than its baseline's, and in how many processes: `+3.1 % in 1`."""
-    found = next((c for c in verdict.comparisons if c.metric == "step_cost"), None)
-    if found is None or not isinstance(found.current, (int, float)) or not isinstance(found.reference, (int, float)):
-        return f"in {len(verdict.timings)}" if verdict.timings else "-"
-    return f"{100 * (found.current / found.reference - 1):+.1f} % in {len(verdict.timings)}"
-
-
-def _overhead(verdict: Verdict) -> str:
-    found = _find(verdict, "profiler_overhead")
-    return f"{found.value:.2f} x" if found and isinstance(found.value, (int, float)) else "-"

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from perfguard.judge.compare import show
-from perfguard.judge.trend import Change, Creep, Moment, Trend
+from perfguard.judge.step_time import milliseconds
+from perfguard.judge.trend import Change, Creep, Moment, Series, Trend
 from perfguard.reports.names import printable
 from perfguard.screen import LOG, Screen
 
@@ -53,6 +54,16 @@ def commit_text(commit: str) -> str:
     return printable(name[:12] + dirty)
 
 
+def series_name(series: Series) -> str:
+    """Name a series as reports do: the time of a step in ms is `step`, whatever it was compared by."""
+    name = "step" if series.unit == "ms" and series.metric in ("step_cost", "step_time") else series.label
+    return printable(name + (f" ({series.way})" if series.way else ""))
+
+
+def _value(value: float, unit: str) -> str:
+    return milliseconds(value) if unit == "ms" else show(value)
+
+
 def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
     from perfguard.reports.table import Column, Cut, table
 
@@ -77,7 +88,7 @@ def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
 def _row(one: Trend, machines: list[str], screen: Screen, *, has_release: bool) -> tuple[str, ...]:
     series = one.series
     of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
-    name = printable(series.label + (f" ({series.way})" if series.way else "")) + of_machine
+    name = series_name(series) + of_machine
     # Under "since the release" nothing stands of what was not there then.
     anchor = one.release if has_release else series.points[0]
     return (
@@ -85,7 +96,7 @@ def _row(one: Trend, machines: list[str], screen: Screen, *, has_release: bool) 
         name,
         str(len(series.points)),
         drawn(series.values, screen),
-        show(one.latest.value),
+        _value(one.latest.value, series.unit),
         printable(series.unit),
         "-" if one.previous is None else change_text(one.previous.value, one.latest.value),
         "-" if one.previous is None or anchor is None else change_text(anchor.value, one.latest.value),
@@ -105,7 +116,7 @@ def _state(one: Trend) -> str:
 def trend_lines(one: Trend) -> list[str]:
     """Return what is to be said of one series: that it is worse, its creep, and its newest changes."""
     series = one.series
-    name = printable(series.label + (f" ({series.way})" if series.way else ""))
+    name = series_name(series)
     unit = printable(series.unit)
     lines = []
     if one.worse:
@@ -136,7 +147,7 @@ def _creep(creep: Creep, unit: str) -> str:
 
 
 def _levels(before: float, after: float, unit: str) -> str:
-    return f"{show(before)} → {show(after)} {unit}, {change_text(before, after)}"
+    return f"{_value(before, unit)} → {_value(after, unit)} {unit}, {change_text(before, after)}"
 
 
 def _allowed(one: Trend) -> str:

@@ -9,14 +9,30 @@ from dataclasses import dataclass
 from itertools import takewhile
 from operator import eq
 
+from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import OF_THE_WHOLE, Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge import (
+    OF_THE_WHOLE,
+    Attribution,
+    Cause,
+    Comparison,
+    Doubt,
+    Outcome,
+    Refresh,
+    Share,
+    Silence,
+    State,
+    Verdict,
+    attribution_of,
+    step_time_of,
+    without_details,
+)
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
-from perfguard.reports.ledger import entry_name
+from perfguard.reports.ledger import silence_text
 from perfguard.reports.names import cut, printable
-from perfguard.reports.quantities import changed, quantity, signed_us, time_us
+from perfguard.reports.quantities import changed, quantity, signed_us
 from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
@@ -25,19 +41,14 @@ _FIRST = 3
 #: How many changes of a baseline the page lists.
 _CHANGES = 200
 _WORDS = re.compile(r"\w+")
-#: Wholes that are a step by the clock; and by which factor the clock may be off the cost to be told alone in its place.
-_BY_THE_CLOCK = frozenset({"run_wall_time", "run_cpu_time", "step_time"})
-_ALIKE = 2.0
-#: An operator is named first where its part is no smaller than the largest one over this.
-_BESIDE = 2
 #: How much of a shape is written.
 _SHAPES = 60
 
 #: What a metric is called in a sentence; `{}` is its subject.
 _NOUNS = {
-    "step_cost": "A step",
-    "step_ab": "Beside the base a step",
-    "step_time": "A step",
+    "step_cost": "The cost of a step",
+    "step_ab": "A step beside the base",
+    "step_time": "A step of the test's own process",
     "step_cpu_time": "The CPU time of a step",
     "run_wall_p90": "The slow steps (90th percentile)",
     "run_blocked_time": "The wait of a step (sleep, I/O, lock, loader)",
@@ -72,6 +83,8 @@ class Told:
     origin: str
     outcome: str
     headline: str
+    #: The step time and its change, where the headline does not say them.
+    step: str
     where: str
     since: str
     points: tuple[Point, ...]
@@ -84,17 +97,20 @@ class Told:
 
 def told(verdict: Verdict, provenance: Provenance) -> Told:
     """Say what happened, where in the model, since when, and what to do next."""
-    errors = [finding for finding in verdict.findings if finding.severity is not Severity.NOTE and not finding.more]
-    # What the headline is about stands first below it, too.
-    first = [one.label for one in _worst_numbers(verdict)]
-    errors.sort(key=lambda finding: first.index(finding.place) if finding.place in first else len(first))
-    shown = (errors or [finding for finding in verdict.findings if not finding.more])[:_FIRST]
+    found = without_details(verdict)
+    errors = [finding for finding in found if finding.severity is not Severity.NOTE and not finding.more]
+    # What the headline is about is first below it, too.
+    worst = [one.label for one in _worst_numbers(verdict)]
+    errors.sort(key=lambda finding: worst.index(finding.place) if finding.place in worst else len(worst))
+    first = headline(verdict)
+    shown = (errors or [finding for finding in found if not finding.more])[:_FIRST]
     return Told(
         workload=printable(verdict.workload),
         origin=printable(verdict.origin),
         outcome=verdict.outcome.value,
-        headline=headline(verdict),
-        where=_where(verdict),
+        headline=first,
+        step=_step(verdict, first),
+        where=where_words(verdict),
         since=_since(verdict, provenance),
         points=tuple(_point(one) for one in shown),
         more=sum(one.more or 1 for one in verdict.findings) - len(shown),
@@ -103,6 +119,14 @@ def told(verdict: Verdict, provenance: Provenance) -> Told:
         recording=printable(str(verdict.recording or "")),
         changes=tuple(printable(change) for change in verdict.changes[:_CHANGES]),
     )
+
+
+def _step(verdict: Verdict, first: str) -> str:
+    step = step_time_of(verdict)
+    if step is None or step.times in first:
+        return ""
+    judged = "" if step.judged or step.change is None else " (shown, not judged)"
+    return f"A step takes {step.text}{judged}."
 
 
 def headline(verdict: Verdict) -> str:
@@ -166,7 +190,7 @@ def _warned_of_time(verdict: Verdict, told: Iterable[Comparison]) -> str:
 
 def _warned_of(verdict: Verdict) -> list[Finding]:
     """Return what was slower as a warning; where the machine moved it is a note, and nobody is blamed."""
-    return [one for one in verdict.findings if one.code is Code.R105 and one.severity is Severity.WARNING]
+    return [one for one in without_details(verdict) if one.code is Code.R105 and one.severity is Severity.WARNING]
 
 
 def _warning(finding: Finding, verdict: Verdict) -> str:
@@ -184,18 +208,19 @@ def _warning(finding: Finding, verdict: Verdict) -> str:
 
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
-    """Say how a number changed: `A step became slower: 566.3 us → 2912 us (+414.1 %).`"""
+    """Say how a number changed: `A step became slower: 0.566 → 2.91 ms (+414.1 %).`"""
     noun = _noun(one)
-    if one.metric == "step_cost" and (by_clock := _by_the_clock(one, verdict.ledger)):
-        return by_clock
+    step = step_time_of(verdict)
+    if step is not None and step.change is not None and one.metric == step.metric:
+        pace = "slower" if step.change > 0 else "quicker"
+        why = ": it stands still" if one.metric == "run_blocked_time" else ""
+        return f"A step became {pace}: {step.times} ({step.percentage}){why}."
     unit = METRICS[one.metric].unit if one.metric in METRICS else ""
     if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
+        if one.metric in ("step_cost", "step_ab"):
+            # A ratio that nobody knows by its number.
+            return f"{noun}: {changed(one.reference, one.current)}."
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
-        if one.metric == "step_cost":
-            # Its unit is that of a fixed loop, run beside it: no time that anybody knows.
-            noun = "The cost of a step rose" if one.current > one.reference else "The cost of a step fell"
-        elif one.metric in ("step_ab", "step_time", "step_cpu_time"):
-            noun += " became slower" if one.current > one.reference else " became quicker"
         return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
     if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)
@@ -214,23 +239,6 @@ def _new_or_gone(calls: Comparison) -> str:
     if calls.is_new:
         return f"{printable(calls.subject)} is new{often and f': {often}'}."
     return f"{printable(calls.subject)} is gone{often and f'; it had {often}'}."
-
-
-def _by_the_clock(cost: Comparison, ledger: Ledger | None) -> str:
-    """Say a change of a step's cost by the clock, which is what a reader knows it by; empty where it tells another story.
-
-    Where a step got slower by more than its cost (it waits), both are told.
-    """
-    if not isinstance(cost.reference, (int, float)) or not isinstance(cost.current, (int, float)) or ledger is None:
-        return ""
-    if not cost.reference or ledger.base_ns <= 0 or ledger.metric not in _BY_THE_CLOCK:
-        return ""
-    by_clock, by_cost = ledger.change_ns / ledger.base_ns, (cost.current - cost.reference) / cost.reference
-    if by_cost <= 0 or by_clock < by_cost / _ALIKE:
-        return ""
-    before, now = time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)
-    more = f"; its cost {changed(cost.reference, cost.current)}" if by_clock > by_cost * _ALIKE else ""
-    return f"A step became slower: {before} → {now} ({changed(ledger.base_ns, ledger.current_ns)}{more})."
 
 
 def _noun(one: Comparison) -> str:
@@ -277,28 +285,53 @@ def _better(verdict: Verdict) -> str:
     return f" {sentence(found[0], verdict)}{more}"
 
 
-def _where(verdict: Verdict) -> str:
-    """Name the operators the change is in."""
+def where_words(verdict: Verdict) -> str:
+    """Name the operators that the change is in; empty where there is nothing to say."""
     if verdict.outcome is not Outcome.FAILED:
         return ""
-    timed = any(one.code in (Code.R101, Code.R105) for one in verdict.findings)
-    if timed and verdict.ledger is not None and verdict.ledger.change_ns > 0:
-        return _where_the_time_went(verdict, verdict.ledger)
-    of_operators = [
-        one for one in verdict.comparisons if one.judged and one.metric == "operator_calls" and one.state is State.WORSE
-    ]
-    names = [f"{printable(one.subject)} ({_calls(one)})" for one in _by_change(of_operators)[:_FIRST]]
-    more = f" and {len(of_operators) - _FIRST} more" if len(of_operators) > _FIRST else ""
+    if time := cause_words(verdict):
+        return time
+    changes = _by_weight(
+        verdict,
+        [
+            one
+            for one in verdict.comparisons
+            if one.judged and one.metric == "operator_calls" and one.state is State.WORSE
+        ],
+    )
+    names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes[:_FIRST]]
+    more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
     return f"Operators with added work: {', '.join(names)}{more}." if names else ""
 
 
-def _by_change(found: Iterable[Comparison]) -> list[Comparison]:
-    def size(one: Comparison) -> float:
+def cause_words(verdict: Verdict) -> str:
+    """Name the operators that made a failing step slower, or say why this recording cannot; empty of a step that did not."""
+    step, found = step_time_of(verdict), attribution_of(verdict)
+    if verdict.outcome is not Outcome.FAILED or step is None or (step.change or 0) <= 0:
+        return ""
+    if isinstance(found, Attribution):
+        return _where_the_time_went(verdict, found)
+    if isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
+        return silence_text(found)
+    return ""
+
+
+def _by_weight(verdict: Verdict, changes: Iterable[Comparison]) -> list[Comparison]:
+    """Return operators by their share of the time, then by how much their calls changed; without those of negligible share."""
+    shares: dict[str, float] = {}
+    for one in verdict.comparisons:
+        if one.metric == "operator_share":
+            sides = [side for side in (one.reference, one.current) if isinstance(side, (int, float))]
+            shares[one.subject] = max(sides, default=0.0)
+
+    def size(one: Comparison) -> tuple[float, float]:
         before = one.reference if isinstance(one.reference, (int, float)) else 0
         now = one.current if isinstance(one.current, (int, float)) else 0
-        return -abs(now - before)
+        return -shares.get(one.subject, 0.0), -abs(now - before)
 
-    return sorted(found, key=size)
+    ordered = sorted(changes, key=size)
+    least = thresholds.NEGLIGIBLE_PART * -size(ordered[0])[0] if ordered else 0.0
+    return [one for one in ordered if shares.get(one.subject, 0.0) >= least]
 
 
 def _calls(one: Comparison) -> str:
@@ -307,31 +340,26 @@ def _calls(one: Comparison) -> str:
     return "gone" if one.is_gone else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
 
 
-def _where_the_time_went(verdict: Verdict, ledger: Ledger) -> str:
-    if not ledger.entries:
-        return ""
-    worst = max(ledger.entries, key=lambda one: one.change_ns)
-    # What no operator explains is no place to look at, unless next to nothing is left beside it.
-    named = [one for one in ledger.entries if one.subject and _BESIDE * one.change_ns >= worst.change_ns]
-    told = max(named, key=lambda one: one.change_ns, default=worst)
-    if not told.subject:
-        return f"The largest part is in no operator ({entry_name(told)}): {_share(told, ledger)}."
-    why = _CAUSES[told.cause] + _shapes(verdict, told)
-    more = f" In no operator ({entry_name(worst)}): {_share(worst, ledger)}." if told is not worst else ""
-    which = "part" if told is worst else "part of an operator"
-    return f"The largest {which} is {printable(told.subject)}: {_share(told, ledger)} ({why}).{more}"
-
-
-def _share(entry: Entry, ledger: Ledger) -> str:
+def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
+    assert verdict.ledger is not None
+    first, *others = found.shares
     of_the_whole = ""
-    if entry.change_ns <= ledger.change_ns:
-        of_the_whole = f", {100 * entry.change_ns / ledger.change_ns:.0f} % of the change in time"
-    return signed_us(entry.change_ns / 1e3) + of_the_whole
+    if first.change_ns <= verdict.ledger.change_ns:
+        of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
+    why = _CAUSES[first.cause] + _shapes(verdict, first)
+    then = ", ".join(f"{_share_name(one)} {signed_us(one.change_ns / 1e3)}" for one in others[: _FIRST - 1])
+    return f"The largest part is {_share_name(first)}: {signed_us(first.change_ns / 1e3)}{of_the_whole} ({why})" + (
+        f"; then {then}." if then else "."
+    )
 
 
-def _shapes(verdict: Verdict, entry: Entry) -> str:
+def _share_name(share: Share) -> str:
+    return printable(share.subject) or "communication"
+
+
+def _shapes(verdict: Verdict, share: Share) -> str:
     """Return the shapes that an operator lost and has instead, the pair that is most alike."""
-    found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == entry.subject), None)
+    found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == share.subject), None)
     if found is None or not isinstance(found.reference, dict) or not isinstance(found.current, dict):
         return ""
     gone, new = found.reference.keys() - found.current.keys(), found.current.keys() - found.reference.keys()

@@ -136,7 +136,7 @@ def test_a_run_that_is_there_is_marked_as_a_release_and_else_left_as_it_is():
     assert history("add", "r.json", "--release", "v1").output.endswith("is run 1; now of release v1\n")
     assert history("add", "r.json", "--release", "v1").output.endswith("is run 1\n")
     assert history("add", "r.json", "--release", "v1.2").output.endswith("is run 1; now of release v1.2\n")
-    assert rows(history("show", "v1.2").output) == [["PASSED", WORKLOAD, "1"]]
+    assert rows(history("show", "v1.2").output) == [["PASSED", WORKLOAD, "-", "-", "1"]]
 
 
 @pytest.mark.parametrize("option, value", [OPTIONS[place : place + 2] for place in (0, 2, 4)])
@@ -387,6 +387,25 @@ def test_names_do_what_they_like_and_the_terminal_obeys_none():
 
 
 # -- trend ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_has_one_time_in_ms_and_the_change_that_is_judged():
+    # The machine is twice as slow in the last runs, and the step costs 30 % more from run 13 on: times alone say +160 %.
+    for number in range(20):
+        cost, speed = (13.0 if number >= 12 else 10.0), (2.0 if number >= 15 else 1.0)
+        numbers = {"step_cost": cost, "run_wall_time": 2500 * cost / 10 * speed, "step_time": 9e3, "run_wall_p90": 8e3}
+        path = report(Path(f"r{number}.json"), number, {**numbers, "steps": 5})
+        assert history("add", path).exit_code == 0
+    done = history("trend")
+    assert [row[1] for row in rows(done.output)] == ["step", "steps"]
+    assert rows(done.output)[0][4:] == ["6.50", "ms", "0", "+30.0 %"]
+    assert (
+        f"  WORSE step 5.00 → 6.50 ms, +30.0 % since the first run, {commit(0)[:12]} (2026-10-01) (allowed 10.0 %)"
+        in (done.output)
+    )
+    # What is asked for by its name is shown as it was measured.
+    asked = history("trend", "--metric", "step_*", "--metric", "run_*").output
+    assert [row[1] for row in rows(asked)] == ["run_wall_p90", "run_wall_time", "step_cost", "step_ms", "step_time"]
 
 
 def test_a_regression_is_told_with_its_commit_and_exit_code():

@@ -179,14 +179,12 @@ def judged(*percents: float, interleaved: bool = True, lost: tuple[LostRun, ...]
     return with_pairs(compared_verdict(), timings, lost, policy=policy or Policy())[0]
 
 
-def test_a_slower_step_fails_with_the_number_of_every_process():
+def test_a_slower_step_fails_with_one_time_and_one_percentage():
     verdict = judged(8.0, 9.0, 7.0, 8.5, 7.5)
     assert verdict.outcome is Outcome.FAILED
     (finding,) = verdict.findings
     assert finding.code is Code.R101
-    assert finding.message == (
-        "step_ab 1000.0 → 1080.0 us, +8.0 % (allowed +5.0 %) step by step in 5 processes (%: +8.0 +9.0 +7.0 +8.5 +7.5)"
-    )
+    assert finding.message == ("step 1.00 → 1.08 ms, +8.0 % (allowed +5.0 %), slower step by step in 5 processes")
     assert {c.metric: c.state for c in verdict.comparisons}["step_ab"] is State.WORSE
     assert next(m for m in verdict.measurements if m.metric == "step_ab").samples == (1.08, 1.09, 1.07, 1.085, 1.075)
     assert verdict.coverage.worse == 1
@@ -196,7 +194,7 @@ def test_a_faster_step_is_told_and_passes():
     verdict = judged(-8.0, -9.0, -7.0, interleaved=False)
     assert verdict.outcome is Outcome.PASSED
     assert verdict.findings[0].severity is Severity.NOTE
-    assert "told beyond −3.8 %) in 3 pairs of processes that took turns" in verdict.findings[0].message
+    assert "told beyond −3.8 %), faster in 3 pairs of processes that took turns" in verdict.findings[0].message
 
 
 def test_the_same_step_passes_without_a_word():

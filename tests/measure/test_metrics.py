@@ -370,7 +370,7 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("operator_share", "fraction", "timed", "equal", False),
         ("step_time", "us", "timed", "lower", True),
         ("step_cpu_time", "us", "timed", "lower", True),
-        ("step_cost", "units", "timed", "lower", True),
+        ("step_cost", "ratio", "timed", "lower", True),
         ("run_cpu_time", "us", "timed", "lower", False),
         ("run_wall_time", "us", "timed", "lower", False),
         ("run_wall_p90", "us", "timed", "lower", True),

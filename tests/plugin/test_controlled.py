@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 
 import pytest
 
 from perfguard.judge.calibration import Calibrated, ErrorRate
+from perfguard.judge.step_time import milliseconds
 from perfguard.plugin import controlled
+from perfguard.reports import RunReport
+from perfguard.reports.document import verdict_document
+from perfguard.reports.page import page_html
+from perfguard.reports.page.figures import figures_of
+from perfguard.reports.reading import read_report
 from perfguard.stores.calibration import Calibration, write_calibration
 
 pytestmark = pytest.mark.slow
@@ -98,13 +107,82 @@ def test_what_is_unchanged_is_judged_by_as_many_processes_as_it_takes(gated):
     assert (run.status == 0) or "B107" in run.text or "in all of 5 fresh processes" in run.text
 
 
-def test_a_step_that_got_five_times_slower_fails_after_five_processes(gated):
-    run = gated.run("--perfguard", "--perfguard-report=slow.json", env={"FACTOR": "5"})
-    assert run.counts == {"failed": 1}
+@pytest.fixture(scope="module")
+def slower(gated):
+    """A run whose step costs five times as much, with every form of its report."""
+    files = ("--perfguard-report=slow.json", "--perfguard-markdown=slow.md", "--perfguard-metrics=slow.txt")
+    return gated.run("--perfguard", *files, "--junitxml=slow.xml", env={"FACTOR": "5", "COLUMNS": "200"})
+
+
+def test_a_step_that_got_five_times_slower_fails_after_five_processes(gated, slower):
+    assert slower.counts == {"failed": 1}
     outcome, codes = gated.findings("slow.json")["test_a.py::test_callable"]
     assert (outcome, codes) == ("FAILED", ["R101"])
     assert len(costs(gated, "slow.json")) == 5
-    assert "in all of 5 fresh processes (%: +" in run.text
+    assert "(allowed +10.0 %), slower in all of 5 fresh processes" in slower.text
+
+
+def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slower):
+    """One time of a step, one change: a reader of any two reports of a run finds the same numbers in both."""
+    (one,) = gated.report("slow.json")["workloads"]
+    step = one["step"]
+    before, now, change = step["step_baseline_ms"], step["step_ms"], step["step_change_percent"]
+    assert (step["judged"], step["source"]) == (True, "5 fresh processes")
+    # Who divides them gets the percentage, as far as the digits that are shown go.
+    assert 100 * (now / before - 1) == pytest.approx(change, rel=0.02)
+    # The time is the one that was measured.
+    measured = next(m["value"] for m in one["measurements"] if m["metric"] == "run_wall_time")
+    assert now == pytest.approx(measured / 1e3, rel=0.005)
+
+    times, percentage = f"{milliseconds(before)} → {milliseconds(now)}", f"+{change:.1f} %"
+    # The first line of the failure, and with it pytest's short summary; the row of the summary.
+    assert f"perfguard FAILED: R101 step {times} ms, {percentage} (allowed +10.0 %)" in slower.out
+    assert re.search(
+        rf"FAILED +test_a.py::test_callable +{re.escape(times)} +{re.escape(percentage)} +1$", slower.out, re.M
+    )
+    markdown = (gated.directory / "slow.md").read_text()
+    assert f"A step became slower: {times} ms (+{change:.1f} %)." in markdown.replace("&#45;", "-")
+    assert f"| {times} | {percentage} |" in markdown
+    metrics = dict(
+        re.findall(r"^perfguard_(step\w*)\{[^}]*\} (\S+)$", (gated.directory / "slow.txt").read_text(), re.M)
+    )
+    properties = dict(
+        re.findall(r'name="perfguard\.(step\w*)" value="([^"]*)"', (gated.directory / "slow.xml").read_text())
+    )
+    expected = {"step_baseline_ms": before, "step_ms": now, "step_change_percent": change}
+    for found in (metrics, properties):
+        assert {name: float(found[name]) for name in expected} == expected
+    assert set(properties) == {*expected, "steps"}
+    # Nobody is told another percentage of the same step, nor a number without a meaning.
+    shown = slower.out + markdown.partition("<details>")[0]
+    assert set(re.findall(r"\d+\.\d %", shown)) <= {percentage[1:], "10.0 %"}
+    assert "units" not in slower.text + markdown
+
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'perfguard[history]'")
+    history = [sys.executable, "-m", "perfguard", "history"]
+    environment = gated.environment(PERFGUARD_HISTORY="history.db")
+    for arguments in (["add", "slow.json"], ["show", "1"], ["trend"]):
+        done = subprocess.run(
+            [*history, *arguments], cwd=gated.directory, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode in (0, 1), done.stderr
+        if arguments[0] == "show":
+            assert re.search(rf"test_callable +{re.escape(milliseconds(now))} +{re.escape(percentage)} ", done.stdout)
+        elif arguments[0] == "trend":
+            assert re.search(rf"step +1 +\S+ +{re.escape(milliseconds(now))} +ms ", done.stdout)
+
+
+def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
+    pytest.importorskip("plotly", reason="plotly is not installed: pip install 'perfguard[html]'")
+    (verdict,) = read_report(gated.directory / "slow.json")
+    step = verdict_document(verdict)["step"]
+    assert step == gated.report("slow.json")["workloads"][0]["step"]
+    page = page_html(RunReport(verdicts=(verdict,)))
+    before, now, change = step["step_baseline_ms"], step["step_ms"], step["step_change_percent"]
+    times = f"{milliseconds(before)} → {milliseconds(now)}"
+    assert f">A step became slower: {times} ms (+{change:.1f} %).</h2>" in page
+    (cost,) = [one for one in figures_of(verdict) if one["kind"] == "cost"]
+    assert cost["told"].startswith(f"{times} ms, +{change:.1f} %;")
 
 
 def test_a_step_that_waits_and_one_that_leaks_fail(gated):

@@ -84,8 +84,9 @@ def failing(workload: str = "tests/test_net.py::test_fails") -> Verdict:
 
 
 def _cheaper(one: Measurement) -> Measurement:
-    if one.metric in ("step_time", "operator_time", "profiled_step_time"):
-        factor = 0.25 if one.subject in ("", "aten::addmm") else 0.9
+    # All that the step is longer its operators are: 147 us of 195 us.
+    factor = {"operator_time": 0.25, "step_time": 0.5, "profiled_step_time": 0.696}.get(one.metric)
+    if factor is not None:
         return replace(one, value=one.value * factor, samples=tuple(factor * value for value in one.samples))
     if one.metric == "peak_memory_bytes":
         return replace(one, value=one.value // 2)

@@ -7,6 +7,7 @@ import pytest
 from perfguard.findings import Code, Finding
 from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, with_pairs
 from perfguard.judge.compare import Comparison
+from perfguard.measure import Measurement
 from perfguard.reports.beside import beside_lines, beside_table
 from perfguard.timing import PairedTiming
 
@@ -33,9 +34,9 @@ def row(found) -> list[str]:
 
 def test_a_row_tells_both_sides_and_every_process():
     cells = row(timed(8, 9, 7, 8, 10))
-    assert cells[:5] == ["FAILED", "t.py::t", "2", "2.16", "+8.0"]
+    assert cells[:5] == ["FAILED", "t.py::t", "2.00", "2.16", "+8.0"]
     assert cells[5:] == ["+8.0 +9.0 +7.0 +8.0 +10.0", "+5.0", "slower, step by step", "1 same"]
-    assert row(timed(-8, -9, -7, interleaved=False))[4:8] == ["-8.0", "-8.0 -9.0 -7.0", "+4.0", "faster, in turns"]
+    assert row(timed(-8, -9, -7, interleaved=False))[4:8] == ["−8.0", "−8.0 −9.0 −7.0", "+4.0", "faster, in turns"]
     assert row(timed(9, 9))[7:] == ["undecided, step by step", "1 same"]
 
 
@@ -49,8 +50,9 @@ def test_without_times_a_row_is_of_what_is_exact():
     exact = Comparison(
         metric="steps", subject="", state=State.WORSE, judged=True, reference=3, current=4, finding=changed
     )
-    cells = row((verdict(findings=(changed,), comparisons=(step, exact)), None))
-    assert cells == ["PASSED", "t.py::t", "1.5", "1.75", "-", "-", "-", "not judged", "1 of 1 changed"]
+    now = Measurement(metric="step_time", subject="", value=1750.0)
+    cells = row((verdict(findings=(changed,), comparisons=(step, exact), measurements=(now,)), None))
+    assert cells == ["PASSED", "t.py::t", "1.50", "1.75", "-", "-", "-", "not judged", "1 of 1 changed"]
 
 
 def test_nothing_is_said_of_what_is_as_it_was():
@@ -72,10 +74,11 @@ def test_versions_are_shown_beside_what_changed():
 
 @pytest.mark.parametrize(
     "current_us, said",
-    [(1100, "step 1000.0 → 1100.0 us"), (950, "where it went is not known"), (1400, "where it went is")],
+    [(2160, "step +160.0 us:"), (1950, "its step moved by −50.0 us"), (2400, "its step moved by +400.0 us")],
 )
 def test_a_ledger_explains_a_step_that_moved_as_it_did(current_us, said):
-    entry = Entry(cause=Cause.RESIDUAL, subject="", base_ns=1_000_000, current_ns=1000 * current_us)
-    ledger = Ledger(metric="step_time", base_ns=1_000_000, current_ns=1000 * current_us, entries=(entry,))
+    entry = Entry(cause=Cause.PER_CALL, subject="aten::mm", base_ns=2_000_000, current_ns=1000 * current_us)
+    residual = Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0)
+    ledger = Ledger(metric="step_time", base_ns=2_000_000, current_ns=1000 * current_us, entries=(entry, residual))
     found, _ = timed(8, 9, 7, 8, 10, ledger=ledger)
-    assert any(line.strip().startswith(said) for line in beside_lines(found))
+    assert any(said in line for line in beside_lines(found))

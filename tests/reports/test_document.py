@@ -191,6 +191,14 @@ def test_a_verdict_as_a_document():
     assert verdict_document(PLAIN) == {
         "workload": "test_a.py::test_a",
         "outcome": "FAILED",
+        "step": {
+            "step_baseline_ms": None,
+            "step_ms": 0.0015,
+            "step_change_percent": None,
+            "judged": False,
+            "metric": "step_time",
+            "source": "3 timed steps of the test's own process",
+        },
         "findings": [
             {
                 "code": "R102",

@@ -49,10 +49,12 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     found = Rendered(report_markdown(show.run_of(show.failing(), show.passing())))
     assert found.texts["h3"] == ["perfguard: ❌ 1 failed, ✅ 1 passed"]
     assert found.texts["h4"] == ["❌ tests/test_net.py::test_fails"]
-    assert found.texts["strong"][0].startswith("A step became slower: 73.6 us → 294.5 us (+300.0 %).")
-    findings, commands = found.texts["pre"]
+    assert found.texts["strong"][0].startswith("A step became slower: 0.147 → 0.294 ms (+100.0 %).")
+    findings, numbers, commands = found.texts["pre"]
     assert "R102 peak_memory_bytes[cpu] 776 → 1552 bytes, +100.0 %" in findings
-    assert "step 73.6 → 294.5 us" in findings
+    assert "step +147.3 us:" in findings
+    assert "under the profiler, by the clock: the fastest step" in numbers
+    assert "0.147 → 0.294" in found.texts["td"]
     assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in commands
     assert rows_of(found) == 2
     assert "commit 0123456789ab" in found.texts["sub"][0]

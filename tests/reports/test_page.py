@@ -174,6 +174,18 @@ def test_the_waterfall_adds_up_from_the_baseline_to_now():
     assert ends[-2] == pytest.approx(trace["x"][-1])
 
 
+def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
+    """No bars of noise beside "nothing got worse"; who asks for the parts finds all of them, and why they say nothing."""
+    verdict = show.passing()
+    assert "waterfall" not in kinds(verdict)
+    tables = tables_of(verdict)
+    assert len(tables.ledger) == len(verdict.ledger.entries)
+    assert tables.silence == "Nothing is to be attributed: the step moved by +0.00 us, which is within the noise."
+    assert tables_of(show.failing()).silence == ""
+    page = page_html(show.run_of(verdict))
+    assert '<details class="ledger"><summary>' in page
+
+
 def test_the_memory_of_the_figure_is_that_of_the_trace():
     verdict = show.failing()
     figure = next(one for one in figures_of(verdict) if one["kind"] == "memory")

@@ -150,7 +150,7 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
     ):
         assert shown.is_on_screen(what), what
     assert shown.page.locator(".verdict h2").inner_text() == (
-        "A step became slower: 73.6 us → 294.5 us (+300.0 %). Peak memory on cpu: 776 bytes → 1.52 KiB (+100.0 %)."
+        "A step became slower: 0.147 → 0.294 ms (+100.0 %). Peak memory on cpu: 776 bytes → 1.52 KiB (+100.0 %)."
     )
     said = shown.page.locator(".verdict").inner_text()
     assert "commit fedcba987654, stored because “a first one” → now: commit 0123456789ab, branch wider" in said

@@ -13,7 +13,7 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
-from perfguard.reports.ledger import ledger_lines
+from perfguard.reports.ledger import asked_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
     coverage_line,
@@ -207,6 +207,7 @@ def test_every_finding_is_shown_or_counted(codes):
                         for name, before, now in [("Add", 9, 10), ("MatMul", 50, 290), ("Relu", 5, 4), ("Gelu", 1, 8)]
                     ],
                 ),
+                measurements=(Measurement(metric="step_time", subject="", value=350.0),),
                 ledger=SLOWER_LEDGER,
                 environment_changes=("torch: 2.12.0 → 2.13.0", "python: 3.10.1 → 3.11.7"),
                 recording=Path("/data/recording"),
@@ -214,10 +215,11 @@ def test_every_finding_is_shown_or_counted(codes):
             """\
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
+  The largest part is MatMul: +192.5 us, 77 % of the change in time (each call takes longer).
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 better, 0 changed; 0 not comparable; 4 shown, not judged
-  step 100.0 → 350.0 us, +250.0 us:
+  step +250.0 us:
     +180.0 us  MatMul: slower per call (5 calls, 12.5 → 48.5 us)
      +15.0 us  idle gaps (20.0 → 35.0 us)
      +12.5 us  MatMul: more calls (4 → 5, 12.5 us each)
@@ -265,6 +267,31 @@ def test_a_ledger_is_shown_only_where_a_time_got_worse():
     )
     failing = verdict(Outcome.FAILED, MORE_CALLS, comparisons=comparisons, ledger=SLOWER_LEDGER)
     assert "residual" not in failure_message(failing, refresh_command=COMMAND)
+
+
+def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_asks():
+    of_the_profiler = Entry(cause=Cause.PROFILER, base_ns=-300_000, current_ns=-100_000)
+    entries = (
+        of_operator(Cause.PER_CALL, 0, 50_000),
+        of_the_profiler,
+        Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0),
+    )
+    ledger = Ledger(metric="step_time", base_ns=100_000, current_ns=350_000, entries=entries)
+    failing = verdict(
+        Outcome.FAILED,
+        SLOWER,
+        comparisons=(compared(State.WORSE, metric="step_time", reference=100.0, current=350.0, finding=SLOWER),),
+        measurements=(Measurement(metric="step_time", subject="", value=350.0),),
+        ledger=ledger,
+    )
+    said = "The time cannot be attributed in this recording: the profiler's own time moved by −200.0 us, the step by +250.0 us."
+    message = failure_message(failing, refresh_command=COMMAND)
+    assert message.splitlines()[1] == f"  {said}"
+    assert "residual" not in message
+    whole = failure_message(failing, refresh_command=COMMAND, whole=True)
+    assert "  step 100.0 → 350.0 us, +250.0 us:" in whole
+    assert "residual" in whole
+    assert asked_ledger_lines(failing)[0] == said
 
 
 # -- the ledger ----------------------------------------------------------------------------------------------------------
@@ -360,7 +387,7 @@ def test_small_parts_are_one_line_and_what_is_printed_adds_up():
     whole = sum(entry.change_ns for entry in entries)
     ledger = Ledger(metric="step_time", base_ns=0, current_ns=whole, entries=tuple(entries))
     assert ledger_lines(ledger, most=8) == [
-        "step 0.0 → 306.4 us, +306.4 us:",
+        "step +306.4 us:",
         "  +300.0 us  MatMul: slower (0.0 → 300.0 us)",
         "    +5.4 us  10 other operators, idle gaps",
         "    +1.0 us  residual",
@@ -523,10 +550,10 @@ def test_the_summary_of_a_run_that_judged():
     broken = verdict(Outcome.INVALID, LEAKED, workload="test_c.py::test_c")
     report = RunReport(verdicts=(worse, broken), not_run=("test_d.py::test_d",))
     assert REPORTERS["terminal"](report) == (
-        "outcome    workload           baseline ms    step ms    median ms    cost    profiled    compared    changed\n"
-        "---------  -----------------  -------------  ---------  -----------  ------  ----------  ----------  ---------\n"
-        "FAILED     test_b.py::test_b  1.00           2.00       2.50         -       1.50 x      4           3\n"
-        "INVALID    test_c.py::test_c  -              -          -            -       -           0           0\n"
+        "outcome    workload           step ms      change      changed\n"
+        "---------  -----------------  -----------  ----------  ---------\n"
+        "FAILED     test_b.py::test_b  1.00 → 2.00  (+100.0 %)  3\n"
+        "INVALID    test_c.py::test_c  -            -           0\n"
         "\n"
         "4 compared: 1 worse, 0 better, 2 changed; 1 not comparable\n"
         "1 not run (skipped or failed before measuring)"

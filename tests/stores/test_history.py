@@ -142,6 +142,17 @@ def test_runs_are_in_the_order_of_their_commits(place):
     assert [run.number for run in history.runs(branch="main")] == [2, 1, 4]
 
 
+def test_a_series_goes_on_where_its_unit_has_another_name(place):
+    history = opened(place)
+    older = entry(1, {"step_cost": 10})
+    (workload,) = older.workloads
+    (number,) = workload.numbers
+    history.add(replace(older, workloads=(replace(workload, numbers=(replace(number, unit="units"),)),)))
+    history.add(entry(2, {"step_cost": 12}))
+    (found,) = everything(history)
+    assert (found.series.values, found.series.unit) == ((10, 12), "ratio")
+
+
 def test_times_belong_to_a_machine_and_counts_do_not(place):
     history = opened(place)
     history.add(entry(1, {"step_cost": 10, "steps": 5}))
@@ -266,6 +277,8 @@ def test_numbers_are_taken_and_lists_are_not():
     assert [(one.metric, one.value, one.unit) for one in found.numbers] == [
         ("step_time", 1.5, "us"),
         ("steps", 5, "steps"),
+        # As the report showed it.
+        ("step_ms", 0.0015, "ms"),
     ]
 
 

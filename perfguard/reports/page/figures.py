@@ -14,15 +14,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfguard.findings import Code, Severity
-from perfguard.judge import Entry, Ledger, Outcome, Verdict
+from perfguard.judge import Attribution, Ledger, Outcome, Verdict, attribution_of, step_time_of
+from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
-from perfguard.reports.ledger import CORRECTIONS, entry_name, entry_text, page_whole
 from perfguard.reports.names import printable
-from perfguard.reports.quantities import changed, quantity, signed_us, size_bytes, time_us
-from perfguard.reports.trend import moment_text, trend_lines
+from perfguard.reports.quantities import quantity, signed_us, size_bytes, time_us
+from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
 #: A figure: kind (where it goes), title, what it shows in words, the same as a table, and plotly's traces and layout.
@@ -39,8 +39,6 @@ _COLUMNS = 40
 _RUNS, _LINES = 200, 100
 #: Fewer steps than this are points, and no distribution.
 _FEW = 12
-#: A part below this share of the largest one is drawn with the others.
-_SMALL = 0.01
 
 
 def figures_of(verdict: Verdict) -> list[Figure]:
@@ -48,8 +46,9 @@ def figures_of(verdict: Verdict) -> list[Figure]:
     if verdict.outcome is Outcome.INVALID:
         # Of what is not whole the steps are shown, and no number that would look like one.
         return [one for one in [_steps(verdict)] if one is not None]
+    cause = attribution_of(verdict)
     found = [
-        _waterfall(verdict.ledger, verdict) if verdict.ledger is not None else None,
+        _waterfall(verdict.ledger, cause, verdict) if verdict.ledger and isinstance(cause, Attribution) else None,
         _distribution(verdict),
         _cost(verdict),
         _memory(verdict),
@@ -74,27 +73,24 @@ def _safe(text: str) -> str:
 # -- where the time went ---------------------------------------------------------------------------------------------
 
 
-def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
-    """The baseline's step, what each part adds to it or takes from it, and the step now."""
+def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure | None:
+    """The baseline's step, what the operators add to it that the change is attributed to, all other parts, and the step now."""
     if not (ledger.base_ns or ledger.current_ns):
         return None
-    own, rest = _parts(ledger)
-    labels = [entry_name(one) for one in own]
+    own = found.shares[:_PARTS]
+    labels = [one.subject or "communication" for one in own]
     values = [one.change_ns for one in own]
-    texts = [entry_text(one) for one in own]
-    if rest:
-        labels.append(f"{len(rest)} other operators and parts" if len(rest) > 1 else "one more part")
-        values.append(sum(one.change_ns for one in rest))
-        texts.append("; ".join(entry_text(one) for one in rest[:4]) + (" …" if len(rest) > 4 else ""))
-    name = page_whole(ledger)
+    rest_ns = ledger.change_ns - sum(values)
     ends = [time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)]
+    labels, values = [*labels, "all other parts"], [*values, rest_ns]
     shown = [ends[0], *(signed_us(value / 1e3) for value in values), ends[1]]
-    rows = [["part", "change of a step", "why"], ["baseline", ends[0], ""]]
-    rows += [[label, text, why] for label, text, why in zip(labels, shown[1:-1], texts, strict=True)]
-    rows.append(["now", ends[1], changed(ledger.base_ns, ledger.current_ns)])
+    rows = [["part", "change of a step"], ["baseline", ends[0]]]
+    rows += [[label, text] for label, text in zip(labels, shown[1:-1], strict=True)]
+    rows.append(["now", ends[1]])
     changes = [value / 1e3 for value in values]
     # Each part begins where the one before it ended; both ends begin at zero.
     begins = [0.0, *list(itertools.accumulate(changes, initial=ledger.base_ns / 1e3))[:-1], 0.0]
+    colour = "worse" if ledger.change_ns > 0 else "better"
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -105,9 +101,9 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
         "textposition": "outside",
         "constraintext": "none",
         "cliponaxis": False,
-        "hovertext": [_safe(text) for text in ("baseline", *texts, "now")],
+        "hovertext": [_safe(text) for text in ("baseline", *labels, "now")],
         "hoverinfo": "text",
-        "marker": {"color": ["base", *(_colour(one) for one in own), *(["faint"] if rest else []), "now"]},
+        "marker": {"color": ["base", *(colour for _ in own), "faint", "now"]},
         "showlegend": False,
     }
     ticks = ["baseline", *labels, "now"]
@@ -115,7 +111,7 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
     return _figure(
         "waterfall",
         "Where the time of a step went",
-        f"{name} {ends[0]} → {ends[1]} ({changed(ledger.base_ns, ledger.current_ns)})" + _other_machine(verdict),
+        f"{signed_us(ledger.change_ns / 1e3)} a step, by the clock" + _other_machine(verdict),
         rows,
         [trace],
         yaxis={
@@ -131,27 +127,12 @@ def _waterfall(ledger: Ledger, verdict: Verdict) -> Figure | None:
     )
 
 
-def _colour(entry: Entry) -> str:
-    """Return the role of a part's colour: what corrects the sum is no news, good or bad."""
-    if entry.cause in CORRECTIONS:
-        return "faint"
-    return "worse" if entry.change_ns > 0 else "better"
-
-
 def _around(values: Sequence[float]) -> list[float]:
     """Return the range of an axis that shows where a waterfall goes, and not from zero on where all of it is far away."""
     levels = list(itertools.accumulate(values))
     low, high = min(levels), max(levels)
     room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     return [0.0 if low < 2 * (high - low) else low - room, high + 2.5 * room]
-
-
-def _parts(ledger: Ledger) -> tuple[list[Entry], list[Entry]]:
-    """Return the parts that have a bar of their own, the largest first, and the others."""
-    largest = max((abs(one.change_ns) for one in ledger.entries), default=0)
-    parts = sorted(ledger.entries, key=lambda one: -abs(one.change_ns))
-    own = [one for one in parts if abs(one.change_ns) >= _SMALL * largest][:_PARTS]
-    return own, [one for one in parts if one not in own]
 
 
 def _other_machine(verdict: Verdict) -> str:
@@ -171,7 +152,11 @@ def _ending(text: str, width: int) -> str:
 
 
 def _distribution(verdict: Verdict) -> Figure | None:
-    """How long the unprofiled steps took, of the baseline and now, over each other."""
+    """How long the unprofiled steps took, of the baseline and now, over each other; where that is the step time, on top."""
+    step = step_time_of(verdict)
+    kind = (
+        "own-steps" if step is not None and step.metric not in ("step_time", "profiled_step_time") else "distribution"
+    )
     now = _samples(verdict, "step_time") or [step.wall_ns / 1e3 for step in verdict.steps if step.phase is Phase.TIMED]
     before = _reference(verdict, "step_time")
     title = "Steps of the test's own process, unprofiled"
@@ -181,7 +166,7 @@ def _distribution(verdict: Verdict) -> Figure | None:
     if len(now) + len(before) < 2:
         return None
     if max(len(now), len(before)) < _FEW:
-        return _few(title, before, now)
+        return _few(kind, title, before, now)
     edges = _edges([*now, *before])
     beyond = sum(value > edges[1] for value in (*now, *before))
     sides = [
@@ -210,7 +195,7 @@ def _distribution(verdict: Verdict) -> Figure | None:
         told += f"; {beyond} slower than {time_us(edges[1])} are in the last bar"
     lines = [_line(statistics.median(values), role) for _, role, values in sides]
     return _figure(
-        "distribution",
+        kind,
         title,
         told,
         rows,
@@ -232,7 +217,7 @@ def _spread(values: Sequence[float]) -> list[float]:
     return [ordered[round(at * (len(ordered) - 1) / (_STEPS - 1))] for at in range(_STEPS)]
 
 
-def _few(title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
+def _few(kind: str, title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
     """Each of a few steps as a point: of so few a histogram says nothing."""
     sides = [(name, role, symbol, values) for name, role, symbol, values in _sides(before, now) if values]
     rows = [
@@ -241,7 +226,7 @@ def _few(title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
     ]
     told = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
     return _figure(
-        "distribution",
+        kind,
         title,
         told,
         rows,
@@ -296,31 +281,35 @@ def _edges(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _cost(verdict: Verdict) -> Figure | None:
-    """What was judged of time: the cost of a step in each process, of the baseline and now, with the limit."""
+    """The step in each fresh process, of the baseline and now, with the limit: in ms at the speed that the machine has now."""
     found = next((one for one in verdict.comparisons if one.metric == "step_cost"), None)
+    step = step_time_of(verdict)
     now = _samples(verdict, "step_cost")
     before = _reference(verdict, "step_cost")
-    if found is None or not now or not before:
+    if found is None or not now or not before or step is None or step.metric != "step_cost" or step.change is None:
         return None
-    unit = METRICS["step_cost"].unit
-    traces = [_points(*side, unit=unit) for side in _sides(before, now)]
-    rows = [["side", f"cost of a step in each process ({unit})"]]
-    rows += [["baseline", " ".join(f"{one:.4g}" for one in before)], ["now", " ".join(f"{one:.4g}" for one in now)]]
+    assert isinstance(found.current, (int, float))
+    ms_a_cost = step.now_ms / found.current
+    before, now = ([one * ms_a_cost for one in side] for side in (before, now))
+    limit = None if found.allowed is None else found.allowed * ms_a_cost
+    rows = [["side", "ms of a step in each process"]]
+    rows += [[name, " ".join(milliseconds(one) for one in side)] for name, side in (("baseline", before), ("now", now))]
     is_warned = any(
         one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
         for one in verdict.findings
     )
-    limit = "" if found.allowed is None else f"; red line: the limit, {found.allowed:.4g}"
-    limit += ", beyond which this one only warned" if limit and is_warned else ""
+    told = f"{step.text}; both at the speed that the machine has now"
+    told += "" if limit is None else f"; red line: the limit, {milliseconds(limit)} ms"
+    told += ", beyond which this one only warned" if limit is not None and is_warned else ""
     return _figure(
         "cost",
-        "What was judged of time: the cost of a step",
-        f"baseline best {min(before):.4g}, now best {min(now):.4g} {unit} ({changed(min(before), min(now))}){limit}",
+        "A step in each fresh process",
+        told,
         rows,
-        traces,
-        shapes=[_line(limit, "worse") for limit in _finite([found.allowed] if found.allowed is not None else [])],
+        [_points(*side, unit="ms") for side in _sides(before, now)],
+        shapes=[_line(limit, "worse") for limit in _finite([limit] if limit is not None else [])],
         showlegend=False,
-        xaxis={"title": {"text": f"{unit}: CPU time over the calibration kernel's"}},
+        xaxis={"title": {"text": "ms"}},
         height=190,
     )
 
@@ -503,7 +492,7 @@ def drawn_trend(one: Trend) -> Figure:
     unit = printable(one.series.unit)
     return _figure(
         "history",
-        f"{printable(one.series.label)} over {len(points)} runs",
+        f"{series_name(one.series)} over {len(points)} runs",
         f"{told} (dashed: a new level begins; dotted: a release)",
         rows,
         [trace],

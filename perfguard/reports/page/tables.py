@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfguard.findings import Finding, Severity, split_place
-from perfguard.judge import Comparison, State, Verdict
+from perfguard.judge import Comparison, Silence, State, Verdict, attribution_of
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import Value, rank_of
+from perfguard.reports.ledger import ledger_rows, silence_text
 from perfguard.reports.names import printable
 from perfguard.reports.quantities import changed, quantity
+from perfguard.reports.step_time import step_details
 
 #: How many findings of a workload are written out; all of them are in the JSON report.
 MOST_FINDINGS = 500
@@ -47,11 +49,16 @@ class Tables:
     environment: tuple[tuple[str, str, str, bool], ...]
     measured: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    #: The numbers behind the step time, a line each; and every part of the ledger, with why it names no cause, if so.
+    step: tuple[str, ...]
+    ledger: tuple[tuple[str, str, str], ...]
+    silence: str
 
 
 def tables_of(verdict: Verdict) -> Tables:
     """Return the tables of a verdict."""
     files, left_out = _files(verdict.findings)
+    found = attribution_of(verdict)
     return Tables(
         operators=_operators(verdict),
         metrics=_metrics(verdict),
@@ -60,6 +67,9 @@ def tables_of(verdict: Verdict) -> Tables:
         environment=tuple(_environment(verdict)),
         measured=tuple(_measured(verdict)),
         notes=tuple(printable(note) for note in verdict.notes),
+        step=tuple(step_details(verdict)),
+        ledger=tuple(ledger_rows(verdict.ledger)) if verdict.ledger is not None else (),
+        silence=silence_text(found) if isinstance(found, Silence) else "",
     )
 
 

@@ -15,6 +15,7 @@ from perfguard.errors import UsageError
 from perfguard.judge.trend import Moment
 from perfguard.stores.history.database import Database
 from perfguard.stores.history.entry import (
+    FIRST_UNITS,
     Entry,
     Number,
     RunFacts,
@@ -243,7 +244,8 @@ def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fing
     recorded = canonical(entry.fingerprint)
     for one in entry.numbers:
         machine = entry.machine if is_timed(one.metric) else ""
-        key = sha256(canonical([entry.workload, one.metric, one.subject, one.unit, recorded, machine]))
+        unit = FIRST_UNITS.get(one.metric, one.unit)
+        key = sha256(canonical([entry.workload, one.metric, one.subject, unit, recorded, machine]))
         rows[key] = {
             "key": key,
             "workload_id": workload,

@@ -12,8 +12,11 @@ from typing import Any
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Severity
-from perfguard.judge import Outcome, Rule, Tolerance, Verdict
+from perfguard.judge import Outcome, Rule, Tolerance, Verdict, step_time_of
 from perfguard.measure import METRICS, Kind
+
+#: Metrics whose unit has another name now. The unit is part of what a series is known by, so these stay what they were.
+FIRST_UNITS = {"step_cost": "units"}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -168,6 +171,11 @@ def _numbers(verdict: Verdict) -> Iterator[Number]:
             continue  # a list of names or a census is no number, and has no trend
         unit = METRICS[one.metric].unit if one.metric in METRICS else ""
         yield Number(metric=one.metric, subject=one.subject, unit=unit, value=_finite(one.value, verdict, one.label))
+    if (step := step_time_of(verdict)) is not None:
+        # As the report shows them, so that the run is found again by them.
+        for name, unit in (("step_ms", "ms"), ("step_change_percent", "%")):
+            if (value := step.plain[name]) is not None:
+                yield Number(metric=name, subject="", unit=unit, value=value)
 
 
 def _finite(value: float, verdict: Verdict, name: str) -> float:

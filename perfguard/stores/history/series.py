@@ -12,7 +12,8 @@ from sqlalchemy import select
 
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
-from perfguard.stores.history.entry import canonical, machine_of, recorded_as, sha256
+from perfguard.measure import METRICS
+from perfguard.stores.history.entry import FIRST_UNITS, canonical, machine_of, recorded_as, sha256
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, number_of, text_of
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def _told(
     moments: Sequence[Moment],
 ) -> Told:
     row = found.row
+    metric = text_of(row.metric)
     measured = [(place, outcome) for place, outcome in outcomes if outcome.measurements]
     later = [outcome for place, outcome in measured if place > found.last]
     # What a later run of the same kind does not have is gone; a kind that has not run for long is a matter of the past.
@@ -174,9 +176,9 @@ def _told(
     return Told(
         series=Series(
             workload=row.name,
-            metric=text_of(row.metric),
+            metric=metric,
             subject=text_of(row.subject),
-            unit=text_of(row.unit),
+            unit=METRICS[metric].unit if metric in FIRST_UNITS else text_of(row.unit),
             machine=text_of(row.machine),
             points=tuple(Point(value=value, moment=moments[place]) for place, value in found.values),
             current=not gone
