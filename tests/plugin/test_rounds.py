@@ -467,3 +467,15 @@ def test_what_is_lost_says_why():
     assert made.ask("a", range(1, 3)) == ["failed: no luck"] * 2
     assert made.ask("b", ONE) == ["died"]
     assert made.ask("c#2", ONE) == ["passed, and did not ask for this workload"]
+
+
+@pytest.mark.parametrize("changed", [{"nodeid": "f.py::late"}, {"settings": Settings(root=Path(), timed_steps=7)}])
+def test_what_is_known_of_a_test_only_as_it_runs_is_timed_alone(changed):
+    """The fixture by `getfixturevalue`, or a marker that a fixture adds: no round was planned with that."""
+    made = Scripted({"a": PLAIN, "b": PLAIN})
+    made.does["f.py::late"] = PLAIN
+    facts = {"nodeid": "f.py::a", "settings": made.settings["a"], **changed}
+    item = SimpleNamespace(nodeid=facts["nodeid"])
+    found = made.time(item, facts["nodeid"], facts["settings"], number=1, limit_s=1.0)
+    assert found.workload == facts["nodeid"]
+    assert made.ran == [f"1: {item.nodeid.removeprefix('f.py::')}"]
