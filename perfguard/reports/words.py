@@ -155,11 +155,16 @@ def trade(verdict: Verdict) -> str:
     sides = {}
     for state in (State.BETTER, State.WORSE):
         found = [one for one in verdict.comparisons if one.judged and one.state is state and one.metric in OF_THE_WHOLE]
-        sides[state] = [f"{one.label} {changed(one.reference, one.current)}" for one in found]
+        sides[state] = [f"{_name_of(one)} {changed(one.reference, one.current)}" for one in found]
     if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
         return ""
     better, worse = (", ".join(sides[state][:_FIRST]) for state in (State.BETTER, State.WORSE))
     return printable(f"Better and worse at once: {better}; but {worse}.")
+
+
+def _name_of(one: Comparison) -> str:
+    """Return what a number of the whole step is called in one line of several."""
+    return "step" if one.metric in ("step_cost", "step_ab") else one.label
 
 
 #: What a reader asks first: how much slower, how much more memory.
