@@ -128,15 +128,14 @@ def without_details(verdict: Verdict) -> tuple[Finding, ...]:
     step = step_time_of(verdict)
     if step is None:
         return verdict.findings
-    # Where the step itself got worse, its slow steps did as well; alone they are news.
+    # Where the step itself got worse, its slow steps did as well; alone they are news, as long as they did not get quicker.
     is_worse = step.judged and (step.change or 0) > 0 and is_seen(verdict, step)
-    others = (OTHER_TIMES | ({"run_wall_p90"} if is_worse else set())) - {step.metric}
+    clocks, with_slow_steps = OTHER_TIMES - {step.metric}, OTHER_TIMES - {step.metric} | {"run_wall_p90"}
+    details = {Code.R105: with_slow_steps if is_worse else clocks, Code.R106: with_slow_steps}
     return tuple(
         finding
         for finding in verdict.findings
-        if finding.severity is Severity.ERROR
-        or finding.code not in (Code.R105, Code.R106)
-        or finding.place not in others
+        if finding.severity is Severity.ERROR or finding.place not in details.get(finding.code, ())
     )
 
 

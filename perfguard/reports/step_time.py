@@ -14,7 +14,7 @@ _MEANINGS = {
     "run_wall_time": "fresh processes, by the clock without the wait for a CPU: the fastest step",
     "run_cpu_time": "fresh processes, CPU time of all threads: the fastest step",
     "run_wall_p90": "fresh processes, by the clock: the slow steps (90th percentile)",
-    "run_blocked_time": "fresh processes, time in which a step neither ran nor waited for a CPU: the median",
+    "run_blocked_time": "fresh processes, time in which a step neither ran nor waited for a CPU: the mean",
     "step_ab_time": "beside the base: the fastest step of a process",
     "step_time": "the test's own process, by the clock: the fastest timed step",
     "step_cpu_time": "the test's own process, CPU time of the thread that drives the step: the fastest timed step",

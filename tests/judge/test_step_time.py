@@ -134,6 +134,11 @@ def test_other_measurements_of_the_step_are_details(state, places, shown):
     assert [one.place for one in without_details(found)] == shown
 
 
+def test_slow_steps_that_got_quicker_are_a_detail():
+    cost = compared("step_cost", 10.0, 10.1, limit=11.0)
+    assert without_details(verdict(cost, findings=(warning("run_wall_p90", Code.R106),), **FRESH)) == ()
+
+
 def test_what_the_user_judges_is_never_a_detail():
     failed = warning("step_time", Code.R101, Severity.ERROR)
     assert without_details(verdict(COST, findings=(failed,), **FRESH)) == (failed,)

@@ -160,7 +160,7 @@ def test_operators_that_changed_are_told_by_their_share_of_the_time():
         for name, share in (("aten::view", 0.001), ("aten::addmm", 0.6))
     ]
     found = verdict(Outcome.FAILED, error(Code.R102, "operator_calls[aten::addmm]"), comparisons=[*sides, *shares])
-    assert told(found, NOBODY).where == "Operators that changed: aten::addmm (1 → 2 calls a step)."
+    assert told(found, NOBODY).where == "Operators with added work: aten::addmm (1 → 2 calls a step)."
 
 
 def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
