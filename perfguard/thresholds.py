@@ -113,7 +113,7 @@ OPERATOR_WEIGHT = 0.02
 #: How well shares tell what replaced operators cost, where no time of the step is judged: what an operator takes moved by up to
 #: 31 % between unchanged processes (matrix products, minima of 30 steps).
 REPLACED_UNCERTAINTY = 0.25
-#: An operator with at least this part of the added work carries it, and is named; the others are not.
+#: An operator with at least this part of the added work is named; so are the largest, down to half of that work.
 CARRIER_PART = 0.05
 #: The test is broken where operators with more than this part of the baseline's time are gone, and new ones take less than
 #: that of the current one.

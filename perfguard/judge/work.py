@@ -54,9 +54,17 @@ class Work:
 
     @property
     def carriers(self) -> frozenset[str]:
-        """The operators that make up the added work; the others (views, metadata) cost next to nothing."""
-        least = thresholds.CARRIER_PART * sum(self.added.values())
-        return frozenset(name for name, share in self.added.items() if share >= least)
+        """The operators that make up the added work: the largest down to half of it, and all with a part worth naming.
+
+        The others (views, metadata) cost next to nothing.
+        """
+        total = sum(self.added.values())
+        found, covered = set(), 0.0
+        for name, share in sorted(self.added.items(), key=lambda item: -item[1]):
+            if covered < total / 2 or share >= thresholds.CARRIER_PART * total:
+                found.add(name)
+            covered += share
+        return frozenset(found)
 
 
 def _over_rest(shares: Mapping[str, float]) -> float:

@@ -328,6 +328,7 @@ class GateSession:
         """Remember that tests are about to run: `pytest --help` comes not so far."""
         self.has_begun = True
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began

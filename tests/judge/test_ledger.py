@@ -529,7 +529,7 @@ def test_the_parts_add_up_to_the_last_nanosecond(before, now):
     LEDGER.validate(found.as_dict())
     for most in (None, 8, 3):
         head, *lines = ledger_lines(found, most=most)
-        change = int(head.rsplit(", ", 1)[1].removesuffix(" us:").replace("−", "-").replace(".", ""))
+        change = int(head.removesuffix(" us:").rsplit(" ", 1)[1].replace("−", "-").replace(".", ""))
         assert sum(map(printed, lines)) == change
         assert most is None or len(lines) <= most
         assert lines[-1].endswith(" us  residual")

@@ -78,6 +78,9 @@ def test_ranks_are_weighed_one_by_one():
 
 def test_the_operators_that_carry_the_work_are_those_with_a_part_worth_telling():
     assert work(side(a=(1, 100)), side(a=(1, 100), b=(1, 96), view=(9, 4))).carriers == {"b"}
+    # Where none has, the largest carry it: many small operators are work as well.
+    many = {f"op{number}": (1, 1.0) for number in range(40)}
+    assert len(work(side(a=(1, 100)), side(a=(1, 100), **many)).carriers) == 20
 
 
 TIMES = st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 20), st.floats(1, 1e4)), min_size=1)

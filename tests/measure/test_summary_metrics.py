@@ -138,7 +138,7 @@ def test_a_value_that_is_new_is_found(tmp_path):
     now = summary(tmp_path / "now", BASE)
     records = [event(100.0 + s, part(5, scalar("loss/auto", x) + scalar("acc", 1.0)), s) for s, x in BASE.items()]
     write(now, [VERSION, *records])
-    result, findings = compared(summary(tmp_path / "base", BASE), now)
+    result, findings = compared(summary(tmp_path / "base", BASE), now, Policy(changed_fails=True))
     assert result is Outcome.FAILED
     assert ("R102", "summary_tags") in findings
 

@@ -177,7 +177,7 @@ def test_junit_holds_outcome_and_measurements_as_properties(story):
     assert properties["test_callable"]["perfguard.outcome"] == "FAILED"
     assert properties["test_other"]["perfguard.outcome"] == "PASSED"
     assert properties["test_other"]["perfguard.steps"] == "2"
-    assert float(properties["test_other"]["perfguard.step_time"]) > 0
+    assert float(properties["test_other"]["perfguard.step_ms"]) > 0
 
 
 def test_the_callable_form_is_in_the_benchmark_json(story):
