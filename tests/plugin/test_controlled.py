@@ -119,7 +119,7 @@ def test_a_step_that_got_five_times_slower_fails_after_five_processes(gated, slo
     outcome, codes = gated.findings("slow.json")["test_a.py::test_callable"]
     assert (outcome, codes) == ("FAILED", ["R101"])
     assert len(costs(gated, "slow.json")) == 5
-    assert "(allowed +10.0 %), slower in all of 5 fresh processes" in slower.text
+    assert "(allowed +10.0 %), worse in all of 5 fresh processes" in slower.text
 
 
 def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slower):
