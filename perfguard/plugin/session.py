@@ -104,6 +104,8 @@ class GateSession:
         if "html" in self.files:
             require_page()
         self.verdicts: dict[str, Verdict] = {}
+        #: Whether settings were wrong, so that no test ran: pytest says why.
+        self._is_refused = False
         #: Workloads whose steps can be run again in another process: their test, its settings, and the seconds it took.
         self.timeable: dict[str, tuple[pytest.Item, Settings, float]] = {}
         self.problems: list[str] = []
@@ -339,6 +341,7 @@ class GateSession:
                 for item in self._selected:
                     self._require_usable(self.projects.of(item.path))
             except UsageError as error:
+                self._is_refused = True
                 raise pytest.UsageError(f"perfguard: {error}") from error
         self._at_work.begin(len(self._selected))
         self.tests.select([item.nodeid for item in self._selected])
@@ -499,7 +502,7 @@ class GateSession:
                 "tests": self.tests.as_documents(),
             }
             return
-        if self.config.option.collectonly:
+        if self.config.option.collectonly or self._is_refused:
             return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
@@ -567,7 +570,7 @@ class GateSession:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the summary."""
-        if self.config.option.collectonly:
+        if self.config.option.collectonly or self._is_refused:
             return
         from perfguard.reports.terminal import summary
 
