@@ -40,24 +40,26 @@ def test_workers(perfguard):
         torch.mm(batch[0], batch[0])
 
 def test_on_purpose(perfguard):
-    perfguard(lambda: time.sleep(0.005))
+    def step():
+        torch.mm(x, x)
+        time.sleep(0.005)
+
+    perfguard(step)
 """
 
 
-def test_a_loader_that_is_late_fails_and_a_step_that_always_slept_does_not(module_project):
-    project = module_project("late")
+@pytest.mark.parametrize(
+    ("test", "outcome", "worse"),
+    [("loop", "failed", True), ("workers", "failed", True), ("on_purpose", "passed", False)],
+)
+def test_a_loader_that_is_late_fails_and_a_step_that_always_slept_does_not(project, test, outcome, worse):
     project.write("pyproject.toml", SETTINGS)
     project.write("test_late.py", MODEL)
-    created = project.run("--perfguard-update")
+    only = f"test_late.py::test_{test}"
+    created = project.run("--perfguard-update", only)
     assert created.status == 0, created.text
-    run = project.run("--perfguard", "--perfguard-report=late.json", env={"LATE": "0.008"})
-    assert run.counts == {"failed": 2, "passed": 1}, run.text
-    failed = {
-        one["workload"].partition("::")[2]: {
-            found["place"] for found in one["findings"] if found["severity"] == "error"
-        }
-        for one in project.report("late.json")["workloads"]
-    }
-    assert "run_blocked_time" in failed["test_loop"]
-    assert "run_blocked_time" in failed["test_workers"]
-    assert failed["test_on_purpose"] == set()
+    run = project.run("--perfguard", "--perfguard-report=late.json", only, env={"LATE": "0.008"})
+    assert run.counts == {outcome: 1}, run.text
+    (one,) = project.report("late.json")["workloads"]
+    places = {found["place"] for found in one["findings"] if found["severity"] == "error"}
+    assert ("run_blocked_time" in places) is worse
