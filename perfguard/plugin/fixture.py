@@ -55,7 +55,9 @@ class GateGuard:
         self._no_backend: CaptureError | None = None
         try:
             self.settings = session.settings_of(self._item)
-            self._prepare_backend()
+            # Every other test has the guard of an autouse fixture: it pays for no framework, unless it measures after all.
+            if is_gate_test(self._item):
+                self._prepare_backend()
         except CaptureError as error:
             self._no_backend = error
         except PerfguardError as error:
@@ -186,14 +188,14 @@ class GateGuard:
             self._backend.prepare(self.settings.threads)
 
     def _new_driver(self, name: str | None) -> Driver:
-        from perfguard.capture import REPLAY, backend
+        from perfguard.capture import backend
 
         workload = self._workload(name)
         if self._no_backend is not None:
             raise self._no_backend
         if self._backend is None:
-            # No backend was named: the one that is installed. For "replay" this says what to call instead.
-            self._backend = backend(REPLAY if self.settings.backend == REPLAY else None)
+            # Where none is named, the one that is installed. For "replay" this says what to call instead.
+            self._backend = backend(self.settings.backend)
             self._backend.prepare(self.settings.threads)
         if self._driver is not None:
             # A loop before this one was left: its profiler must stop before another starts.

@@ -163,7 +163,8 @@ pytestmark = pytest.mark.perfguard(timed_steps=3)
 REPLAY = {str(RECORDINGS / "torch-mlp")!r}
 
 def test_of_something_else():
-    pass
+    import sys
+    assert "torch" not in sys.modules
 
 def test_measures(perfguard):
     perfguard.replay(REPLAY)
@@ -199,6 +200,7 @@ class TestWithMarker(unittest.TestCase):
 
 @pytest.mark.parametrize("conftest", ["", CONFTEST], ids=["no fixture for all", "a fixture for all"])
 def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project, conftest):
+    project.settings('backend = "torch"')
     project.write("conftest.py", conftest)
     project.write("test_a.py", TESTS)
     stored = project.run("--perfguard-update")
