@@ -674,7 +674,8 @@ class GateSession:
             return []
         root = self.config.rootpath
         asked = [Path(self.config.invocation_params.dir) / argument.partition("::")[0] for argument in self.config.args]
-        files = {workload.partition("::")[0] for workload in self._workloads()} - self._collected_files
+        collected = self._collected_files | {nodeid.partition("::")[0] for nodeid in self._collected}
+        files = {workload.partition("::")[0] for workload in self._workloads()} - collected
         return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in asked))
 
 
