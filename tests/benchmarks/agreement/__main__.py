@@ -147,10 +147,10 @@ def judge(plant: Plant, base: Path, directory: Path, *options: str) -> Row:
 
 
 def several_times(found: Run) -> Iterator[str]:
-    """Say where a run of one red test shows another step time or percentage than its first line does."""
-    headline = STEP_TIME.search(found.first_line)
+    """Say where a run of one red test shows another step time or percentage than its failure does."""
+    headline = STEP_TIME.search(found.output)
     if headline is None:
-        yield "the first line has no step time in ms and percent"
+        yield "the failure has no step time in ms and percent"
         return
     before, after, change = headline.groups()
     summary = found.output.partition("= perfguard =")[2]
