@@ -95,7 +95,12 @@ def run(directory: Path, tests: Sequence[str], *options: str) -> Run:
     files = {name: results / name for name in ("report.json", "junit.xml", "summary.md")}
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *options]
     command += [f"--perfguard-report={files['report.json']}", f"--junitxml={files['junit.xml']}"]
-    command += [f"--perfguard-markdown={files['summary.md']}", *(f"{TESTS}::test_{test}" for test in tests)]
+    command += [
+        f"--perfguard-markdown={files['summary.md']}",
+        TESTS,
+        "-k",
+        " or ".join(f"test_{test}" for test in tests),
+    ]
     kept = {
         name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_", "PERFGUARD_"))
     }
