@@ -95,7 +95,12 @@ def run(directory: Path, tests: Sequence[str], *options: str) -> Run:
     files = {name: results / name for name in ("report.json", "junit.xml", "summary.md")}
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *options]
     command += [f"--perfguard-report={files['report.json']}", f"--junitxml={files['junit.xml']}"]
-    command += [f"--perfguard-markdown={files['summary.md']}", *(f"{TESTS}::test_{test}" for test in tests)]
+    command += [
+        f"--perfguard-markdown={files['summary.md']}",
+        TESTS,
+        "-k",
+        " or ".join(f"test_{test}" for test in tests),
+    ]
     kept = {
         name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_", "PERFGUARD_"))
     }
@@ -147,10 +152,10 @@ def judge(plant: Plant, base: Path, directory: Path, *options: str) -> Row:
 
 
 def several_times(found: Run) -> Iterator[str]:
-    """Say where a run of one red test shows another step time or percentage than its first line does."""
-    headline = STEP_TIME.search(found.first_line)
+    """Say where a run of one red test shows another step time or percentage than its failure does."""
+    headline = STEP_TIME.search(found.output)
     if headline is None:
-        yield "the first line has no step time in ms and percent"
+        yield "the failure has no step time in ms and percent"
         return
     before, after, change = headline.groups()
     summary = found.output.partition("= perfguard =")[2]
