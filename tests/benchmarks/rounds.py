@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="how often tests/models is refreshed and judged; 0: never")
     parser.add_argument("--models", default=",".join(BACKENDS))
     parser.add_argument(
-        "--quick", action="store_true", help="two groups of the MLP, and one test of tests/models, once"
+        "--quick", action="store_true", help="one group of the MLP, and two tests of tests/models, once"
     )
     parser.add_argument("--json", type=Path, default=Path("rounds.json"))
     parser.add_argument("--again", type=Path)
@@ -286,7 +286,7 @@ def main() -> None:
     for _ in range(min(1, options.times) if options.quick else options.times):
         result["took"] += took(["-k", "mlp_train"] if options.quick else [])
         keep()
-    groups = 2 if options.quick else options.groups
+    groups = 1 if options.quick else options.groups
     products = {model: products_for(model)[PLANTED] for model in models} if groups else {}
     for result["models"] in collect(models, groups, products):
         keep()
