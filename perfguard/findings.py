@@ -75,6 +75,8 @@ class Code(Enum):
     B109 = "a timed process was lost"
     B110 = "the baseline would get worse without a reason"
     B111 = "what was measured cannot become the baseline"
+    B112 = "the machine was busy"
+    B113 = "the stored time is out of date"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric differs"
     R103 = "a metric vanished"
@@ -315,6 +317,14 @@ ADVICE: dict[Code, Advice] = {
     Code.B111: Advice(
         "a time of 0, fewer runs than are stored, or nothing of a whole metric; the stored baseline is untouched",
         "record it again as the stored baseline was; the message says how",
+    ),
+    Code.B112: Advice(
+        "other processes took the machine while the steps were timed, and took less of it for the baseline",
+        "run it again when the machine is quiet",
+    ),
+    Code.B113: Advice(
+        "the step is as quick as that of the baseline's commit, run beside it, and its stored time says otherwise (a warning)",
+        "the machine, or what is installed, is not as it was: refresh the baseline",
     ),
     Code.R101: Advice("the number is beyond its limit", _LOOK),
     Code.R102: Advice("what cannot be noise is another number", _LOOK),

@@ -24,8 +24,10 @@ from perfguard.contract.remote import RemoteTree
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import Finding, worst_first
 from perfguard.judge import (
+    BESIDE,
     TIMES,
     Baseline,
+    Confirm,
     Outcome,
     Pace,
     Paired,
@@ -33,8 +35,10 @@ from perfguard.judge import (
     Refresh,
     Refreshed,
     State,
+    Unconfirmed,
     Verdict,
     compared,
+    confirmed,
     could_judge_runs,
     examined,
     has_runs,
@@ -44,12 +48,13 @@ from perfguard.judge import (
     paired,
     ratcheted,
     refreshed,
+    why_not_confirmed,
     with_pairs,
     with_runs,
     with_times_shown,
     without_runs,
 )
-from perfguard.measure import Operator, Taking, measure, memory_tracks, operators_of, taken
+from perfguard.measure import Measurement, Operator, Taking, measure, memory_tracks, operators_of, taken
 from perfguard.recording import Recording
 from perfguard.settings import codes
 from perfguard.stores import STORES, Store
@@ -188,6 +193,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
         verdict,
         outcome=Outcome.INVALID if invalid else Outcome.PASSED,
         findings=alone,
+        measurements=_comparable(verdict.measurements),
         comparisons=(),
         refresh=None,
         changes=(),
@@ -220,11 +226,13 @@ def judge_with_store(
     update: Update = Update.NOTHING,
     run: Run | None = None,
     runs: int = 0,
+    confirm: Confirm | None = None,
 ) -> Verdict:
     """Judge a recording against its stored baseline, or for a refresh by itself; nothing is written yet.
 
     Where the verdict's `refresh` is DUE, `refresh` writes the baseline. An INVALID capture is never due. `run` times the
-    workload in a process of its own: `runs` times for a baseline, and to judge one as often as it takes.
+    workload in a process of its own: `runs` times for a baseline, and to judge one as often as it takes. `confirm` runs it
+    side by side with the baseline's commit, where the stored time alone would decide.
     """
     verdict = examine(recording, workload=workload, policy=policy)
     baseline = None if update is Update.ALL else store.load(workload)
@@ -239,31 +247,58 @@ def judge_with_store(
             return without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
         # As many as a baseline has, for it may become one, and never fewer than a verdict needs.
         numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
-        return _judged_as_ratcheted(with_runs(verdict, *_parted(map(run, numbers))), baseline, policy=policy)
-    return judge_time(verdict, baseline, policy=policy, run=run)
+        timed = with_runs(verdict, *_parted(map(run, numbers)))
+        return _confirmed(
+            lambda step: _judged_as_ratcheted(timed, baseline, policy=policy, step=step),
+            baseline,
+            confirm=confirm,
+            unconfirmed=why_not_confirmed(confirm, verdict.environment, baseline),
+        )
+    return judge_time(verdict, baseline, policy=policy, run=run, confirm=confirm)
 
 
-def judge_time(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None) -> Verdict:
+def judge_time(
+    verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None, confirm: Confirm | None = None
+) -> Verdict:
     """Judge an examined recording, and time it in fresh processes until it has passed or the rule has run out of them.
 
     Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all. A process on
-    a machine that moved is one too: the next one may find it as it was.
+    a machine that moved is one too: the next one may find it as it was. What is suspect after all of them is confirmed.
     """
     if run is None or not could_judge_runs(verdict, baseline, policy=policy):
         return compared(verdict, baseline, policy=policy)
     if not has_runs(baseline):
         return without_runs(compared(verdict, baseline, policy=policy))
+    assert baseline is not None
+    unconfirmed = why_not_confirmed(confirm, verdict.environment, baseline)
     found: list[Timing | LostRun] = []
     judged = verdict
     while len(found) < thresholds.MOST_RUNS:
         found.append(run(len(found) + 1))
         judged = compared(with_runs(verdict, *_parted(found)), baseline, policy=policy)
-        if judged.timings and not is_suspect(judged):
+        if judged.timings and not is_suspect(judged, can_confirm=not unconfirmed):
             break
-    return judged
+    timed = with_runs(verdict, *_parted(found))
+    return _confirmed(
+        lambda step: compared(timed, baseline, policy=policy, step=step),
+        baseline,
+        confirm=confirm,
+        unconfirmed=unconfirmed,
+    )
 
 
-def seems_suspect(timings: tuple[Timing, ...], baseline: Baseline, *, policy: Policy) -> bool:
+def _confirmed(
+    judge: Callable[[State | None], Verdict], baseline: Baseline, *, confirm: Confirm | None, unconfirmed: str
+) -> Verdict:
+    """Judge, with a run side by side where the stored time decides; `unconfirmed` says why there can be none."""
+    if confirm is None:
+        return judge(None)
+    return confirmed(judge, lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline))
+
+
+def seems_suspect(
+    timings: tuple[Timing, ...], baseline: Baseline, *, policy: Policy, confirm: Confirm | None = None
+) -> bool:
     """Whether these timings alone would have `judge_time` ask for one more: a forecast, made before the test has run."""
     seen = Verdict(
         workload=baseline.workload,
@@ -272,7 +307,8 @@ def seems_suspect(timings: tuple[Timing, ...], baseline: Baseline, *, policy: Po
         fingerprint=baseline.fingerprint,
         environment=timings[0].environment,
     )
-    return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy))
+    can_confirm = not why_not_confirmed(confirm, seen.environment, baseline)
+    return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy), can_confirm=can_confirm)
 
 
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
@@ -285,14 +321,14 @@ def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
     return tuple(timings), tuple(lost)
 
 
-def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
+def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:
     """Judge against the baseline as the ratchet would leave it: what got better is no news then, all else is judged as ever."""
     if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
-        return compared(verdict, baseline, policy=policy)
+        return compared(verdict, baseline, policy=policy, step=step)
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
     if tightened.refused is not None:
         return _settled(verdict, tightened)
-    judged = compared(verdict, tightened.stored, policy=policy)
+    judged = compared(verdict, tightened.stored, policy=policy, step=step)
     if not judged.passed or tightened.state is Refresh.KEPT:
         return judged
     return replace(judged, refresh=Refresh.DUE)
@@ -304,12 +340,17 @@ def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None
         workload=verdict.workload,
         fingerprint=verdict.fingerprint,
         environment=verdict.environment,
-        measurements=verdict.measurements,
+        measurements=_comparable(verdict.measurements),
         runs=max(1, len(verdict.timings)),
         commit=commit,
         reason=reason.strip() or None if reason else None,
         traits=verdict.traits,
     )
+
+
+def _comparable(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Leave out what was measured against a base of its own: it says nothing beside another one."""
+    return tuple(one for one in measurements if one.metric not in BESIDE)
 
 
 def _settled(verdict: Verdict, done: Refreshed) -> Verdict:

@@ -22,6 +22,8 @@ _TOLERANCE_KEYS = ("relative", "absolute", "warn")
 _MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
 #: What becomes of a test whose operators changed, and whose step did not get worse.
 _CHANGED = ("warn", "fail")
+#: Whether a step that is slower than stored is run side by side with its baseline's commit before it fails.
+_CONFIRM = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Settings:
     unused: str = "fail"
     #: "fail" where other operators fail a test as in a snapshot, though nothing got worse.
     changed: str = "warn"
+    #: Whether a stored time is confirmed side by side with the baseline's commit before it turns a test red.
+    confirm: bool = True
     tolerance: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
     #: Rules of one test's marker; they go before `tolerance`.
@@ -90,6 +94,7 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         "history",
         "unused",
         "changed",
+        "confirm",
         "tolerance",
         "ignore",
     )
@@ -109,6 +114,8 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         values["unused"] = _choice(table, "unused", ("fail", "warn"), _TABLE)
     if "changed" in table:
         values["changed"] = _choice(table, "changed", _CHANGED, _TABLE)
+    if "confirm" in table:
+        values["confirm"] = _choice(table, "confirm", _CONFIRM, _TABLE) == "on"
     if "tolerance" in table:
         values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
     if "ignore" in table:

@@ -21,6 +21,9 @@ MOST_STEPS = 300
 #: (tests/benchmarks/step_rests).
 STEPS_IN_A_ROW = 30
 REST_S = 0.1
+#: Share of the machine's CPU time that others use, up to which nobody is there to come and go: no rest, which saves a second
+#: a process.
+QUIET_SHARE = 0.05
 #: Steps, or seconds, that warm up before them, beyond those the window settles.
 WARMUP_STEPS = 10
 WARMUP_S = 0.25
@@ -76,8 +79,6 @@ BLOCK_TOLERANCE = 0.04
 
 #: Wall time and its 90th percentile warn beyond twice the baseline's.
 WALL_WARNING = 1.0
-#: Microseconds by which a step of `perfguard ab` may be longer by the clock without being worth a word.
-BLOCKED_US = 200.0
 #: A step that neither runs nor waits for a CPU for longer than this, and than twice the baseline's, fails: the larger of both.
 #: Unchanged steps of the MLP, the CNN and the LeNet waited 0.001 to 0.03 ms (19 processes, load averages of 2 to 12 on two
 #: cores), those of an MLP whose loader has a worker on the same CPU 0.15 to 1.1 ms (6 processes, the best 0.15); a sleep of
@@ -134,6 +135,13 @@ CALIBRATION_SLOPE = 2.5
 CONTROLS = 5
 CONTROLS_AGREEING = 0.7
 CONTROLS_SPREAD = 1.2
+
+#: Seconds of a run that may go into confirming stored times, about a minute each: on a machine that drifted every test asks.
+CONFIRMATIONS_S = 900.0
+#: Share of the machine's CPU time that others use now and did not use for the baseline, beyond which the machine is busy. On
+#: two cores others used 0 to 2 % beside nothing, 68 to 86 % beside two busy processes, 85 to 90 % beside six (12 to 15 runs
+#: each, tests/benchmarks/under_load).
+BUSY_SHARE = 0.15
 
 # -- where the time of a step went --------------------------------------------------------------------------------------
 

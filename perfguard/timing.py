@@ -35,6 +35,9 @@ class Timing:
     threads: int = 1
     #: Share of the window in which some process of the machine waited for a CPU (PSI); None where the kernel does not say.
     cpu_pressure: float | None = None
+    #: Share of the machine's CPU time in the window that went to other processes and other virtual machines; None where the
+    #: system does not say.
+    others_share: float | None = None
     minor_faults: int = 0
     major_faults: int = 0
     #: What could not be controlled, or was cut short, in words.

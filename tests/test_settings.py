@@ -110,6 +110,10 @@ def test_without_a_table_anywhere_the_root_is_where_one_stands(tmp_path):
     [
         ('baseline = "b"', r"no key 'baseline'; did you mean 'baselines'\?"),
         ("windows = {}", r"no key 'windows'; did you mean 'window'\?"),
+        ('changed = "maybe"', r"changed = 'maybe' in \[tool.perfguard\] must be one of warn, fail"),
+        ("changed = true", "changed = True in .* must be one of warn, fail"),
+        ('confirm = "maybe"', r"confirm = 'maybe' in \[tool.perfguard\] must be one of on, off"),
+        ("confirm = false", "confirm = False in .* must be one of on, off"),
         ("tolerances = {}", r"no key 'tolerances'; did you mean 'tolerance'\?"),
         ("timed-steps = 3", r"no key 'timed-steps'; did you mean 'timed_steps'\?"),
         ("zzz = 1", "no key 'zzz'; known are baselines, window, "),
@@ -241,6 +245,17 @@ def test_an_empty_marker_changes_nothing():
     assert with_marker(settings, {"tolerance": None, "ignore": None}) == settings
 
 
+@pytest.mark.parametrize(
+    ("table", "changed", "confirm"),
+    [("", "warn", True), ('changed = "fail"\nconfirm = "off"', "fail", False), ('confirm = "on"', "warn", True)],
+)
+def test_what_changed_and_a_stored_time(tmp_path, table, changed, confirm):
+    settings = read(tmp_path, table)
+    assert (settings.changed, settings.confirm) == (changed, confirm)
+    assert settings.policy.changed_fails is (changed == "fail")
+    assert with_marker(settings, {"changed": "fail"}).policy.changed_fails
+
+
 def test_only_a_marker_isolates(tmp_path):
     assert with_marker(Settings(root=Path()), {"isolated": True}) == Settings(root=Path(), isolated=True)
     with pytest.raises(UsageError, match="no key 'isolated'"):
@@ -266,6 +281,8 @@ def test_a_marker_ignores_more_never_less():
         ({"threads": 1.0}, "threads = 1.0 is no count"),
         ({"backend": 3}, "backend"),
         ({"isolated": "yes"}, "isolated = 'yes' in @pytest.mark.perfguard is a str, not a bool"),
+        ({"changed": "maybe"}, "changed = 'maybe' in @pytest.mark.perfguard.* must be one of warn, fail"),
+        ({"confirm": "off"}, "no key 'confirm'"),
         ({"tolerance": 0.1}, "takes a dict"),
         ({"tolerance": [("step_time", 0.1)]}, "takes a dict"),
         ({"tolerance": {"step_tim": 0.1}}, r"did you mean 'step_time'\?"),

@@ -39,6 +39,9 @@ _GIVEN_UP = 2
 #: pytest's status where it was called with what is not there.
 _REFUSED = 4
 
+#: How the note on the timing of both sides in one process begins.
+INTERLEAVED = "timed interleaved"
+
 #: Of one run, beside the mark of the whole comparison.
 _RUN_MARK = "PERFGUARD_BESIDE_RUN"
 #: perfguard is imported before the side's paths are looked at: it is the running one also where the project is perfguard.
@@ -218,6 +221,8 @@ def _record(
         *(f"--perfguard-baselines={own / 'baselines'}", f"--perfguard-report={report}"),
         *(f"--perfguard-recordings={recordings or own / 'recordings'}", f"--basetemp={own / 'tmp'}"),
         *("-o", f"cache_dir={own / 'cache'}"),
+        # pytest empties it as it starts, and a run that has this one confirm a time is still writing it.
+        *("-o", f"log_file={os.devnull}"),
     ]
     asked = {
         "do": "record",
@@ -554,8 +559,8 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     """Say what the numbers were drawn with, and what could not be controlled."""
     if not timings:
         return ()
-    how = "interleaved" if timings[0].interleaved else "in turns"
-    drawn = f"timed {how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} " + " ".join(
+    how = INTERLEAVED if timings[0].interleaved else "timed in turns"
+    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} " + " ".join(
         str(timing.seed) for timing in timings
     )
     unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)

@@ -6,6 +6,7 @@ before it starts; `bind` comes before the framework is imported; `StepClock` the
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import time
@@ -75,6 +76,45 @@ def _busy_ticks() -> dict[int, int]:
     return {int(row[0][3:]): sum(map(int, row[1:4])) + sum(map(int, row[6:9])) for row in rows}
 
 
+def _busy_seconds() -> float | None:
+    """Return how long all CPUs together were busy since the machine started; None where the system does not say."""
+    ticks = _busy_ticks()
+    return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if ticks else None
+
+
+def _own_seconds() -> float:
+    """Return the CPU time of this process and of all that it started: the workers of a loader are no others."""
+    times = os.times()
+    own = times.user + times.system + times.children_user + times.children_system
+    waiting, seen = _children(os.getpid()), set[int]()
+    while waiting:
+        pid = waiting.pop()
+        if pid not in seen:
+            seen.add(pid)
+            own += _cpu_seconds(pid)
+            waiting += _children(pid)
+    return own
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process started (proc(5): /proc/pid/task/tid/children); none where nobody says."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, file.read_text(encoding="ascii").split())
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and of those it waited for (proc(5): /proc/pid/stat, fields 14 to 17); 0 for none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    # The name, in parentheses, may hold anything.
+    return sum(map(int, text.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def calibration_kernel() -> Callable[[], None]:
     """Return the kernel that runs before every step: matrix products by numpy, which belongs to no framework under test.
 
@@ -120,6 +160,8 @@ class StepClock:
         self._schedule = _open_schedstat()
         self._pressure = _total_pressure_us()
         self._faults = _faults()
+        self._busy_s = _busy_seconds()
+        self._own_s = _own_seconds()
         self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
         self._began: _Reading | None = None
         self._warm_up = 0
@@ -170,6 +212,11 @@ class StepClock:
         if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
             self._warm_up = self.steps
 
+    def is_disturbed(self) -> bool:
+        """Whether others use the machine so much that a rest may bring a quieter moment; also where the system does not say."""
+        share = self._others_share(time.perf_counter() - self._opened)
+        return share is None or share > thresholds.QUIET_SHARE
+
     def leave_out_warm_up(self, least: int) -> None:
         """Leave out the first steps, which warmed up, as far as so many remain: a short loop has none to spare."""
         spare = max(0, min(self._warm_up, self.steps - least))
@@ -208,11 +255,20 @@ class StepClock:
             cpu_pressure=None
             if pressure is None or self._pressure is None
             else round((pressure - self._pressure) / 1e6 / elapsed, 4),
+            others_share=self._others_share(elapsed),
             minor_faults=minor - self._faults[0],
             major_faults=major - self._faults[1],
             notes=notes,
             environment=environment_of(target),
         )
+
+    def _others_share(self, elapsed_s: float) -> float | None:
+        """Return the share of the machine's CPU time since this clock was made that others used."""
+        now_s = _busy_seconds()
+        if now_s is None or self._busy_s is None or not elapsed_s:
+            return None
+        others_s = now_s - self._busy_s - (_own_seconds() - self._own_s)
+        return round(min(1.0, max(0.0, others_s / elapsed_s / (os.cpu_count() or 1))), 4)
 
     def _waited(self) -> int:
         # The second number is the time this thread waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst).
@@ -293,7 +349,7 @@ class ControlledWindow:
         clock = StepClock(self.backend)
         notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
         while not clock.has_enough(self.least):
-            if clock.steps and clock.steps % thresholds.STEPS_IN_A_ROW == 0:
+            if clock.steps and clock.steps % thresholds.STEPS_IN_A_ROW == 0 and clock.is_disturbed():
                 time.sleep(thresholds.REST_S)
             clock.begin()
             try:

@@ -47,6 +47,8 @@ class Baseline:
     runs: int = 1
     commit: str | None = None
     reason: str | None = None
+    #: The commit that the step's time was measured on, where a later refresh has left it as it was.
+    time_commit: str | None = None
     #: What is known of a directory that nobody recorded; it is compared with, and never stored.
     traits: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,6 +56,11 @@ class Baseline:
     def facts(self) -> BaselineFacts:
         """Where the numbers come from."""
         return BaselineFacts(commit=self.commit, reason=self.reason, environment=self.environment, runs=self.runs)
+
+    @property
+    def commit_of_time(self) -> str | None:
+        """The commit that the step's time was measured on."""
+        return self.time_commit or self.commit
 
     def named(self, workload: str) -> Baseline:
         """Return the same measurements as the baseline of a workload of another name."""
@@ -70,6 +77,7 @@ class Baseline:
             # Only whole captures become baselines, so there is no other value.
             "capture": "VALID",
             "commit": self.commit,
+            **({"time_commit": self.time_commit} if self.time_commit not in (None, self.commit) else {}),
             "reason": self.reason,
             "measurements": [_stored(m) for m in sorted(self.measurements, key=lambda m: m.key)],
         }
@@ -84,6 +92,7 @@ class Baseline:
             measurements=tuple(Measurement.from_dict(m) for m in plain["measurements"]),
             runs=plain["runs"],
             commit=plain["commit"],
+            time_commit=plain.get("time_commit"),
             reason=plain["reason"],
         )
 

@@ -21,12 +21,15 @@ from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, 
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 
-#: Weights put what the whole workload lost before what its parts lost, and changed operators before other numbers of parts.
+#: Weights put the step's time first, then what else the whole workload lost before what its parts lost, and changed operators
+#: before other numbers of parts.
+_WEIGHT_STEP = 15_000.0
 _WEIGHT_WHOLE = 10_000.0
 _WEIGHT_OPERATORS = 1000.0
 _WEIGHT_EXACT = 100.0
 #: A part that is a million times worse still comes after the whole.
 _LARGEST_RATIO_OF_A_PART = 99.0
+_LARGEST_RATIO_OF_THE_WHOLE = 4999.0
 
 #: How many names a line gives of a kind before it counts the rest.
 _NAMED = 3
@@ -37,6 +40,7 @@ OF_THE_WHOLE = frozenset(
         *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
         *("run_wall_p90", "run_blocked_time", "pause_between_steps", "host_memory_growth_bytes"),
         *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
+        "device_calls",
     }
 )
 
@@ -131,7 +135,22 @@ def compare(
     found = [_of_added_work(one, worse) for one in found]
     if not policy.changed_fails:
         found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
+    found = [_with_step_time(one, found) for one in found]
     return tuple(_weighed(one, current, reference) for one in _without_repetition(found))
+
+
+def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Comparison:
+    """Let the finding on a step that stands still begin with the step's one time: what it costs and what it waits."""
+    if one.metric != "run_blocked_time" or one.finding is None or one.state is not State.WORSE:
+        return one
+    cpu = next((other for other in comparisons if other.metric == "run_cpu_time"), None)
+    times = (one.reference, one.current, cpu.reference, cpu.current) if cpu is not None else ()
+    numbers = [time for time in times if isinstance(time, (int, float))]
+    if len(numbers) != 4:
+        return one
+    waited_us, waits_us, before_us, now_us = numbers
+    step = step_text(waits_us + now_us, relative_change(waited_us + before_us, waits_us + now_us))
+    return replace(one, finding=replace(one.finding, message=f"{step}; it waits: {one.finding.message}"))
 
 
 def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
@@ -438,7 +457,8 @@ def _structures(
 def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
     """Return what orders a finding: `ratio` says by how much of its reference a number moved."""
     if metric.name in OF_THE_WHOLE:
-        return _WEIGHT_WHOLE + ratio
+        is_time = metric.kind is Kind.TIMED and "bytes" not in metric.unit
+        return weight_of_the_step(ratio) if is_time else weight_of_the_whole(ratio)
     ratio = min(ratio, _LARGEST_RATIO_OF_A_PART)
     if metric.kind is Kind.EXACT and metric.name.startswith("operator_"):
         return ratio + (_WEIGHT_OPERATORS if metric.name == "operator_calls" else _WEIGHT_OPERATORS / 2)
@@ -447,7 +467,12 @@ def _weight(metric: Metric, ratio: float, *, exact: bool) -> float:
 
 def weight_of_the_whole(ratio: float) -> float:
     """Return what orders a finding about the whole workload that moved by `ratio`."""
-    return _WEIGHT_WHOLE + ratio
+    return _WEIGHT_WHOLE + min(ratio, _LARGEST_RATIO_OF_THE_WHOLE)
+
+
+def weight_of_the_step(ratio: float) -> float:
+    """Return what orders a finding about the step's time: a reader asks for it first, so it leads."""
+    return _WEIGHT_STEP + min(ratio, _LARGEST_RATIO_OF_THE_WHOLE)
 
 
 def _weight_one_sided(metric: Metric) -> float:

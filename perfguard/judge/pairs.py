@@ -14,7 +14,7 @@ from enum import Enum
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge.compare import Comparison, State, weight_of_the_whole
+from perfguard.judge.compare import Comparison, State, weight_of_the_step
 from perfguard.judge.step_time import milliseconds, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, outcome_of
@@ -24,6 +24,8 @@ from perfguard.timing import LostRun, PairedTiming
 
 #: What the same steps come to where they were timed one side after the other: with `step_ab` at hand it decides nothing.
 ONE_AFTER_THE_OTHER = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
+#: What a run beside a base measures against it.
+BESIDE = frozenset({"step_ab", "step_ab_time"})
 #: All that is a time, of one run or of many; a loss is compared like one, and is none.
 TIMES = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
 
@@ -89,7 +91,7 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
     allowed = _allowed(len(effects), interleaved, sensitive) if tolerance is None else tolerance
     by_median = interleaved or len(effects) >= thresholds.CONFIRMING_PAIRS
     effect = (statistics.median(effects) if by_median else statistics.fmean(effects)) if effects else 0.0
-    pace = Pace.UNDECIDED if len(effects) < least else _pace(effects, effect, allowed, interleaved)
+    pace = Pace.UNDECIDED if len(effects) < least else pace_of(effects, effect, allowed, interleaved)
     return Paired(
         pace=pace,
         effects=effects,
@@ -118,7 +120,8 @@ def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
     return thresholds.PAIRED_SENSITIVE if narrow else thresholds.PAIRED_TOLERANCE
 
 
-def _pace(effects: Sequence[float], effect: float, allowed: float, interleaved: bool) -> Pace:
+def pace_of(effects: Sequence[float], effect: float, allowed: float, interleaved: bool) -> Pace:
+    """Return what became of the step: `effect` is the logarithm of current over base, `effects` that of each process."""
     if abs(effect) <= math.log1p(allowed):
         return Pace.SAME
     agreeing = sum(one * effect > 0 for one in effects)
@@ -194,10 +197,23 @@ def with_pairs(
     measurements = list(verdict.measurements)
     if found.effects:
         finding = _finding(found)
-        comparisons += _comparisons(found, is_judged, finding)
-        measurements += _measurements(found)
-        if is_judged:
-            findings += policy.considered([one for one in (finding, _waits(found, timings)) if one is not None])
+        standing = _standing(timings, policy)
+        waits = _waits(found, standing)
+        counts = is_judged and found.pace is not Pace.UNDECIDED
+        comparisons += beside_comparisons(
+            (found.base_us, found.current_us),
+            found.ratio,
+            state=_STATES[found.pace] if counts else State.NOT_COMPARABLE,
+            judged=counts,
+            finding=finding if counts else None,
+        )
+        measurements += beside_measurements(found.ratio, found.ratios, found.current_us)
+        if standing is not None:
+            comparisons += _still(standing, waits, judged=found.pace is not Pace.SLOWER)
+        if is_judged and finding is not None:
+            findings += policy.considered([finding])
+        if waits is not None:
+            findings += policy.considered([waits])
     if found.pace is Pace.UNDECIDED and is_judged:
         findings.append(_undecided(found))
     judged = replace(
@@ -231,25 +247,71 @@ def _finding(found: Paired) -> Finding | None:
         severity=Severity.ERROR if slower else Severity.NOTE,
         message=f"{step_text(found.current_us, relative_change(1, found.ratio))} "
         f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %), {found.pace.value} {_how(found)}",
-        weight=weight_of_the_whole(abs(found.ratio - 1)),
+        weight=weight_of_the_step(abs(found.ratio - 1)),
     )
 
 
-def _waits(found: Paired, timings: Sequence[PairedTiming]) -> Finding | None:
-    """Warn of a step that takes twice as long by the clock without costing more: it sleeps, reads, or waits for a lock."""
-    walls = [(timing.base_wall_ns, timing.current_wall_ns) for timing in timings if timing.clock == "process"]
-    medians = [(statistics.median(base), statistics.median(current)) for base, current in walls if base and current]
-    if found.pace in (Pace.SLOWER, Pace.UNDECIDED) or not medians:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How long a step stands still on both sides, in us: by the clock, and not on a CPU; the mean of the steps."""
+
+    base_us: float
+    current_us: float
+    #: CPU time beside it.
+    base_cpu_us: float
+    current_cpu_us: float
+    #: What one more microsecond than this is too much of.
+    allowed_us: float
+    #: Whether every process saw more.
+    everywhere: bool
+
+
+def _standing(timings: Sequence[PairedTiming], policy: Policy) -> _Standing | None:
+    """Return how long the steps of both sides stood still, None where a device does the work, or it is not judged.
+
+    What a step waits for a CPU is in it, on both sides alike; so it counts only where every process says the same.
+    """
+    limits = policy.tolerance(METRICS["run_blocked_time"], "")
+    walls = [one for one in timings if one.clock == "process" and one.base_wall_ns and one.current_wall_ns]
+    if limits is None or len(walls) < thresholds.FEWEST_RUNS:
         return None
-    base_us, current_us = (statistics.median(side) / 1e3 for side in zip(*medians, strict=True))
-    if current_us <= (1 + thresholds.WALL_WARNING) * base_us or current_us - base_us <= thresholds.BLOCKED_US:
+    still = [
+        (_mean_wait_us(one.base_wall_ns, one.base_ns), _mean_wait_us(one.current_wall_ns, one.current_ns))
+        for one in walls
+    ]
+    base_us, current_us = (statistics.median(side) for side in zip(*still, strict=True))
+    cpu_us = [(statistics.median(one.base_ns) / 1e3, statistics.median(one.current_ns) / 1e3) for one in walls]
+    base_cpu_us, current_cpu_us = (statistics.median(side) for side in zip(*cpu_us, strict=True))
+    return _Standing(
+        base_us=round(base_us, 3),
+        current_us=round(current_us, 3),
+        base_cpu_us=round(base_cpu_us, 3),
+        current_cpu_us=round(current_cpu_us, 3),
+        allowed_us=round(base_us + limits.allowance(base_us), 3),
+        everywhere=all(current - base > limits.allowance(base) for base, current in still),
+    )
+
+
+def _mean_wait_us(wall_ns: Sequence[int], cpu_ns: Sequence[int]) -> float:
+    return statistics.fmean(max(0, wall - cpu) for wall, cpu in zip(wall_ns, cpu_ns, strict=True)) / 1e3
+
+
+def _waits(found: Paired, standing: _Standing | None) -> Finding | None:
+    """Say that a step stands still longer than the base's without costing more: an error where every process saw that."""
+    if found.pace is Pace.SLOWER or standing is None or standing.current_us <= standing.allowed_us:
         return None
+    before_us = standing.base_us + standing.base_cpu_us
+    now_us = standing.current_us + standing.current_cpu_us
+    ratio = relative_change(before_us, now_us)
+    why = "it waits: sleep, I/O, a lock or a loader"
+    more = "" if standing.everywhere else ", not in every process"
     return Finding(
-        code=Code.R105,
-        place="step_ab",
-        severity=Severity.WARNING,
-        message=f"step costs no more CPU time, and takes {milliseconds(base_us / 1e3)} → {milliseconds(current_us / 1e3)} ms "
-        "by the clock: it waits, for sleep, I/O, a lock or a loader",
+        code=Code.R101 if standing.everywhere else Code.R105,
+        place="run_blocked_time",
+        severity=Severity.ERROR if standing.everywhere else Severity.WARNING,
+        message=f"{step_text(now_us, ratio)}; {why} for {milliseconds(standing.base_us / 1e3)} → "
+        f"{milliseconds(standing.current_us / 1e3)} ms (allowed {milliseconds(standing.allowed_us / 1e3)} ms){more}",
+        weight=weight_of_the_step(ratio or 0.0),
     )
 
 
@@ -266,32 +328,58 @@ def _undecided(found: Paired) -> Finding:
     return Finding(code=Code.B108, message=left)
 
 
-def _comparisons(found: Paired, is_judged: bool, finding: Finding | None) -> list[Comparison]:
-    judged = is_judged and found.pace is not Pace.UNDECIDED
+def beside_comparisons(
+    times_us: tuple[float, float],
+    ratio: float,
+    *,
+    state: State,
+    judged: bool,
+    allowed: float | None = None,
+    finding: Finding | None = None,
+) -> list[Comparison]:
+    """Return the step beside that of a base: its ratio, and both times (base, current) in us."""
+    base_us, current_us = times_us
     return [
         Comparison(
             metric="step_ab",
             subject="",
-            state=_STATES[found.pace] if judged else State.NOT_COMPARABLE,
+            state=state,
             judged=judged,
             reference=1.0,
-            current=round(found.ratio, 6),
-            finding=finding if judged else None,
+            current=round(ratio, 6),
+            allowed=allowed,
+            finding=finding,
         ),
-        Comparison(
-            metric="step_ab_time",
-            subject="",
-            state=State.SAME,
-            judged=False,
-            reference=found.base_us,
-            current=found.current_us,
-        ),
+        _shown("step_ab_time", base_us, current_us),
     ]
 
 
-def _measurements(found: Paired) -> list[Measurement]:
-    ratios = tuple(round(ratio, 6) for ratio in found.ratios)
+def beside_measurements(ratio: float, ratios: Iterable[float], current_us: float) -> list[Measurement]:
+    """Return what `beside_comparisons` is of, with a ratio a process."""
+    samples = tuple(round(one, 6) for one in ratios)
     return [
-        Measurement(metric="step_ab", subject="", value=round(found.ratio, 6), samples=ratios),
-        Measurement(metric="step_ab_time", subject="", value=found.current_us),
+        Measurement(metric="step_ab", subject="", value=round(ratio, 6), samples=samples),
+        Measurement(metric="step_ab_time", subject="", value=current_us),
+    ]
+
+
+def _shown(metric: str, reference: float, current: float) -> Comparison:
+    return Comparison(metric=metric, subject="", state=State.SAME, judged=False, reference=reference, current=current)
+
+
+def _still(standing: _Standing, waits: Finding | None, *, judged: bool) -> list[Comparison]:
+    """Return how long the step stood still; where it is slower as well, that alone is judged: it has one time."""
+    is_worse = waits is not None and standing.everywhere
+    return [
+        Comparison(
+            metric="run_blocked_time",
+            subject="",
+            state=State.WORSE if is_worse else State.SAME,
+            judged=judged,
+            reference=standing.base_us,
+            current=standing.current_us,
+            allowed=standing.allowed_us,
+            finding=waits,
+        ),
+        _shown("run_cpu_time", standing.base_cpu_us, standing.current_cpu_us),
     ]

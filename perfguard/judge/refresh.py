@@ -10,6 +10,7 @@ from enum import Enum
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State, compare, show
+from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
 from perfguard.judge.work import CENSUS
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, label
@@ -17,6 +18,7 @@ from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 
 _Key = tuple[str, str]
+_COST: _Key = ("step_cost", "")
 
 #: What a shell with other options puts its own in the place of.
 REASON_OPTION = "--perfguard-reason"
@@ -97,7 +99,13 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
     if refused is None and not (new.reason or "").strip():
         refused = _missing(before, after, terms) or _worse(changes)
     # The reason that accepted what is stored stays, until somebody gives another.
-    stored = replace(new, measurements=kept, environment=_environment(old, new, terms), reason=new.reason or old.reason)
+    stored = replace(
+        new,
+        measurements=kept,
+        environment=_environment(old, new, terms),
+        reason=new.reason or old.reason,
+        time_commit=_time_commit(old, kept),
+    )
     return _told(old, stored, changes, refused)
 
 
@@ -126,10 +134,18 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
         old,
         measurements=tuple(sorted({**kept, **changed, **improved}.values(), key=lambda one: one.key)),
         commit=new.commit,
+        time_commit=_time_commit(old, {**before, **improved}.values()),
         reason=new.reason or old.reason,
     )
     changes = [_change(key, before[key], improved[key], terms) for key in sorted(improved)]
     return _told(old, stored, changes, None)
+
+
+def _time_commit(old: Baseline, kept: Iterable[Measurement]) -> str | None:
+    """Return the old baseline's commit where its step's time stays: a run side by side with a later one would not see all of
+    what came since."""
+    stays = any(one.key == _COST and one in old.measurements for one in kept)
+    return (old.commit_of_time or "unknown") if stays else None
 
 
 def _has_worse_operators(terms: _Terms) -> bool:
@@ -151,6 +167,10 @@ class _Terms:
     time_comparable: bool
     #: What became of every exact number at a tolerance of nothing.
     exact: Mapping[_Key, State]
+    #: Whether the user gave a reason.
+    accepts: bool = False
+    #: How long a step takes now, in us, where fresh processes measured it.
+    step_us: float | None = None
 
     @classmethod
     def of(cls, old: Baseline | None, new: Baseline, policy: Policy) -> _Terms:
@@ -171,6 +191,8 @@ class _Terms:
             other_machine=other_machine,
             time_comparable=policy.judge_time and not other_machine and not new.fingerprint.begins_cold,
             exact=exact,
+            accepts=bool((new.reason or "").strip()),
+            step_us=next(map(_time_us, (m for m in new.measurements if m.key == (FRESH_TIME, ""))), None),
         )
 
     def gate(self, key: _Key) -> Tolerance | None:
@@ -242,6 +264,9 @@ def _moved(was: Measurement, now: Measurement, terms: _Terms) -> bool:
         return was.value != now.value
     if terms.other_machine or (metric.by_run and _runs(now) > _runs(was)):
         return True
+    if metric.by_run and terms.accepts:
+        # A run side by side fails what is within the noise of the stored times; whoever accepts that wants them as they are.
+        return was.value != now.value
     return _beyond_noise(was, now, metric, terms)
 
 
@@ -283,6 +308,9 @@ def _change(key: _Key, was: Measurement | None, now: Measurement | None, terms: 
         what = "is new" if was is None else "is gone"
         return Change(key=key, direction=direction, text=f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip())
     text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
+    if key == _COST and terms.step_us is not None:
+        # As the verdict shows it.
+        text = step_text(terms.step_us, relative_change(was.value, now.value))
     if metric is not None and metric.by_run and _runs(was) != _runs(now):
         text += f", {_counted_runs(now)} instead of {_runs(was)}"
     return Change(key=key, direction=direction, text=text)
@@ -306,6 +334,10 @@ def _direction(key: _Key, was: Measurement | None, now: Measurement | None, term
     assert isinstance(now.value, (int, float))
     lower = now.value < was.value
     return Direction.BETTER if lower is (metric.better is Better.LOWER) else Direction.WORSE
+
+
+def _time_us(measurement: Measurement) -> float | None:
+    return float(measurement.value) if isinstance(measurement.value, (int, float)) and measurement.value > 0 else None
 
 
 def _counted_runs(measurement: Measurement) -> str:

@@ -107,7 +107,12 @@ def step_time_of(verdict: Verdict) -> StepTime | None:
     if verdict.outcome is Outcome.INVALID:
         return None
     found = {one.metric: one for one in verdict.comparisons if one.subject in _OF_THE_JOB}
-    return _side_by_side(found) or _standing_still(verdict, found) or _fresh(verdict, found) or _own(verdict, found)
+    return (
+        _standing_still(verdict, found)
+        or _side_by_side(verdict, found)
+        or _fresh(verdict, found)
+        or _own(verdict, found)
+    )
 
 
 def is_seen(verdict: Verdict, step: StepTime) -> bool:
@@ -132,18 +137,22 @@ def without_details(verdict: Verdict) -> tuple[Finding, ...]:
     is_worse = step.judged and (step.change or 0) > 0 and is_seen(verdict, step)
     clocks, with_slow_steps = OTHER_TIMES - {step.metric}, OTHER_TIMES - {step.metric} | {"run_wall_p90"}
     details = {Code.R105: with_slow_steps if is_worse else clocks, Code.R106: with_slow_steps}
+    # The time of a step that stands still is what it costs and what it waits; what it costs alone is a part of that.
+    parts = {"step_cost"} if step.metric == "run_blocked_time" else set()
     return tuple(
         finding
         for finding in verdict.findings
-        if finding.severity is Severity.ERROR or finding.place not in details.get(finding.code, ())
+        if finding.place not in (parts if finding.severity is Severity.ERROR else details.get(finding.code, ()))
     )
 
 
-def _side_by_side(found: dict[str, Comparison]) -> StepTime | None:
-    """Return what `perfguard ab` timed."""
+def _side_by_side(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
+    """Return what `perfguard ab` timed; where it confirmed a stored time, beside what the fresh processes measured."""
     if "step_ab" not in found or "step_ab_time" not in found:
         return None
-    ratio, time_us = _number(found["step_ab"].current), _number(found["step_ab_time"].current)
+    fresh = _measured(verdict, FRESH_TIME)
+    ratio = _number(found["step_ab"].current)
+    time_us = _number(fresh.value if fresh is not None else found["step_ab_time"].current)
     if not ratio or not time_us:
         return None
     return StepTime(

@@ -121,6 +121,11 @@ class Verdict:
         return self.outcome in GREEN
 
 
+#: Why a slower step may be the machine's doing: the verdict is INCONCLUSIVE, and blames nobody.
+EXCUSES = frozenset({Code.B107, Code.B112})
+#: The times that a busy machine makes longer, whatever the code does.
+_UNDER_LOAD = frozenset({"step_cost", "run_blocked_time"})
+
 #: Outcomes that let a build pass.
 GREEN = frozenset({Outcome.PASSED, Outcome.CHANGED})
 
@@ -205,14 +210,34 @@ def without_runs(verdict: Verdict) -> Verdict:
     return replace(verdict, findings=worst_first([*verdict.findings, note]))
 
 
-def is_suspect(verdict: Verdict) -> bool:
-    """Whether what may fail is worse in every process so far, or the machine moved, so that one more has to be asked."""
-    if any(finding.code is Code.B107 for finding in verdict.findings):
+def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
+    """Whether what may fail is worse in every process so far, or the machine moved, so that one more has to be asked.
+
+    Where a side-by-side run can decide, a step is suspect from half of its tolerance on: the best of five processes is too
+    coarse to see a step just beyond the tolerance every time (`confirmation`).
+    """
+    if any(finding.code in EXCUSES for finding in verdict.findings):
+        return True
+    if can_confirm and is_in_doubt(verdict.comparisons):
         return True
     return any(
         one.judged and one.state is State.WORSE and one.metric in METRICS and METRICS[one.metric].by_run
         for one in verdict.comparisons
     )
+
+
+def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
+    """Whether the stored baseline says that the step is slower by more than half of what is allowed.
+
+    On a busy machine that is nearly always so, and a run side by side takes long: there only what would fail is in doubt.
+    """
+    comparisons = tuple(comparisons)
+    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    if cost is None or cost.allowed is None or _more_load(comparisons) is not None:
+        return False
+    assert isinstance(cost.current, (int, float))
+    assert isinstance(cost.reference, (int, float))
+    return cost.current > (cost.reference + cost.allowed) / 2
 
 
 def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
@@ -255,9 +280,10 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
                 )
             )
     moved = _moved_machine(verdict, baseline, comparisons)
-    if moved is not None:
-        # Shown, and blamed on nobody.
-        findings = [replace(f, severity=Severity.NOTE) if f.place == "step_cost" else f for f in findings]
+    busy = _busy_machine(comparisons)
+    # Shown, and blamed on nobody.
+    excused = frozenset({"step_cost"} if moved is not None else ()) | (_UNDER_LOAD if busy else frozenset())
+    findings = [replace(f, severity=Severity.NOTE) if f.place in excused else f for f in findings]
     outcome = outcome_of(findings)
     failed = outcome is Outcome.FAILED
     verdict = replace(
@@ -274,6 +300,8 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     if failed:
         return verdict
+    if busy:
+        return _inconclusive(verdict, Code.B112, busy)
     if moved is not None:
         return _inconclusive(verdict, Code.B107, moved.sentence)
     if (
@@ -313,6 +341,32 @@ def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[C
     # The step itself, whose cost is counted in kernels: what it took beyond its operators is the model's.
     step = cost.current / cost.reference * found.calibration if cost.reference else math.inf
     return found if step <= found.factor * thresholds.CONTROLS_SPREAD else None
+
+
+def _busy_machine(comparisons: Iterable[Comparison]) -> str:
+    """Say how much busier the machine is than it was for the baseline, where something that suffers from that is worse."""
+    comparisons = tuple(comparisons)
+    suffers = any(one.metric in _UNDER_LOAD and one.judged and one.state is State.WORSE for one in comparisons)
+    load = _more_load(comparisons) if suffers else None
+    if load is None:
+        return ""
+    before, now = load
+    return (
+        f"other processes used {now:.0f} % of the machine's CPU time while this step was timed, and {before:.0f} % when the "
+        "baseline was made"
+    )
+
+
+def _more_load(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
+    """Return what others used of the machine for the baseline and now, in percent, where that is much more now.
+
+    The least of all processes on either side: a step that was slow in a quiet moment as well has no excuse.
+    """
+    load = next((one for one in comparisons if one.metric == "run_machine_load"), None)
+    if load is None or not isinstance(load.current, (int, float)) or not isinstance(load.reference, (int, float)):
+        return None
+    is_more = load.current - load.reference > 100 * thresholds.BUSY_SHARE
+    return (float(load.reference), float(load.current)) if is_more else None
 
 
 def _machine(environment: Environment) -> str:

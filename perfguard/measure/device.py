@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perfguard.measure.measurement import Better
+from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, shown
 
 if TYPE_CHECKING:
@@ -86,3 +87,25 @@ def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     for name, time in zip(frame["API Name"].to_list(), as_float64(frame["Time(us)"]).to_list(), strict=True):
         sums[name] = sums.get(name, 0.0) + (time or 0.0)
     yield from ((name, round(time / steps, 3)) for name, time in sorted(sums.items()))
+
+
+@cycle_metric(
+    Metric(
+        name="device_calls",
+        unit="calls/step",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How often a step launches work on a device (a graph is one launch), copies to, from or on it, and makes the "
+        "host wait for it; the median of the steps.",
+    ),
+    needs=("trace",),
+)
+def device_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
+    """Launches, copies, synchronisations; one step that empties a cache does not move them. Without steps, the window's."""
+    from perfguard.contract.folds.torch_runtime import RuntimeCalls
+
+    content = cycle.content("trace")
+    calls = None if content is None or cycle.layout.id != "pt-torch" else RuntimeCalls.of(content)
+    if calls is not None and calls.is_traced:
+        edges = cycle.executions.edges_ns if cycle.executions is not None else ()
+        yield from ((kind, statistics.median_low(counts)) for kind, counts in calls.by_step(edges).items())

@@ -187,6 +187,19 @@ def run_calibration(timing: Timing) -> float:
     return min(timing.calibration_ns) / 1e3
 
 
+@run_metric(
+    _shown(
+        "run_machine_load",
+        "%",
+        "Share of the machine's CPU time that other processes and virtual machines used while the steps of a controlled "
+        "process were timed.",
+    )
+)
+def run_machine_load(timing: Timing) -> float | None:
+    """The least of all processes says whether a quiet moment was among them."""
+    return None if timing.others_share is None else 100 * timing.others_share
+
+
 def _waited_ns(timing: Timing) -> Sequence[int]:
     """Return, in ns, how long the thread of each step waited at least for a CPU that another process had.
 

@@ -33,7 +33,7 @@ _START = (
     "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
 )
 #: Variables that say which test runs, or that coverage is measured in every Python: a tracer has no place in a timed one.
-_STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
+STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
 #: Whether a workload whose test is still to come will ask for another round, as far as its timings tell.
 AsksAgain = Callable[[str, Settings, tuple[Timing, ...]], bool]
@@ -175,13 +175,13 @@ class Rounds:
             (files / "request").write_bytes(pickle.dumps(request))
             mark = uuid.uuid4().hex
             environment = controlled_environment(os.environ, threads=request.threads) | {_MARK: mark}
-            environment = {name: value for name, value in environment.items() if not name.startswith(_STAYS_BEHIND)}
+            environment = {name: value for name, value in environment.items() if not name.startswith(STAYS_BEHIND)}
             self._show(number, tests[0].nodeid, place + 1, of)
             watch = _Watch(files, limit_s, lambda nodeid, begun: self._show(number, nodeid, place + begun, of))
             with open(files / "output", "wb") as output:
                 ended = run_command(
                     [
-                        *(sys.executable, *_interpreter_flags(), "-c", _START),
+                        *(sys.executable, *interpreter_flags(), "-c", _START),
                         # Python passes over what is no text, and so did whoever put it there.
                         json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
                         str(files / "request"),
@@ -224,7 +224,7 @@ class _Watch:
         return False
 
 
-def _interpreter_flags() -> list[str]:
+def interpreter_flags() -> list[str]:
     """Return the flags this interpreter runs with that change how code runs (-X dev, -O, -W)."""
     import subprocess
 

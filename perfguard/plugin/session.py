@@ -34,9 +34,10 @@ from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
-from perfguard.workload import moves
+from perfguard.workload import moves, workload_of
 
 if TYPE_CHECKING:
+    from perfguard.plugin.confirmation import Budget, Confirmation
     from perfguard.plugin.rounds import Rounds
     from perfguard.recording import Recording
     from perfguard.timing import LostRun, Timing
@@ -193,6 +194,7 @@ class GateSession:
             update=self.update,
             run=None if timed is None else self._run(workload, settings, *timed),
             runs=settings.runs,
+            confirm=None if timed is None else self._confirmation(workload, settings, took_s=timed[1]),
         )
         if not lacks_baseline(verdict):
             return verdict
@@ -220,10 +222,33 @@ class GateSession:
             return None
 
         def run(number: int) -> Timing | LostRun:
-            limit_s = _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
-            return self._rounds.time(item, workload, settings, number=number, limit_s=limit_s)
+            return self._rounds.time(item, workload, settings, number=number, limit_s=self._limit_s(took_s))
 
         return run
+
+    def _limit_s(self, took_s: float) -> float:
+        return _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
+
+    def _confirmation(self, workload: str, settings: Settings, *, took_s: float = 0.0) -> Confirmation | None:
+        from perfguard.plugin.confirmation import Confirmation
+
+        if not settings.confirm:
+            return None
+        return Confirmation(
+            config=self.config,
+            workload=workload,
+            nodeid=workload_of(workload).test,
+            baseline_file=self.projects.of_workload(workload).store.path(workload),
+            limit_s=self._limit_s(took_s),
+            budget=self._confirmations,
+            show=self.progress.say,
+        )
+
+    @cached_property
+    def _confirmations(self) -> Budget:
+        from perfguard.plugin.confirmation import Budget
+
+        return Budget()
 
     @cached_property
     def _rounds(self) -> Rounds:
@@ -247,7 +272,8 @@ class GateSession:
             return False
         if baseline is None:
             return self.update is Update.NEW_ONLY
-        return seems_suspect(timings, baseline, policy=settings.policy)
+        confirm = self._confirmation(workload, settings)
+        return seems_suspect(timings, baseline, policy=settings.policy, confirm=confirm)
 
     def _show_round(self, number: int, nodeid: str, place: int, of: int) -> None:
         item = next(item for item in self._selected if item.nodeid == nodeid)

@@ -72,7 +72,9 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
         return "nothing was written: the stored baseline is as it was"
     if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
         return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"
-    if any(finding.code is Code.B107 for finding in verdict.findings):
+    if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B112 for finding in verdict.findings):
+        return "run it again when the machine is quiet"
+    if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B107 for finding in verdict.findings):
         return (
             "run it again when the machine is as it was; a machine that stays so needs its own baseline: "
             + refresh_command

@@ -218,7 +218,7 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     step = step_time_of(verdict)
     if step is not None and step.change is not None and one.metric == step.metric:
         pace = "slower" if step.change > 0 else "quicker"
-        why = ": it stands still" if one.metric == "run_blocked_time" else ""
+        why = ": it waits" if one.metric == "run_blocked_time" else ""
         return f"A step became {pace}: {step.times} ({step.percentage}){why}."
     unit = METRICS[one.metric].unit if one.metric in METRICS else ""
     if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):

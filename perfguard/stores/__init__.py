@@ -26,6 +26,9 @@ class Store(Protocol):
     def delete(self, workload: str) -> None:
         """Forget a baseline."""
 
+    def path(self, workload: str) -> Path:
+        """Return the file that the baseline of a workload is kept in, whether or not there is one."""
+
     def workloads(self) -> list[str]:
         """Return the names of all workloads that have a baseline."""
 

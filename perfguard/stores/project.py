@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 from perfguard.judge.baseline import Baseline
 from perfguard.stores import Store
@@ -35,6 +36,10 @@ class ProjectStore:
     def delete(self, workload: str) -> None:
         """Forget a baseline."""
         self._store.delete(self._stored(workload))
+
+    def path(self, workload: str) -> Path:
+        """Return the file of a workload."""
+        return self._store.path(self._stored(workload))
 
     def workloads(self) -> list[str]:
         """Return the names of all workloads that have a baseline."""

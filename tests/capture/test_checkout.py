@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.capture.checkout import current_commit, provenance
+from perfguard.capture.checkout import (
+    BaselineCommit,
+    commit_of_baseline,
+    current_commit,
+    provenance,
+    repository_of,
+)
 
 
 def git(place: Path, *arguments: str) -> str:
@@ -97,3 +103,56 @@ def test_ci_names_the_branch_and_its_page(tmp_path, monkeypatch, environ, branch
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     found = provenance(tmp_path, environ)
     assert (found.commit, found.committed_at, found.branch, found.ci_url) == (None, None, branch, page)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_baseline_is_the_one_it_names_or_the_one_made_of_the_files_changed_then(tmp_path):
+    def found(recorded, place):
+        return commit_of_baseline(place, recorded, tmp_path / "tests")
+
+    def commit(words, **files):
+        for name, text in files.items():
+            (tmp_path / name / "a.json").write_text(text)
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-q", "-m", words)
+        return git(tmp_path, "rev-parse", "HEAD")
+
+    for name in ("baselines", "tests"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "baselines" / "a.json"
+    assert found(None, file) == BaselineCommit(reason="git knows no repository at tests")
+    git(tmp_path, "init", "-q")
+    first = commit("one", tests="one")
+    assert found(None, file) == BaselineCommit(reason="the baseline names no commit")
+    assert found("--upload-pack=evil", file).reason.startswith("the baseline names no commit of git")
+    assert found(first, file) == BaselineCommit(commit=first)
+    unknown = f"the repository has no commit {'0' * 7} (git fetch --unshallow may bring it)"
+    assert found("0" * 40, file) == BaselineCommit(reason=unknown)
+    lost = BaselineCommit(
+        reason=f"the baseline was made of files changed after {first[:7]}, and no commit right after it has it"
+    )
+    assert found(f"{first}+dirty", file) == lost
+    brought = commit("two, with its baseline", tests="two", baselines="1")
+    assert found(f"{first}+dirty", file) == BaselineCommit(commit=brought)
+    # Later commits may touch the file: a refresh of something else, another name.
+    commit("three", tests="three", baselines="2")
+    assert found(f"{first}+dirty", file) == BaselineCommit(commit=brought)
+    # Squashed together with later work, it may be of other code.
+    git(tmp_path, "reset", "-q", "--soft", first)
+    git(tmp_path, "commit", "-q", "--amend", "-m", "squashed")
+    assert found(f"{first}+dirty", file) == lost
+    # Where the checkout is shallow, every file seems to come with its only commit.
+    (tmp_path / "shallow").mkdir()
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}", str(tmp_path / "shallow" / "one"))
+    shallow = tmp_path / "shallow" / "one"
+    assert commit_of_baseline(shallow / "baselines" / "a.json", f"{first}+dirty", shallow / "tests") == lost
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_hook_of_git_does_not_lead_to_its_own_repository(tmp_path, monkeypatch):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        git(tmp_path / name, "init", "-q")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    assert repository_of(tmp_path / "one") == (tmp_path / "one").resolve()
+    assert repository_of(tmp_path / "nowhere") is None

@@ -556,7 +556,7 @@ def test_the_whole_workload_goes_before_its_operators(metric, calls):
     assert found == [metric, "operator_calls[Add]", "operator_calls[Mul]", "operator_shapes[Add]"]
 
 
-def test_what_is_worst_of_the_whole_goes_first_and_warnings_last():
+def test_the_time_of_the_step_goes_first_then_what_is_worst_of_the_whole_and_warnings_last():
     before = {"step_cost": 100.0, "peak_memory_bytes": 100, "memory_allocated_bytes": 100, "step_cpu_time": 100.0}
     now = {"step_cost": 390.0, "peak_memory_bytes": 120, "memory_allocated_bytes": 1966, "step_cpu_time": 260.0}
     found = order(
@@ -564,7 +564,7 @@ def test_what_is_worst_of_the_whole_goes_first_and_warnings_last():
         [*census(Add=9), *(measured(name, value, samples=FIVE) for name, value in now.items())],
         changed_fails=True,
     )
-    whole = ["memory_allocated_bytes", "step_cost", "peak_memory_bytes"]
+    whole = ["step_cost", "memory_allocated_bytes", "peak_memory_bytes"]
     operators = ["operator_calls[Add]", "operator_calls[Gone]", "operator_shapes[Add]"]
     assert found == [*whole, *operators, "step_cpu_time"]
 

@@ -740,3 +740,10 @@ def test_what_a_refresh_refuses_leaves_the_old_baseline(old, new, policy, where)
     assert (found.state is Refresh.REFUSED) == (found.refused is not None)
     if found.state is not Refresh.UPDATED:
         assert found.stored == before
+
+
+def test_the_step_is_told_by_its_one_time():
+    five = (1.0,) * 5
+    before = [measured("step_cost", 2.0, samples=five), measured("run_wall_time", 1000.0, samples=five)]
+    now = [measured("step_cost", 3.0, samples=five), measured("run_wall_time", 1800.0, samples=five)]
+    assert told(refresh(before, now, reason="meant")) == ["worse: step 1.20 → 1.80 ms, +50.0 %"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfguard.findings import Severity
 from perfguard.gate import judge_time, seems_suspect
-from perfguard.judge import Outcome, Policy, Rule, Tolerance
+from perfguard.judge import Outcome, Policy, Rule, Tolerance, step_time_of, without_details
 from perfguard.judge.common_mode import common_mode
 from perfguard.timing import LostRun, Timing
 from tests.facts import HERE, baseline, measured
@@ -424,3 +424,21 @@ def test_a_limit_of_the_users_own_fails_after_five_processes_too(cost_is_off):
 
 def test_here_is_where_the_baseline_is_from():
     assert stored(*FIVE).environment == HERE
+
+
+def test_a_step_that_stands_still_has_one_time():
+    """It also costs more, as a step does whose caches are cold; that is a part of its whole time."""
+    base = stored(*FIVE)
+    more = [
+        measured("run_blocked_time", 100.0, samples=(100.0,) * 5),
+        measured("run_cpu_time", 2000.0, samples=(2000.0,) * 5),
+    ]
+    base = replace(base, measurements=(*base.measurements, *more))
+    verdict, _ = judged(base, *[timing(2.6, wall_ns=22_600_000)] * 5)
+    assert codes(verdict) == ["R101", "R101"]
+    (shown, *_) = without_details(verdict)
+    assert shown.message.startswith("step 2.10 → 22.6 ms, +976.2 %; it waits: run_blocked_time 0.1 → 20 ms (sleep, ")
+    assert [one.place for one in without_details(verdict) if one.severity is Severity.ERROR] == ["run_blocked_time"]
+    step = step_time_of(verdict)
+    assert step is not None
+    assert step.text == "2.10 → 22.6 ms, +976.2 %"

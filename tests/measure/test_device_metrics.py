@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract import Artifact, Asked, Contract, Cycle
+from perfguard.capture.replay import replay
+from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
 from perfguard.contract.executions import Executions, Listed, summed
 from perfguard.contract.layout import Slot, layout_named
 from perfguard.contract.readers import Content
@@ -336,3 +338,86 @@ def test_all_metrics_of_files_are_tested_here():
     of_files = {"rank_spread", "step_part_time", "flops", "api_time", "device_utilisation"}
     of_files |= {name for name in METRICS if name.startswith(("communication_", "pipeline_"))}
     assert {name for name in of_files if f'["{name}"]' not in source} == set()
+
+
+# -- calls of a device's runtime ---------------------------------------------------------------------------------------
+
+RUNTIME_CALLS = {
+    "launches": (
+        *(
+            "cudaLaunchKernel",
+            "cudaLaunchKernelExC",
+            "cuLaunchKernel",
+            "cudaLaunchCooperativeKernel",
+            "cudaGraphLaunch",
+        ),
+        *("hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel", "hipGraphLaunch"),
+    ),
+    "copies": (
+        "cudaMemcpyAsync",
+        "cudaMemcpy",
+        "cudaMemsetAsync",
+        "hipMemcpyWithStream",
+        "cuMemcpyDtoHAsync_v2",
+    ),
+    "synchronisations": ("cudaStreamSynchronize", "cudaDeviceSynchronize", "hipEventSynchronize"),
+    "": ("cudaStreamWaitEvent", "cudaEventQuery", "cudaMalloc", "hipPointerGetAttribute", "cudaEventRecord"),
+}
+
+
+def a_trace(directory: Path, *calls: tuple[str, float], steps: int = 3) -> Contract:
+    """A trace of steps of 100 us, one after the other, with calls of the runtime at so many us."""
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events = [
+        {**host, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": 100 * step, "dur": 99}
+        for step in range(steps)
+    ]
+    events += [{**host, "cat": "cpu_op", "name": "aten::mm", "ts": 100 * step + 1, "dur": 2} for step in range(3)]
+    events += [{**host, "cat": "cuda_runtime", "name": name, "ts": ts, "dur": 1} for name, ts in calls]
+    document = {"schemaVersion": 1, "traceEvents": events, "traceName": "t"}
+    (directory / "rank0.pt.trace.json").write_text(json.dumps(document))
+    return inspect(replay(directory))
+
+
+def counted(contract: Contract) -> dict[str, Any]:
+    return {one.subject: one.value for one in measure(contract) if one.metric == "device_calls"}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in RUNTIME_CALLS.items() for name in names])
+def test_calls_of_the_runtime_are_counted_by_what_they_do(tmp_path, kind, name):
+    contract = a_trace(tmp_path, *((name, 100 * step + 10.0 + call) for step in range(3) for call in range(2)))
+    none = dict.fromkeys((kind for kind in RUNTIME_CALLS if kind), 0)
+    assert counted(contract) == none | ({kind: 2} if kind else {})
+
+
+def test_one_step_that_does_more_and_calls_between_steps_count_for_nothing(tmp_path):
+    usual = [("cudaLaunchKernel", 100.0 * step + 10) for step in range(3)]
+    more = [("cudaLaunchKernel", 120.0 + call) for call in range(9)]
+    outside = [("cudaDeviceSynchronize", 99.5), ("cudaDeviceSynchronize", 400.0)]
+    found = counted(a_trace(tmp_path, *usual, *more, *outside))
+    assert (found["launches"], found["synchronisations"]) == (1, 0)
+
+
+def test_without_steps_the_window_is_counted_and_without_a_device_nothing(tmp_path):
+    for name, calls, expected in (("device", [("cudaMemcpyAsync", 5.0)] * 4, 4), ("host", [], None)):
+        (tmp_path / name).mkdir()
+        assert counted(a_trace(tmp_path / name, *calls, steps=0)).get("copies") == expected
+
+
+def test_real_traces_of_devices_launch_as_often_in_every_step():
+    place = Path(os.environ.get("PERFGUARD_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus"))
+    if not (place / "gpu").is_dir():
+        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
+    found = {
+        name: counted(inspect(replay(place / "gpu" / name)))
+        for name in ("hta-neg_queue", "tracelens-mi300_resnet_actckpt")
+    }
+    # As grep and a script of ten lines count them.
+    assert found == {
+        "hta-neg_queue": {"launches": 1062, "copies": 258, "synchronisations": 15},
+        "tracelens-mi300_resnet_actckpt": {
+            "launches": 746,
+            "copies": 149,
+            "synchronisations": 0,
+        },
+    }

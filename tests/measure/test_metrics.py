@@ -378,6 +378,8 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("host_memory_growth_bytes", "bytes/step", "timed", "lower", True),
         ("pause_between_steps", "us", "timed", "lower", True),
         ("run_calibration", "us", "timed", "lower", False),
+        ("run_machine_load", "%", "timed", "lower", False),
+        ("device_calls", "calls/step", "exact", "lower", True),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
         ("communication_bandwidth", "GB/s", "timed", "higher", False),
@@ -422,7 +424,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 50
+    assert len(METRICS) == 52
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

@@ -99,7 +99,7 @@ def test_a_step_that_stands_still_is_told_by_all_of_its_time():
     stall = replace(comparison("run_blocked_time", 100.0, 20_100.0), allowed=1100.0)
     sides = [stall, comparison("run_cpu_time", 6000.0, 6100.0, state=State.SAME), comparison("step_cost", 1.0, 1.02)]
     found = verdict(Outcome.FAILED, error(Code.R101, "run_blocked_time"), comparisons=sides, **FRESH)
-    assert headline(found) == "A step became slower: 6.10 → 26.2 ms (+329.5 %): it stands still."
+    assert headline(found) == "A step became slower: 6.10 → 26.2 ms (+329.5 %): it waits."
 
 
 def slower(*entries: Entry) -> Verdict:

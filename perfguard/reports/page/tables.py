@@ -286,6 +286,9 @@ def _measured(verdict: Verdict) -> Iterable[tuple[str, str]]:
         pressures = [timing.cpu_pressure for timing in verdict.timings if timing.cpu_pressure is not None]
         if pressures:
             yield "the machine", f"somebody waited for a CPU in {100 * max(pressures):.0f} % of the time, at most"
+        shares = [timing.others_share for timing in verdict.timings if timing.others_share is not None]
+        if shares:
+            yield "other processes", f"used {100 * min(shares):.0f} % of the machine's CPU time, at least"
         for note in sorted({note for timing in verdict.timings for note in timing.notes}):
             yield "time", printable(note)
     if verdict.lost_runs:

@@ -1,0 +1,185 @@
+"""Confirmation: one workload run side by side with the commit its baseline was made of, by `perfguard ab` in a process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perfguard import thresholds
+from perfguard.capture.beside import INTERLEAVED
+from perfguard.capture.checkout import commit_of_baseline, repository_of
+from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.errors import PerfguardError
+from perfguard.judge import Baseline, SideBySide, Unconfirmed, Verdict
+from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
+
+_MARK = "PERFGUARD_CONFIRMATION"
+_START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
+#: Options of the run that the comparison has no use for, or that it would overwrite files by: what is selected, written,
+#: repeated, distributed or debugged.
+_LEFT_OUT = frozenset(
+    {
+        *("-n", "--numprocesses", "--maxprocesses", "--dist", "--tx", "--pdb", "--trace", "--reruns", "--count"),
+        *("-k", "-m", "-x", "--exitfirst", "--maxfail", "--lf", "--last-failed", "--ff", "--failed-first", "--nf"),
+        *("--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--deselect", "--ignore"),
+        *("--ignore-glob", "--co", "--collect-only", "--durations", "--durations-min", "--pastebin", "--basetemp"),
+        *("-v", "-vv", "-vvv", "-q", "-qq", "--verbose", "--quiet", "--verbosity", "-r", "--tb"),
+        *("--rootdir", "--log-file", "--report-log"),
+    }
+)
+#: Plugins none of whose options go along: they write files, or measure by other means.
+_OF_PLUGINS = ("--perfguard", "--cov", "--no-cov", "--benchmark-", "--junit", "--html", "--json-report", "--alluredir")
+#: Options of one letter that may have their value glued on.
+_GLUED = ("-n", "-k", "-m", "-r")
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many seconds of a run may still go into confirmations: a machine that drifted makes every test suspect."""
+
+    left_s: float = thresholds.CONFIRMATIONS_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """Confirms the stored time of one workload. `baseline_file` holds its baseline, `show` gets a line of progress."""
+
+    config: pytest.Config
+    workload: str
+    nodeid: str
+    baseline_file: Path
+    #: How long pytest may take on a side.
+    limit_s: float
+    budget: Budget
+    show: Callable[[str], None]
+
+    def why_not(self, baseline: Baseline) -> str:
+        """Say in one clause why the commit of a baseline cannot be run; empty where it can."""
+        if self.budget.left_s <= 0:
+            return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
+        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._code)
+        return "" if found.commit is not None else found.reason
+
+    def __call__(self, baseline: Baseline) -> SideBySide | Unconfirmed:
+        """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
+        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._code)
+        if found.commit is None:
+            return Unconfirmed(reason=found.reason)
+        self.show(f"perfguard: {self.workload}: slower than stored, side by side with {found.commit[:7]}")
+        began = time.monotonic()
+        try:
+            with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
+                return self._compared(found.commit, Path(place))
+        finally:
+            self.budget.left_s -= time.monotonic() - began
+
+    @property
+    def _code(self) -> Path:
+        """The directory of the test."""
+        return (self.config.rootpath / self.nodeid.partition("::")[0]).parent
+
+    def _compared(self, commit: str, place: Path) -> SideBySide | Unconfirmed:
+        from perfguard.reports.reading import read_report
+
+        report, output = place / "report.json", place / "output"
+        with open(output, "wb") as stream:
+            ended = run_command(
+                [sys.executable, *interpreter_flags(), "-c", _START, *self._arguments(commit, report)],
+                environment={**_environment(), _MARK: uuid.uuid4().hex},
+                mark=_MARK,
+                timeout_s=None,
+                output=stream,
+                directory=self._directory(),
+            )
+        why = Unconfirmed(reason=f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}")
+        if not report.is_file():
+            return why
+        try:
+            verdicts = {one.workload: one for one in read_report(report)}
+        except PerfguardError as error:
+            return Unconfirmed(reason=str(error))
+        verdict = verdicts.get(self.workload)
+        return why if verdict is None else _side_by_side(verdict, commit)
+
+    def _arguments(self, commit: str, report: Path) -> Iterator[str]:
+        yield from ("ab", "--base", commit, "--time", "on", "--timeout", f"{self.limit_s:.0f}")
+        yield from ("--report", str(report), "--")
+        yield from ("-o", f"addopts={shlex.join(kept_options(self.config.getini('addopts')))}")
+        yield from kept_options(self.config.invocation_params.args, self.config.args)
+        yield f"--rootdir={self.config.rootpath}"
+        file, colons, names = self.nodeid.partition("::")
+        yield f"{os.path.relpath(self.config.rootpath / file, self._directory())}{colons}{names}"
+
+    def _directory(self) -> Path:
+        """Return where the comparison is started: where this run was, unless that is no place of the tests' repository."""
+        here = Path(self.config.invocation_params.dir)
+        return here if repository_of(here) == repository_of(self._code) else self._code
+
+
+def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence[str] = ()) -> list[str]:
+    """Return the options of a call of pytest that a run of one of its tests needs as well; values that follow one stay with it.
+
+    `selected` are the files and tests that the call named.
+    """
+    kept: list[str] = []
+    keeps_value = False
+    for argument in (str(os.fspath(one)) for one in arguments):
+        if argument.startswith("-"):
+            name = argument.partition("=")[0]
+            is_glued = not argument.startswith("--") and argument.startswith(_GLUED)
+            keeps_value = not (name in _LEFT_OUT or is_glued or argument.startswith(_OF_PLUGINS))
+            if keeps_value:
+                kept.append(argument)
+        elif keeps_value and argument not in selected:
+            kept.append(argument)
+            keeps_value = False
+        else:
+            keeps_value = False
+    return kept
+
+
+def _side_by_side(verdict: Verdict, commit: str) -> SideBySide | Unconfirmed:
+    measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
+    times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
+    if measured is None or times is None:
+        told = next((note for note in verdict.notes if note.startswith("not timed")), "") or _first_of(verdict)
+        return Unconfirmed(reason=f"side by side with {commit[:7]} it was {told or 'not timed'}")
+    assert isinstance(measured.value, (int, float))
+    assert isinstance(times.reference, (int, float))
+    assert isinstance(times.current, (int, float))
+    return SideBySide(
+        commit=commit,
+        ratio=float(measured.value),
+        ratios=tuple(measured.samples),
+        interleaved=any(note.startswith(INTERLEAVED) for note in verdict.notes),
+        base_us=float(times.reference),
+        current_us=float(times.current),
+    )
+
+
+def _first_of(verdict: Verdict) -> str:
+    return f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else ""
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(STAYS_BEHIND)}
+    if options := kept.pop("PYTEST_ADDOPTS", ""):
+        kept["PYTEST_ADDOPTS"] = shlex.join(kept_options(shlex.split(options)))
+    return kept
+
+
+def _said(output: Path) -> str:
+    """Return why the comparison came to nothing, in its own words."""
+    lines = [line.strip() for line in output.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("INVALID", "Error", "perfguard: ", "not compared", "gone"))]
+    last = (told or lines)[-1:]
+    return f"says: {last[0].removeprefix('perfguard: ')[:300]}" if last else ""

@@ -1,0 +1,224 @@
+"""How often the gate is wrong on a busy machine, and how often it sees +17 % on a quiet one: whole runs of the gate.
+
+Run: python -m tests.benchmarks.under_load [--groups N] [--times N] [--planted N] [--models mlp,cnn,lenet] [--json FILE]
+     python -m tests.benchmarks.under_load --again FILE      (the table of an earlier run)
+
+A group is a repository of its own with fresh baselines, made beside nothing. In it the unchanged suite is judged beside 0, 2
+and 6 busy processes (loops, copies of memory, a compiler), in random order, and with +17 % planted in each model beside none.
+A file that is there already is added to. A decision is the verdict on one model. Decisions of one group share their baselines:
+in brackets, how many groups there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.verdicts.__main__ import ROOT, products_for
+from tests.benchmarks.verdicts.workloads import BACKENDS
+
+PLANTED = 0.17
+LOADS = (0, 2, 6)
+COMPILER = """
+import pathlib, subprocess, sys, tempfile
+source = pathlib.Path(tempfile.mkdtemp()) / "a.py"
+source.write_text("".join(f"def f{n}(x): return [x + {n} for _ in range({n})]\\n" for n in range(3000)))
+while True: subprocess.run([sys.executable, "-c", f"compile(open({str(source)!r}).read(), 'a', 'exec')"])
+"""
+#: One of them for every busy process, in this order.
+HOGS = (
+    "while True: pass",
+    "import array\na = array.array('d', bytes(1 << 27))\nwhile True: b = a[:]",
+    COMPILER,
+)
+OUTCOMES = ("PASSED", "INCONCLUSIVE", "FAILED")
+
+TESTS = """
+import json
+from pathlib import Path
+import perfguard as pg
+import pytest
+from tests.benchmarks.verdicts.workloads import step_of
+
+pytestmark = pytest.mark.perfguard(backend="{backend}", window=pg.StepWindow(skip_first=3, warmup=1, active=2))
+PRODUCTS = json.loads((Path(__file__).parent / "products.json").read_text())
+
+@pytest.mark.parametrize("model", {models})
+def test(perfguard, model):
+    perfguard(step_of(model, products=PRODUCTS.get(model, 0)))
+"""
+#: What is planted is one operator more, which the exact metrics would see: here time alone is asked.
+SETTINGS = """
+[tool.pytest.ini_options]
+
+[tool.perfguard.tolerance]
+operator_set = "off"
+operator_calls = "off"
+operator_shapes = "off"
+memory_allocations = "off"
+memory_allocated_bytes = "off"
+peak_memory_bytes = "off"
+memory_growth_bytes = "off"
+"""
+
+Decision = dict[str, Any]
+
+
+@contextlib.contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Keep so many processes running."""
+    hogs = [
+        subprocess.Popen([sys.executable, "-c", HOGS[number % len(HOGS)]], start_new_session=True)
+        for number in range(processes)
+    ]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(hog.pid, 9)
+            hog.wait()
+
+
+def git(directory: Path, *words: str) -> None:
+    """Run git in a repository."""
+    who = ["-c", "user.email=perfguard@example.org", "-c", "user.name=perfguard"]
+    subprocess.run(["git", *who, *words], cwd=directory, check=True, capture_output=True)
+
+
+def pytest_run(directory: Path, *arguments: str) -> dict[str, Any]:
+    """Run pytest; return its report, and how long it took."""
+    began = time.monotonic()
+    report = directory.parent / "report.json"
+    report.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", f"--perfguard-report={report}", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not report.is_file():
+        raise SystemExit(f"pytest {' '.join(arguments)} left no report:\n{done.stdout[-3000:]}")
+    return {**json.loads(report.read_text(encoding="utf-8")), "wall_s": time.monotonic() - began}
+
+
+def decisions(report: dict[str, Any], **kind: Any) -> Iterator[Decision]:
+    """Yield the verdict on each model of a run, and what led to it."""
+    for one in report["workloads"]:
+        model = one["workload"].partition("[")[2].rstrip("]")
+        by_metric = {m["metric"]: m["value"] for m in one["measurements"]}
+        yield {
+            **kind,
+            "model": model,
+            "outcome": one["outcome"],
+            "codes": sorted({f["code"] for f in one["findings"] if f["severity"] != "note"}),
+            "first": one["findings"][0]["message"] if one["findings"] else "",
+            "processes": len(one["timings"]),
+            "beside": by_metric.get("step_ab"),
+            "load": by_metric.get("run_machine_load"),
+            "wall_s": report["wall_s"],
+        }
+
+
+def group(number: int, models: Sequence[str], times: int, planted: int, products: dict[str, int]) -> Iterator[Decision]:
+    """Make a repository with baselines, and judge it; yield the decisions."""
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place) / "project"
+        directory.mkdir()
+        (directory / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
+        (directory / ".gitignore").write_text("__pycache__\n.pytest_cache\n", encoding="utf-8")
+        (directory / "products.json").write_text("{}", encoding="utf-8")
+        for backend in {BACKENDS[model] for model in models}:
+            chosen = [model for model in models if BACKENDS[model] == backend]
+            source = TESTS.format(backend=backend, models=chosen)
+            (directory / f"test_{backend}.py").write_text(source, encoding="utf-8")
+        git(directory, "init", "-q")
+        git(directory, "add", "-A")
+        git(directory, "commit", "-qm", "models")
+        pytest_run(directory, "--perfguard-update")
+        git(directory, "add", "-A")
+        git(directory, "commit", "-qm", "baselines")
+        kinds = [*(("unchanged", load) for load in LOADS for _ in range(times)), *[("planted", 0)] * planted]
+        for what, load in random.sample(kinds, len(kinds)):
+            text = json.dumps(products if what == "planted" else {})
+            (directory / "products.json").write_text(text, encoding="utf-8")
+            with busy(load):
+                report = pytest_run(directory, "--perfguard")
+            yield from decisions(report, group=number, what=what, busy=load)
+
+
+def tables(result: dict[str, Any]) -> str:
+    """Return the result as text."""
+    from tabulate import tabulate
+
+    rows = []
+    found = result["decisions"]
+    models = [model for model in BACKENDS if any(one["model"] == model for one in found)]
+    for what, load in (*(("unchanged", load) for load in LOADS), ("planted", 0)):
+        for model in (*models, "all"):
+            chosen = [
+                one for one in found if (one["what"], one["busy"]) == (what, load) and model in (one["model"], "all")
+            ]
+            if not chosen:
+                continue
+            counts = Counter(one["outcome"] for one in chosen)
+            confirmed = [one for one in chosen if one["beside"] is not None]
+            rows.append(
+                [
+                    f"+{100 * PLANTED:.0f} %" if what == "planted" else "unchanged",
+                    load,
+                    model,
+                    f"{len(chosen)} ({len({one['group'] for one in chosen})})",
+                    *(counts[outcome] for outcome in OUTCOMES),
+                    len(confirmed),
+                    f"{sum(one['wall_s'] for one in chosen) / len(chosen):.0f} s",
+                ]
+            )
+    head = ["code", "busy processes", "model", "decisions (groups)", *OUTCOMES, "run side by side", "a run takes"]
+    text = str(tabulate(rows, headers=head, disable_numparse=True))
+    red = [one for one in found if one["what"] == "unchanged" and one["outcome"] == "FAILED"]
+    return "\n".join([text, *(f"false: {one['model']} beside {one['busy']}: {one['first']}" for one in red)])
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.under_load", description=__doc__)
+    parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--times", type=int, default=3, help="unchanged runs of each load in a group")
+    parser.add_argument("--planted", type=int, default=1, help="runs with +17 %% in a group")
+    parser.add_argument("--models", default=",".join(BACKENDS))
+    parser.add_argument("--json", type=Path, default=Path("under-load.json"))
+    parser.add_argument("--again", type=Path)
+    options = parser.parse_args()
+    if options.again is not None:
+        print(tables(json.loads(options.again.read_text(encoding="utf-8"))))
+        return
+    models = options.models.split(",")
+    products = {model: products_for(model)[PLANTED] for model in models} if options.planted else {}
+    result: dict[str, Any] = {"decisions": [], "products": products, "cpus": os.cpu_count()}
+    if options.json.is_file():
+        result = json.loads(options.json.read_text(encoding="utf-8"))
+    known = {one["group"] for one in result["decisions"]}
+    for number in range(len(known), len(known) + options.groups):
+        for one in group(number, models, options.times, options.planted, products):
+            result["decisions"].append(one)
+            options.json.write_text(json.dumps(result), encoding="utf-8")
+        print(f"group {number + 1}", file=sys.stderr)
+    print(tables(result))
+
+
+if __name__ == "__main__":
+    main()

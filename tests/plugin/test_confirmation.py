@@ -1,0 +1,175 @@
+"""A stored time is confirmed side by side with the commit of its baseline: real processes, in a repository of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from perfguard.plugin.confirmation import kept_options
+from tests.plugin.conftest import Project
+
+SETTINGS = """
+[tool.pytest.ini_options]
+addopts = "-p no:randomly -p no:cacheprovider"
+
+[tool.perfguard]
+backend = "torch"
+window = { skip_first = 1, warmup = 1, active = 2 }
+"""
+WORK = "TURNS = 0\n"
+TESTS = """
+import torch
+from work import TURNS
+
+x = torch.ones(256, 256)
+
+def test_step(perfguard):
+    def step():
+        for _ in range(10):
+            torch.mm(x, x)
+        sum(range(TURNS))
+
+    perfguard(step)
+"""
+#: Adds about a third of the step's time, and no operator.
+SLOWER = "TURNS = 100_000\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "selected", "kept"),
+    [
+        (["--perfguard", "tests"], ["tests"], []),
+        (["--perfguard-report=r.json", "--perfguard-html", "r.html"], [], []),
+        (["-c", "conf/pytest.ini", "tests/test_a.py::test_b"], ["tests/test_a.py::test_b"], ["-c", "conf/pytest.ini"]),
+        (["--device=cuda", "--runslow", "tests"], ["tests"], ["--device=cuda", "--runslow"]),
+        (["--device", "cuda", "tests"], ["tests"], ["--device", "cuda"]),
+        (["-p", "mine", "-o", "x=y", "-W", "error"], [], ["-p", "mine", "-o", "x=y", "-W", "error"]),
+        (["--junitxml=a.xml", "--cov=pkg", "--cov-report", "html", "-vv", "-k", "mlp", "-x", "--pdb"], [], []),
+        (["--rootdir=.", "--basetemp", "/tmp/x", "-n0", "--lf", "-kmlp"], [], []),
+        # Of the project's own, whatever pytest's begin with.
+        (
+            ["--compile", "--dist-backend", "nccl", "--fft-size=4"],
+            [],
+            ["--compile", "--dist-backend", "nccl", "--fft-size=4"],
+        ),
+        (["--config-file=a.ini", "--confcutdir", "x"], [], ["--config-file=a.ini", "--confcutdir", "x"]),
+    ],
+)
+def test_options_of_the_run_that_a_test_may_need_go_along(arguments, selected, kept):
+    assert kept_options(arguments, selected) == kept
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A committed project with a baseline of five processes."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    project = Project(tmp_path_factory.mktemp("confirmed") / "project")
+    project.write("pyproject.toml", SETTINGS)
+    project.write("work.py", WORK)
+    project.write("test_step.py", TESTS)
+    project.write(".gitignore", "__pycache__\n")
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "one")
+    # Files are changed, as they are where somebody refreshes and then commits.
+    project.write("work.py", WORK + "# changed\n")
+    created = project.run("--perfguard-update", timeout_s=600)
+    assert created.status == 0, created.text
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "with a baseline")
+    return project
+
+
+@pytest.fixture
+def copy(repository, tmp_path):
+    shutil.copytree(repository.directory, tmp_path / "project")
+    project = Project.__new__(Project)
+    project.directory = tmp_path / "project"
+    return project
+
+
+def git(project, *words: str) -> str:
+    who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
+    command = ["git", *who, *words]
+    return subprocess.run(command, cwd=project.directory, capture_output=True, text=True, check=True).stdout
+
+
+def judged(project):
+    """Run the gate; return the run and its one workload. Nothing of the repository is touched."""
+    before = git(project, "status", "--porcelain")
+    run = project.run("--perfguard", "--perfguard-report=../report.json", timeout_s=600)
+    assert git(project, "status", "--porcelain") == before
+    assert len(git(project, "worktree", "list").splitlines()) == 1
+    (one,) = json.loads((project.directory.parent / "report.json").read_text())["workloads"]
+    return run, one
+
+
+def edit_baseline(project, edit) -> None:
+    (file,) = (project.directory / "baselines").glob("*.json")
+    document = json.loads(file.read_text())
+    edit(document)
+    file.write_text(json.dumps(document))
+
+
+def make_quicker(document) -> None:
+    """Make the stored step as quick as on a machine whose kernel is as quick and whose memory is not."""
+    (cost,) = [one for one in document["measurements"] if one["metric"] == "step_cost"]
+    cost["samples"] = [sample * 0.6 for sample in cost["samples"]]
+    cost["value"] *= 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_slower_step_is_confirmed_and_fails(copy):
+    copy.write("work.py", SLOWER)
+    run, one = judged(copy)
+    assert (run.status, one["outcome"]) == (1, "FAILED"), run.text
+    head = git(copy, "rev-parse", "HEAD")[:7]
+    assert f"confirmed side by side with {head} in 5 processes" in run.line(
+        "E       Failed: perfguard FAILED: R101 step "
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_step_that_is_slower_than_stored_and_not_side_by_side_passes_and_says_so(copy):
+    edit_baseline(copy, make_quicker)
+    git(copy, "commit", "-qam", "of another day")
+    run, one = judged(copy)
+    assert (run.status, one["outcome"]) == (0, "PASSED"), run.text
+    head = git(copy, "rev-parse", "HEAD~")[:7]
+    assert f"the step is not slower than the baseline's commit {head}, run side by side in 5 processes" in run.line(
+        "B113 "
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("is_lost", "said"),
+    [(False, "INVALID: pytest cannot run the base: RuntimeError: half done"), (True, "git could not check ")],
+    ids=["its import fails", "git cannot check it out"],
+)
+def test_a_commit_that_cannot_be_run_leaves_the_verdict_as_it_is(copy, is_lost, said):
+    copy.write("work.py", "raise RuntimeError('half done')\n")
+    git(copy, "commit", "-qam", "half done")
+    broken = git(copy, "rev-parse", "HEAD").strip()
+    blob = git(copy, "rev-parse", "HEAD:work.py").strip()
+    copy.write("work.py", WORK)
+    git(copy, "commit", "-qam", "mended")
+    if is_lost:
+        (copy.directory / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+
+    def of_a_broken_commit(document):
+        make_quicker(document)
+        document["commit"] = broken
+
+    edit_baseline(copy, of_a_broken_commit)
+    run, one = judged(copy)
+    assert (run.status, one["outcome"]) == (1, "FAILED"), run.text
+    headline = run.line("E       Failed: perfguard FAILED: R101 step ")
+    assert f"not confirmed: perfguard ab --base {broken[:7]} says: {said}" in headline
