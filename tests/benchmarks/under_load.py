@@ -1,10 +1,11 @@
 """How often the gate is wrong on a busy machine, and how often it sees +17 % on a quiet one: whole runs of the gate.
 
-Run: python -m tests.benchmarks.under_load [--groups N] [--times N] [--planted N] [--models mlp,cnn,lenet] [--json FILE]
+Run: python -m tests.benchmarks.under_load [--groups N] [--times N] [--planted N] [--models NAME,...] [--json FILE]
      python -m tests.benchmarks.under_load --again FILE      (the table of an earlier run)
 
 A group is a repository of its own with fresh baselines, made beside nothing. In it the unchanged suite is judged beside 0, 2
-and 6 busy processes (loops, copies of memory, a compiler), in random order, and with +17 % planted in each model beside none.
+and 6 busy processes (loops, copies of memory, a compiler), in random order, and with +17 % planted beside none in each model
+that can be made slower.
 A file that is there already is added to. A decision is the verdict on one model. Decisions of one group share their baselines:
 in brackets, how many groups there are.
 """
@@ -25,9 +26,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.verdicts import workloads
 from tests.benchmarks.verdicts.__main__ import ROOT, products_for
-from tests.benchmarks.verdicts.workloads import BACKENDS
+from tests.benchmarks.verdicts.workloads import BACKENDS as PLANTABLE
 
+#: Models judged unchanged only, and the framework each needs.
+UNCHANGED = {"transformer": "torch", "inference": "torch", "block": "mindspore"}
+BACKENDS = {**PLANTABLE, **UNCHANGED}
 PLANTED = 0.17
 LOADS = (0, 2, 6)
 COMPILER = """
@@ -49,14 +54,14 @@ import json
 from pathlib import Path
 import perfguard as pg
 import pytest
-from tests.benchmarks.verdicts.workloads import step_of
+from tests.benchmarks.under_load import step_of
 
 pytestmark = pytest.mark.perfguard(backend="{backend}", window=pg.StepWindow(skip_first=3, warmup=1, active=2))
 PRODUCTS = json.loads((Path(__file__).parent / "products.json").read_text())
 
 @pytest.mark.parametrize("model", {models})
 def test(perfguard, model):
-    perfguard(step_of(model, products=PRODUCTS.get(model, 0)))
+    perfguard(step_of(model, PRODUCTS.get(model, 0)))
 """
 #: What is planted is one operator more, which the exact metrics would see: here time alone is asked.
 SETTINGS = """
@@ -73,6 +78,23 @@ memory_growth_bytes = "off"
 """
 
 Decision = dict[str, Any]
+
+
+def step_of(model: str, products: int) -> Any:
+    """Return one step of a model, with so many products planted where it can be made slower."""
+    if model in PLANTABLE:
+        return workloads.step_of(model, products=products)
+    if UNCHANGED[model] == "torch":
+        from tests.models import torch_nets
+
+        return torch_nets.inference_step() if model == "inference" else torch_nets.transformer_step()
+    import mindspore
+
+    from tests.models import mindspore_nets
+
+    mindspore_nets.on_cpu()
+    mindspore.set_context(mode=mindspore.GRAPH_MODE)
+    return mindspore_nets.transformer_step()
 
 
 @contextlib.contextmanager
@@ -157,7 +179,8 @@ def group(number: int, models: Sequence[str], times: int, planted: int, products
             (directory / "products.json").write_text(text, encoding="utf-8")
             with busy(load):
                 report = pytest_run(directory, "--perfguard")
-            yield from decisions(report, group=number, what=what, busy=load)
+            for one in decisions(report, group=number, busy=load):
+                yield {**one, "what": what if one["model"] in PLANTABLE else "unchanged"}
 
 
 def tables(result: dict[str, Any]) -> str:
@@ -207,7 +230,9 @@ def main() -> None:
         print(tables(json.loads(options.again.read_text(encoding="utf-8"))))
         return
     models = options.models.split(",")
-    products = {model: products_for(model)[PLANTED] for model in models} if options.planted else {}
+    products = (
+        {model: products_for(model)[PLANTED] for model in models if model in PLANTABLE} if options.planted else {}
+    )
     result: dict[str, Any] = {"decisions": [], "products": products, "cpus": os.cpu_count()}
     if options.json.is_file():
         result = json.loads(options.json.read_text(encoding="utf-8"))
