@@ -39,6 +39,7 @@ from perfguard.judge import (
     Verdict,
     compared,
     confirmed,
+    confirmed_before,
     could_judge_runs,
     examined,
     has_runs,
@@ -183,6 +184,8 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
 def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
     """Judge what a report holds against a baseline, dropping whatever the report itself was compared with.
 
+    Of the same baseline, what the run found side by side with its commit stands.
+
     The rules of the test's own marker go before `policy`, as they did in the test. `step` is as in `compared`.
     """
     policy = _of_the_test(verdict, policy)
@@ -200,7 +203,9 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
         ledger=None,
         compared_with=None,
     )
-    return compared(fresh, baseline, policy=policy, step=step)
+    if step is not None or baseline is None:
+        return compared(fresh, baseline, policy=policy, step=step)
+    return confirmed_before(lambda step: compared(fresh, baseline, policy=policy, step=step), verdict, baseline)
 
 
 def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:

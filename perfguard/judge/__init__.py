@@ -19,6 +19,7 @@ from perfguard.judge.confirmation import (
     SideBySide,
     Unconfirmed,
     confirmed,
+    confirmed_before,
     why_not_confirmed,
 )
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
@@ -88,6 +89,7 @@ __all__ = [
     "compare",
     "compared",
     "confirmed",
+    "confirmed_before",
     "could_judge_runs",
     "examined",
     "has_runs",

@@ -117,7 +117,41 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], SideBy
     assert isinstance(cost.reference, (int, float))
     tolerance = cost.allowed / cost.reference - 1
     state = State.WORSE if found.is_slower(tolerance) else State.SAME
-    return _decided(judge(state), found, tolerance, state, was_green=verdict.passed)
+    says: Finding | None
+    if state is State.WORSE:
+        # The time by the clock, as in every other run; its change is that of the run side by side.
+        fresh = next((one.value for one in verdict.measurements if one.metric == FRESH_TIME), None)
+        says = _slower(found, tolerance, float(fresh) if isinstance(fresh, (int, float)) else found.current_us)
+    else:
+        says = None if verdict.passed else _not_slower(found)
+    return _decided(judge(state), found, tolerance, state, says)
+
+
+def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict, baseline: Baseline) -> Verdict:
+    """Return the verdict that `judge` comes to, with the run side by side that `verdict` already has, where it has one.
+
+    So a report that is judged again says of the step what its own run said.
+    """
+    one = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.judged), None)
+    times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
+    ratios = next((one.samples for one in verdict.measurements if one.metric == "step_ab"), ())
+    if verdict.compared_with != baseline.facts or one is None or one.allowed is None or times is None:
+        return judge(None)
+    numbers = [one for one in (one.current, times.reference, times.current) if isinstance(one, (int, float))]
+    assert len(numbers) == 3
+    found = SideBySide(
+        commit=baseline.commit_of_time or "",
+        ratio=numbers[0],
+        ratios=tuple(ratios),
+        interleaved=True,
+        base_us=numbers[1],
+        current_us=numbers[2],
+    )
+    said = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
+    if said is not None and one.state is State.WORSE:
+        # Reports do not keep weights.
+        said = replace(said, weight=weight_of_the_step(abs(found.ratio - 1)))
+    return _decided(judge(one.state), found, one.allowed - 1, one.state, said)
 
 
 def _needs_confirmation(verdict: Verdict) -> bool:
@@ -138,15 +172,10 @@ def _needs_confirmation(verdict: Verdict) -> bool:
     return is_in_doubt(verdict.comparisons)
 
 
-def _decided(verdict: Verdict, found: SideBySide, tolerance: float, state: State, *, was_green: bool) -> Verdict:
-    """Return a verdict with the run side by side in place of the stored time."""
-    # The time by the clock, as in every other run; its change is that of the run side by side.
-    fresh = next((one.value for one in verdict.measurements if one.metric == FRESH_TIME), None)
-    now_us = float(fresh) if isinstance(fresh, (int, float)) else found.current_us
-    finding = _slower(found, tolerance, now_us) if state is State.WORSE else _not_slower(found)
-    more = [] if state is State.SAME and was_green else [finding]
+def _decided(verdict: Verdict, found: SideBySide, tolerance: float, state: State, says: Finding | None) -> Verdict:
+    """Return a verdict with the run side by side, and what is to be said of it, in place of the stored time."""
     kept = [one for one in verdict.findings if one.place != _COST and one.code not in EXCUSES]
-    findings = [*kept, *Policy(ignore=verdict.ignore).considered(more)]
+    findings = [*kept, *Policy(ignore=verdict.ignore).considered([says] if says else [])]
     shown = with_times_shown(verdict, frozenset({_COST}))
     comparisons = [
         *(one for one in shown.comparisons if one.metric not in BESIDE),
@@ -156,7 +185,7 @@ def _decided(verdict: Verdict, found: SideBySide, tolerance: float, state: State
             state=state,
             judged=True,
             allowed=round(1 + tolerance, 6),
-            finding=finding if state is State.WORSE else None,
+            finding=says if state is State.WORSE else None,
         ),
     ]
     measurements = [*verdict.measurements, *beside_measurements(found.ratio, found.ratios, found.current_us)]

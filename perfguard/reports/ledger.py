@@ -82,7 +82,12 @@ _MOVED = {
     Cause.RANK: "the time between the ranks",
     Cause.RESIDUAL: "the time that nothing explains",
 }
-_WHOLE = {"step_time": "step", "profiled_step_time": "profiled step", "operator_time": "all that was profiled"}
+_WHOLE = {
+    "run_wall_time": "step by the clock",
+    "step_time": "step",
+    "profiled_step_time": "profiled step",
+    "operator_time": "all that was profiled",
+}
 _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps",

@@ -30,7 +30,7 @@ _SHORTEST = 24
 
 
 def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = False) -> str:
-    """Return the message of a test whose verdict is not green: findings worst first, then what to do.
+    """Return the message of a test whose verdict is not green: what is worst, why, what to do, then all that stands behind it.
 
     `whole` asks for every finding, change and part of the ledger (-v).
     """
@@ -38,8 +38,9 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     findings = verdict.findings if whole else without_details(verdict)
     worst, *others = finding_lines(findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
-    # The cause goes before what it brought with it: views, wrappers, memory.
-    lines += [f"  {line}" for line in (trade(verdict), cause_words(verdict), *others) if line]
+    # The cause goes before what it brought with it: views, wrappers, memory. All that may be long goes after what to do.
+    lines += [f"  {line}" for line in (trade(verdict), cause_words(verdict), _advice(verdict, refresh_command)) if line]
+    lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
     lines.append(f"  workload: {printable(verdict.workload)}")
@@ -51,7 +52,6 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
         lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
     if verdict.recording is not None:
         lines.append(f"  recording: {printable(str(verdict.recording))}")
-    lines.append(f"  {_advice(verdict, refresh_command)}")
     return "\n".join(lines)
 
 

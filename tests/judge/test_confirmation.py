@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from perfguard.findings import Severity
-from perfguard.gate import judge_time
+from perfguard.gate import judge_again, judge_time
 from perfguard.judge import Policy, Rule, SideBySide, Tolerance, Unconfirmed, step_time_of
+from perfguard.reports.document import verdict_document, verdict_from_document
 from tests.facts import HERE, measured
 from tests.judge.test_time import FIVE, OPERATORS, examine, stored, timing
 from tests.judge.test_verdict import ELSEWHERE
@@ -108,6 +109,23 @@ def test_the_one_time_is_that_of_the_run_side_by_side():
     )
     cost = next(one for one in verdict.comparisons if one.metric == "step_cost")
     assert not cost.judged
+
+
+@pytest.mark.parametrize(
+    ("costs", "ratios"), [(SLOW, [1.2] * 5), (SLOW, [1.0] * 5), (NEARLY, [1.15] * 5), (NEARLY, [1.0] * 5)]
+)
+def test_a_report_that_is_judged_again_keeps_what_was_confirmed(costs, ratios):
+    base = replace(stored(*FIVE, environment=HERE), commit=COMMIT)
+    verdict = judged(Beside(*ratios), *costs, base=base)
+    again = judge_again(verdict_from_document(verdict_document(verdict)), base, policy=Policy())
+    assert (again.outcome, again.findings) == (verdict.outcome, verdict.findings)
+    assert step_time_of(again) == step_time_of(verdict)
+    # Beside another baseline the stored time is judged by itself.
+    other = judge_again(verdict, replace(base, commit="0" * 40), policy=Policy())
+    assert (other.outcome.value, "step_ab" in {one.metric for one in other.comparisons}) == (
+        "FAILED" if costs == SLOW else "PASSED",
+        False,
+    )
 
 
 @pytest.mark.parametrize(

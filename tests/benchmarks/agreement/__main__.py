@@ -27,6 +27,9 @@ from typing import Any
 
 from tabulate import tabulate
 
+from perfguard.judge.work import work_of
+from perfguard.reports.reading import read_run
+from perfguard.stores import STORES
 from tests.benchmarks.agreement.plants import ALL, GREEN, PLANTS, TESTS, Plant
 
 PROJECT = Path(__file__).parent / "project"
@@ -46,6 +49,8 @@ class Run:
     junit: str
     markdown: str
     workloads: tuple[dict[str, Any], ...]
+    #: By how much operator time grew in each test that has a baseline, as a fraction: what the threshold of added work is for.
+    added: tuple[float, ...]
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -65,6 +70,8 @@ class Row:
 
     plant: Plant
     outcomes: tuple[str, ...]
+    #: How much operator time the operators add that are new or run more often, of each test, before any threshold.
+    added: tuple[float, ...]
     first_line: str
     #: What is not as expected; empty where all of it is.
     wrong: tuple[str, ...]
@@ -122,7 +129,17 @@ def run(directory: Path, tests: Sequence[str], *options: str) -> Run:
         junit=found["junit.xml"],
         markdown=found["summary.md"],
         workloads=tuple(json.loads(found["report.json"] or '{"workloads": []}')["workloads"]),
+        added=tuple(added_work(directory, files["report.json"])) if found["report.json"] else (),
     )
+
+
+def added_work(directory: Path, report: Path) -> Iterator[float]:
+    """Yield the growth of operator time that is weighed in each test of a report, before any threshold."""
+    store = STORES["directory"](directory / "baselines")
+    for verdict in read_run(report).verdicts:
+        if (baseline := store.load(verdict.workload)) is not None:
+            works = work_of(verdict.measurements, baseline.measurements).values()
+            yield max((work.growth(is_time_same=False) for work in works), default=0.0)
 
 
 @contextlib.contextmanager
@@ -156,7 +173,7 @@ def judge(plant: Plant, base: Path, directory: Path, *options: str) -> Row:
                 wrong.append(f"{mode} exits {stored.status}, baselines: {states}")
     if plant.has_one_time and "--perfguard-time=off" not in options:
         wrong += several_times(found)
-    return Row(plant=plant, outcomes=found.outcomes, first_line=found.first_line, wrong=tuple(wrong))
+    return Row(plant=plant, outcomes=found.outcomes, added=found.added, first_line=found.first_line, wrong=tuple(wrong))
 
 
 def several_times(found: Run) -> Iterator[str]:
@@ -186,12 +203,13 @@ def table(rows: Sequence[Row]) -> str:
             row.plant.kind,
             ", ".join(sorted(set(row.outcomes))) or "nothing",
             " or ".join(sorted(row.plant.expected)),
+            ", ".join(f"{100 * one:.1f} %" for one in row.added[:2]),
             f"no: {'; '.join(row.wrong)}" if row.wrong else "yes",
             row.first_line if len(row.first_line) <= 160 else f"{row.first_line[:159]}…",
         )
         for row in rows
     ]
-    head = ("planted", "kind", "outcome", "expected", "agrees", "first line")
+    head = ("planted", "kind", "outcome", "expected", "added work", "agrees", "first line")
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in cells]
     return str(tabulate(escaped, headers=head, tablefmt="github", disable_numparse=True))
 
