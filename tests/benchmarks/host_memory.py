@@ -1,9 +1,9 @@
 """How often a leak of the host's memory is seen, and how often one is seen where there is none.
 
-Run: python -m tests.benchmarks.host_memory [--runs N] [--models mlp,cnn,lenet,loader] [--busy 0]
+Run: python -m tests.benchmarks.host_memory [--runs N] [--unchanged N] [--models mlp,cnn,lenet,loader] [--busy 0]
 
 Every process is fresh: unchanged steps, and steps that keep 64, 16 and 4 KiB of Python bytes, or 64 KiB of floats, for good.
-The kinds of process take turns, in random order.
+The kinds of process take turns, in random order. Unchanged ones may be more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ KIB = 1024
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.host_memory", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="processes of each kind")
+    parser.add_argument("--unchanged", type=int, default=100, help="processes of those with nothing planted")
     parser.add_argument("--models", default=f"mlp,cnn,lenet,{LOADER}")
     parser.add_argument("--busy", type=int, default=0)
     options = parser.parse_args()
@@ -35,12 +36,13 @@ def main() -> None:
             found[Plant(model=model, kept_bytes=kib * KIB)] = []
         found[Plant(model=model, kept_bytes=64 * KIB, in_floats=True)] = []
     with busy(options.busy):
-        for number in range(options.runs):
-            for plant in random.sample(list(found), len(found)):
+        for number in range(max(options.runs, options.unchanged)):
+            due = [plant for plant in found if number < (options.runs if plant.kept_bytes else options.unchanged)]
+            for plant in random.sample(due, len(due)):
                 if (timing := timed(plant)) is not None:
                     found[plant].append(timing)
             load = "/".join(f"{one:.1f}" for one in os.getloadavg())
-            print(f"{number + 1} of {options.runs}, load {load}", file=sys.stderr)
+            print(f"{number + 1} of {max(options.runs, options.unchanged)}, load {load}", file=sys.stderr)
     measured = {plant: samples(METRIC, timings) for plant, timings in found.items()}
     rows = [
         row(str(plant), METRIC, measured[Plant(model=plant.model)], current, KIB) for plant, current in measured.items()

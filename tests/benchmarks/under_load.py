@@ -1,6 +1,6 @@
 """How often the gate is wrong on a busy machine, and how often it sees +17 % on a quiet one: whole runs of the gate.
 
-Run: python -m tests.benchmarks.under_load [--groups N] [--times N] [--planted N] [--models NAME,...] [--json FILE]
+Run: python -m tests.benchmarks.under_load [--groups N] [--times N,N,N] [--planted N] [--models NAME,...] [--json FILE]
      python -m tests.benchmarks.under_load --again FILE      (the table of an earlier run)
 
 A group is a repository of its own with fresh baselines, made beside nothing. In it the unchanged suite is judged beside 0, 2
@@ -155,7 +155,9 @@ def decisions(report: dict[str, Any], **kind: Any) -> Iterator[Decision]:
         }
 
 
-def group(number: int, models: Sequence[str], times: int, planted: int, products: dict[str, int]) -> Iterator[Decision]:
+def group(
+    number: int, models: Sequence[str], times: Sequence[int], planted: int, products: dict[str, int]
+) -> Iterator[Decision]:
     """Make a repository with baselines, and judge it; yield the decisions."""
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "project"
@@ -173,7 +175,8 @@ def group(number: int, models: Sequence[str], times: int, planted: int, products
         pytest_run(directory, "--perfguard-update")
         git(directory, "add", "-A")
         git(directory, "commit", "-qm", "baselines")
-        kinds = [*(("unchanged", load) for load in LOADS for _ in range(times)), *[("planted", 0)] * planted]
+        kinds = [("unchanged", load) for load, count in zip(LOADS, times, strict=True) for _ in range(count)]
+        kinds += [("planted", 0)] * planted
         for what, load in random.sample(kinds, len(kinds)):
             text = json.dumps(products if what == "planted" else {})
             (directory / "products.json").write_text(text, encoding="utf-8")
@@ -219,8 +222,10 @@ def tables(result: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.under_load", description=__doc__)
-    parser.add_argument("--groups", type=int, default=8)
-    parser.add_argument("--times", type=int, default=3, help="unchanged runs of each load in a group")
+    parser.add_argument("--groups", type=int, default=3)
+    parser.add_argument(
+        "--times", default="5,4,3", help=f"unchanged runs in a group, beside each of {LOADS} busy processes"
+    )
     parser.add_argument("--planted", type=int, default=1, help="runs with +17 %% in a group")
     parser.add_argument("--models", default=",".join(BACKENDS))
     parser.add_argument("--json", type=Path, default=Path("under-load.json"))
@@ -230,6 +235,7 @@ def main() -> None:
         print(tables(json.loads(options.again.read_text(encoding="utf-8"))))
         return
     models = options.models.split(",")
+    times = [int(count) for count in options.times.split(",")]
     products = (
         {model: products_for(model)[PLANTED] for model in models if model in PLANTABLE} if options.planted else {}
     )
@@ -238,7 +244,7 @@ def main() -> None:
         result = json.loads(options.json.read_text(encoding="utf-8"))
     known = {one["group"] for one in result["decisions"]}
     for number in range(len(known), len(known) + options.groups):
-        for one in group(number, models, options.times, options.planted, products):
+        for one in group(number, models, times, options.planted, products):
             result["decisions"].append(one)
             options.json.write_text(json.dumps(result), encoding="utf-8")
         print(f"group {number + 1}", file=sys.stderr)
