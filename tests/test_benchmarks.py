@@ -313,7 +313,7 @@ def test_every_planted_change_can_be_made_and_is_python(tmp_path: Path) -> None:
 def test_more_than_one_time_of_a_test_is_found(summary: str, wrong: list[str]) -> None:
     told = "FAILED: R101 step 25.2 → 40.2 ms, +59.5 %"
     output = f"E  Failed: perfguard {told}\n= perfguard =\n{summary}"
-    found = agreement.Run(status=1, output=output, junit=told, markdown=told, workloads=())
+    found = agreement.Run(status=1, output=output, junit=told, markdown=told, workloads=(), added=())
     said = list(agreement.several_times(found))
     assert len(said) >= len(wrong)
     assert all(any(part in line for line in said) for part in wrong)

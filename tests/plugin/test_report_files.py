@@ -30,7 +30,7 @@ def project(module_project) -> Project:
     baseline = json.loads(path.read_text())
     for one in baseline["measurements"]:
         if (one["metric"], one["subject"]) == ("operator_calls", "aten::addmm"):
-            one["value"] -= 1
+            one["value"] = 0
     path.write_text(json.dumps(baseline))
     return found
 

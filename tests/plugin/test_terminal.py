@@ -48,7 +48,7 @@ def four(module_project):
     baseline = json.loads(stored.read_text())
     for one in baseline["measurements"]:
         if (one["metric"], one["subject"]) == ("operator_calls", "aten::addmm"):
-            one["value"] -= 1
+            one["value"] = 0
     stored.write_text(json.dumps(baseline))
     shutil.copytree(TORCH, places["cut"])
     for trace in (places["cut"] / "profiler").rglob("*.json"):

@@ -73,7 +73,7 @@ def passing(workload: str = "tests/test_net.py::test_passes") -> Verdict:
 
 
 def failing(workload: str = "tests/test_net.py::test_fails") -> Verdict:
-    """Return a verdict whose baseline was twice as quick, with less memory, fewer calls of aten::addmm and another torch."""
+    """Return a verdict whose baseline was twice as quick, with less memory, no calls of aten::addmm and another torch."""
     found = measured(workload)
     cheaper = tuple(_cheaper(one) for one in found.measurements)
     assert found.environment is not None
@@ -91,7 +91,7 @@ def _cheaper(one: Measurement) -> Measurement:
     if one.metric == "peak_memory_bytes":
         return replace(one, value=one.value // 2)
     if one.key == ("operator_calls", "aten::addmm"):
-        return replace(one, value=one.value - 1)
+        return replace(one, value=0)
     return one
 
 

@@ -182,6 +182,16 @@ def test_a_row_of_another_type_is_a_sentence_or_what_it_says(file, column, value
             use(opened(file, wait_s=0.1))
 
 
+def test_a_column_that_lost_its_declared_type_holds_numbers_still(file):
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' DOUBLE', ' INT')")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("UPDATE perfguard_measurements SET value = 7")
+    for use in USES:
+        use(opened(file))
+
+
 def test_a_document_that_is_not_as_it_was_written_is_told(file):
     content = bytearray(file.read_bytes())
     at = content.index(b'{"cpu_count"')

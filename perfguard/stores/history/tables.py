@@ -55,7 +55,8 @@ def number_of(value: object) -> float:
     """Return a finite number; raises as `text_of` does."""
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         raise TypeError(f"{value!r:.40} is no number")
-    return value
+    # A column whose declared type was lost gives integers.
+    return float(value)
 
 
 def escaped(text: str) -> str:
