@@ -110,7 +110,7 @@ MEMORY_GROWTH_TOLERANCE = 0.25
 # -- operators that changed --------------------------------------------------------------------------------------------
 
 #: What part of a step's operator time added work must come to before it is worse. A few views and metadata stay below it: the
-#: 15 permutes of an einsum in a small encoder came to 1.3 to 3.9 %. Of the regressions planted beside it, 6.3 % is the next, and
+#: 15 permutes of an einsum in a small encoder came to 1.3 to 3.9 %. Of the regressions planted beside it 6.3 % is the next, and
 #: 14.5 % the least of those that no total shows (tests/benchmarks/agreement).
 OPERATOR_WEIGHT = 0.05
 #: How well shares tell what replaced operators cost, where no time of the step is judged: what an operator takes moved by up to
