@@ -196,6 +196,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
         verdict,
         outcome=Outcome.INVALID if invalid else Outcome.PASSED,
         findings=alone,
+        ignore=policy.ignore,
         measurements=_comparable(verdict.measurements),
         comparisons=(),
         refresh=None,
@@ -247,18 +248,20 @@ def judge_with_store(
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:
         if run is None or not could_judge_runs(verdict, baseline, policy=policy):
-            return _judged_as_ratcheted(verdict, baseline, policy=policy)
+            return _due_where_better(_judged_as_ratcheted(verdict, baseline, policy=policy), baseline, policy=policy)
         if not has_runs(baseline):
-            return without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
+            judged = without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
+            return _due_where_better(judged, baseline, policy=policy)
         # As many as a baseline has, for it may become one, and never fewer than a verdict needs.
         numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
         timed = with_runs(verdict, *_parted(map(run, numbers)))
-        return _confirmed(
+        judged = _confirmed(
             lambda step: _judged_as_ratcheted(timed, baseline, policy=policy, step=step),
             baseline,
             confirm=confirm,
             unconfirmed=why_not_confirmed(confirm, verdict.environment, baseline),
         )
+        return _due_where_better(judged, baseline, policy=policy)
     return judge_time(verdict, baseline, policy=policy, run=run, confirm=confirm)
 
 
@@ -333,10 +336,15 @@ def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
     if tightened.refused is not None:
         return _settled(verdict, tightened)
-    judged = compared(verdict, tightened.stored, policy=policy, step=step)
-    if not judged.passed or tightened.state is Refresh.KEPT:
+    return compared(verdict, tightened.stored, policy=policy, step=step)
+
+
+def _due_where_better(judged: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
+    """Return a green verdict as due for the baseline that the ratchet would leave, where that is another one."""
+    if not judged.passed or judged.fingerprint is None or judged.refresh is not None:
         return judged
-    return replace(judged, refresh=Refresh.DUE)
+    tightened = ratcheted(baseline, _measured(judged), policy=policy)
+    return judged if tightened.state is Refresh.KEPT else replace(judged, refresh=Refresh.DUE)
 
 
 def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None = None) -> Baseline:
@@ -451,7 +459,9 @@ def compare_beside(
 def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, policy: Policy) -> bool:
     """Whether processes that took turns have seen a change, so that more of them are asked."""
     tolerance = own_tolerance(_of_the_test(current, policy))
-    return paired(timings, tolerance=tolerance).pace in (Pace.SLOWER, Pace.FASTER)
+    # A wide tolerance of the user's is no reason for fewer: a stored time may be confirmed by another one.
+    asked = thresholds.BLOCK_TOLERANCE if tolerance is None else min(tolerance, thresholds.BLOCK_TOLERANCE)
+    return paired(timings, tolerance=asked).pace in (Pace.SLOWER, Pace.FASTER)
 
 
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:

@@ -29,6 +29,7 @@ from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import Store
 from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
+from tests.judge.test_confirmation import Beside
 from tests.judge.test_time import timing
 
 NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
@@ -349,6 +350,25 @@ def test_the_ratchet_asks_for_as_many_processes_as_a_verdict_needs(store, cost, 
         read_recording(GRAPH), store, workload=WORKLOAD, policy=policy, update=Update.RATCHET, run=timed, runs=runs
     )
     assert (verdict.outcome.value, asked) == (outcome, list(range(1, max(runs, 5) + 1)))
+
+
+@pytest.mark.parametrize(("ratio", "outcome", "refresh"), [(1.3, "FAILED", None), (1.0, "PASSED", Refresh.DUE)])
+def test_the_ratchet_stores_what_is_better_where_the_run_side_by_side_says_green(store, ratio, outcome, refresh):
+    """The memory is better; the step is slower than stored, which a run side by side denies or confirms."""
+    run(read_recording(GRAPH), store, Update.ALL)
+    good = bend(stored(store), "peak_memory_bytes", "cpu", 10**9)
+    store.save(replace(good, measurements=(*good.measurements, *measure_runs([timing(2.0)] * 5))))
+    verdict = judge_with_store(
+        read_recording(GRAPH),
+        store,
+        workload=WORKLOAD,
+        policy=Policy(settings=tuple(rule for rule in POLICY.settings if rule.pattern != "step_cost")),
+        update=Update.RATCHET,
+        run=lambda number: timing(4.0),
+        runs=5,
+        confirm=Beside(*[ratio] * 5),
+    )
+    assert (verdict.outcome.value, verdict.refresh) == (outcome, refresh)
 
 
 def test_the_ratchet_starts_no_process_for_a_baseline_without_runs(store):

@@ -67,14 +67,24 @@ def test_every_command_of_the_command_line_is_shown():
         assert f"perfguard {name}" in README
 
 
-def test_links_lead_to_files():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_links_lead_to_files_and_headings(page):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+        assert not anchor or anchor in _anchors(page.parent / target if target else page), anchor
 
 
 def test_what_the_example_says_is_what_the_code_writes():
     """The failure shown is real output; its words are those of today's messages."""
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "perfguard").rglob("*.py"))
-    for words in ("exact: no more is allowed", "if this change is meant, accept it with:", "shown, not judged"):
+    for words in ("exact: any increase fails", "if this change is meant, accept it with:", "shown, not judged"):
         assert words in README
         assert words in code

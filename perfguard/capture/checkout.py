@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -45,6 +47,60 @@ def current_commit(root: Path) -> str | None:
     return None if changed is None else f"{head}+dirty" if changed else head
 
 
+def measured_commit(root: Path, baselines: Path) -> str | None:
+    """Return the commit checked out at `root`, and what the code that is measured there has more, or None outside git.
+
+    Changed files are marked `+dirty.DIGEST`; where only Python files are new, `+new.DIGEST`. By the digest the commit that is
+    made of these files is known again. The directory of the baselines does not count.
+    """
+    commit = current_commit(root)
+    top = repository_of(root)
+    if commit is None or top is None:
+        return commit
+    head = commit.partition("+")[0]
+    changes = _changes(top, "HEAD")
+    fresh = _git(top, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
+    if changes is None or fresh is None:
+        return commit
+    changes |= dict.fromkeys(fresh.split("\0")[:-1], "A")
+    counted = _counted(changes, baselines, top)
+    if not counted:
+        # Only baselines differ.
+        return head
+    present = [name for name in counted if (top / name).is_file()]
+    # Names come line by line; what is no file (a submodule) has no digest.
+    hashed = _git(top, "hash-object", "--stdin-paths", given="".join(f"{name}\n" for name in present))
+    if hashed is None or len(hashed.split()) != len(present) or any("\n" in name for name in present):
+        return commit
+    digest = _digest(dict(zip(present, hashed.split(), strict=True)) | dict.fromkeys(counted - {*present}, ""))
+    how = "new" if all(changes[name] == "A" for name in counted) else "dirty"
+    return f"{head}+{how}.{digest}"
+
+
+def _changes(top: Path, *commits: str) -> dict[str, str] | None:
+    """Return the files that differ between commits, or between one and the checkout, and git's letter for how."""
+    found = _git(top, "diff", "--name-status", "--no-renames", "--no-ext-diff", "-z", *commits, "--")
+    if found is None:
+        return None
+    letters, names = found.split("\0")[:-1:2], found.split("\0")[1::2]
+    return dict(zip(names, letters, strict=True))
+
+
+def _counted(changes: Mapping[str, str], baselines: Path, top: Path) -> set[str]:
+    """Return the files that are code: none of the baselines, and of new ones Python's, for others may be left lying there."""
+    place = os.path.relpath(baselines.resolve(), top.resolve()) + "/"
+    return {
+        name
+        for name, letter in changes.items()
+        if not name.startswith(place) and (letter != "A" or name.endswith(".py"))
+    }
+
+
+def _digest(blobs: Mapping[str, str]) -> str:
+    """Return what tells these files and their contents (git's own hashes; empty of a file that is gone) from others."""
+    return hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineCommit:
     """The commit whose code a baseline was measured on; where it is not known, `reason` says why."""
@@ -59,33 +115,48 @@ def repository_of(place: Path) -> Path | None:
     return Path(top) if top else None
 
 
-def commit_of_baseline(file: Path, recorded: str | None, code: Path) -> BaselineCommit:
-    """Return the commit of the repository of `code` that the baseline kept in `file` was measured on.
+def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> BaselineCommit:
+    """Return the commit of the repository of a test's file that the baseline kept in `file` was measured on.
 
-    That is the one it names. Where files were changed then, it is the commit made of them: the one right after it that brought
-    the file, since a baseline is committed together with the code it was measured on. A commit further away (squashed,
-    rebased, of a shallow clone) may hold other code.
+    That is the one it names. Where files were changed or new then, it is the commit made of them: the one right after it that
+    brought the baseline, if it holds the very files that were measured.
     """
-    top = repository_of(code)
+    top = repository_of(test.parent)
     if top is None:
-        return BaselineCommit(reason=f"git knows no repository at {code.name}")
+        return BaselineCommit(reason=f"git knows no repository at {test.parent.name}")
     if not recorded:
         return BaselineCommit(reason="the baseline names no commit")
-    commit, changed, _ = recorded.partition("+")
+    commit, _, changed = recorded.partition("+")
     if not _HASH.fullmatch(commit):
         return BaselineCommit(reason=f"the baseline names no commit of git ({recorded[:20]})")
-    if not changed:
-        if _git(code, "cat-file", "-e", f"{commit}^{{commit}}") is not None:
-            return BaselineCommit(commit=commit)
+    if _git(top, "cat-file", "-e", f"{commit}^{{commit}}") is None:
         return BaselineCommit(reason=f"the repository has no commit {commit[:7]} (git fetch --unshallow may bring it)")
+    how, _, digest = changed.partition(".")
+    if how != "dirty":
+        name = os.path.relpath(test.resolve(), top.resolve())
+        if _git(top, "cat-file", "-e", f"{commit}:{name}") is not None:
+            return BaselineCommit(commit=commit)
+        if not how:
+            return BaselineCommit(reason=f"the baseline's commit {commit[:7]} has no {name}")
     if repository_of(file.parent) == top:
         history = _git(file.parent, "log", "--format=%H %P", "--", file.name) or ""
         children = [line.split()[0] for line in history.splitlines() if line.split()[1:2] == [commit]]
-        if children:
+        if children and digest and _digest_of(children[-1], commit, file.parent, top) == digest:
             return BaselineCommit(commit=children[-1])
     return BaselineCommit(
-        reason=f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has it"
+        reason=f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has these files"
     )
+
+
+def _digest_of(child: str, commit: str, baselines: Path, top: Path) -> str | None:
+    """Return the digest of what a commit changed of its parent, as `measured_commit` makes it."""
+    changes = _changes(top, commit, child)
+    if changes is None:
+        return None
+    blobs = {}
+    for name in _counted(changes, baselines, top):
+        blobs[name] = "" if changes[name] == "D" else _git(top, "rev-parse", f"{child}:{name}") or "?"
+    return _digest(blobs)
 
 
 def _branch(root: Path, environ: Mapping[str, str]) -> str | None:
@@ -104,14 +175,16 @@ def _page(environ: Mapping[str, str]) -> str | None:
     return next((environ[name] for name in _PAGES if environ.get(name)), None)
 
 
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return what git says, or None where it cannot. Without the locks by which it would refresh the user's index."""
+def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
+    """Return what git says to what it is `given`, or None where it cannot. Without the locks by which it would refresh the
+    user's index."""
     try:
         found = subprocess.run(
             ["git", "--no-optional-locks", *arguments],
             cwd=root,
             # A hook of git may have started this process, with variables for another place.
             env=without_git_variables(os.environ),
+            input=given or "",
             capture_output=True,
             text=True,
             errors="replace",

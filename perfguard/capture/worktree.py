@@ -144,8 +144,9 @@ def guarded_place() -> Iterator[Place]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=directory.parent,
-        # Out of reach of Ctrl-C in the terminal.
+        # Out of reach of Ctrl-C in the terminal, and of whoever ends a run that this comparison is a part of: by a mark.
         start_new_session=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PERFGUARD_")},
     )
     assert guardian.stdin is not None
     try:

@@ -82,7 +82,7 @@ def command(
     """
     from dataclasses import replace
 
-    from perfguard.capture.checkout import current_commit, provenance
+    from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.documents import write_atomically
     from perfguard.gate import Update, judge_with_store, open_store, refresh
@@ -115,7 +115,7 @@ def command(
     doing = Update.ALL if update else Update.NOTHING
     verdict = judge_with_store(run.recording, store, workload=workload, policy=settings.policy, update=doing)
     if verdict.refresh is Refresh.DUE:
-        commit = current_commit(settings.root)
+        commit = measured_commit(settings.root, store.path(workload).parent)
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
     if report is not None:
         provided = provenance(settings.root, os.environ)

@@ -28,7 +28,7 @@ class Calibrated:
 
     `spread` is the standard deviation of the logarithm between runs, `values` how many different values an exact metric had
     (of several subjects the most). `alarms` of `comparisons` resampled decisions were false; `independent` of them share no
-    run, and `at_most` is the upper end of the 95 % interval of the rate that those can show (Clopper and Pearson 1934).
+    run, and `at_most` is the one-sided 95 % bound of the rate that those can show (Clopper and Pearson 1934).
     """
 
     metric: str

@@ -150,7 +150,7 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
         return one
     waited_us, waits_us, before_us, now_us = numbers
     step = step_text(waits_us + now_us, relative_change(waited_us + before_us, waits_us + now_us))
-    return replace(one, finding=replace(one.finding, message=f"{step}; it waits: {one.finding.message}"))
+    return replace(one, finding=replace(one.finding, message=f"{step}; the step waits more: {one.finding.message}"))
 
 
 def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
@@ -421,7 +421,7 @@ def _slower_in_runs(
 
 
 def _readable_text(metric: Metric, key: tuple[str, str], reference: float, current: float, limits: Tolerance) -> str:
-    """Return `run_blocked_time 0.05 → 20.1 ms (sleep, I/O, lock, loader), +20 ms`."""
+    """Return `run_blocked_time 0.05 → 20.1 ms (possible causes: sleep, I/O, lock, loader), +20 ms`."""
     factor, unit = _readable(metric.unit, current)
     change = _change(reference, current, metric)
     if abs(reference) * limits.relative < limits.absolute:
@@ -563,8 +563,8 @@ def _warned(limits: Tolerance, reference: float, metric: Metric) -> str:
 def _allowed(limits: Tolerance, reference: float, metric: Metric) -> str:
     sign = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}[metric.better]
     if limits.relative == limits.absolute == 0:
-        return {Better.LOWER: "exact: no more is allowed", Better.HIGHER: "exact: no less is allowed"}.get(
-            metric.better, "exact: no change is allowed"
+        return {Better.LOWER: "exact: any increase fails", Better.HIGHER: "exact: any decrease fails"}.get(
+            metric.better, "exact: any change fails"
         )
     if abs(reference) * limits.relative >= limits.absolute:
         return f"allowed {sign}{100 * limits.relative:.1f} %"

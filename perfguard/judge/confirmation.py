@@ -38,15 +38,14 @@ class SideBySide:
     base_us: float
     current_us: float
 
-    @property
-    def missing(self) -> str:
-        """Say in one clause that too few processes left a time; empty where there are enough."""
+    def missing(self, tolerance: float) -> str:
+        """Say in one clause that there are too few processes to decide; empty where there are enough."""
         # Pairs that took turns and saw a slowdown are confirmed by more of them; those may have been lost.
-        is_first = not self.interleaved and self.is_slower(thresholds.BLOCK_TOLERANCE)
+        is_first = not self.interleaved and self.is_slower(tolerance)
         least = thresholds.CONFIRMING_PAIRS if is_first else thresholds.FEWEST_RUNS
         if len(self.ratios) >= least:
             return ""
-        return f"side by side with {self.commit[:7]} {len(self.ratios)} of {least} processes left a time"
+        return f"side by side with {self.commit[:7]} {len(self.ratios)} processes left a time, of {least} needed"
 
     def is_slower(self, tolerance: float) -> bool:
         """Whether the step is slower by more than a fraction, and enough processes point that way."""
@@ -77,7 +76,7 @@ def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, 
     The commit would run with the packages that are installed now, so a step that an upgrade made slower would not show.
     """
     if confirm is None:
-        return "the settings say so"
+        return "it is switched off"
     if environment is None or baseline.environment is None:
         return "what is installed is not known"
     changed = [name for name, of_both in _installed(environment, baseline.environment).items() if len(set(of_both)) > 1]
@@ -106,16 +105,11 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], SideBy
         needs = _needs_confirmation(judge(State.SAME))
     if not needs:
         return verdict
-    found = run()
-    if isinstance(found, SideBySide) and found.missing:
-        found = Unconfirmed(reason=found.missing)
+    found, tolerance = run(), _tolerance(verdict)
+    if isinstance(found, SideBySide) and (missing := found.missing(tolerance)):
+        found = Unconfirmed(reason=missing)
     if isinstance(found, Unconfirmed):
         return _unconfirmed(verdict, found)
-    cost = _cost(verdict)
-    assert cost is not None
-    assert cost.allowed is not None
-    assert isinstance(cost.reference, (int, float))
-    tolerance = cost.allowed / cost.reference - 1
     state = State.WORSE if found.is_slower(tolerance) else State.SAME
     says: Finding | None
     if state is State.WORSE:
@@ -130,15 +124,20 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], SideBy
 def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict, baseline: Baseline) -> Verdict:
     """Return the verdict that `judge` comes to, with the run side by side that `verdict` already has, where it has one.
 
-    So a report that is judged again says of the step what its own run said.
+    So a report that is judged again says of the step what its own run said, as long as the time is judged as it was then.
     """
+    alone = judge(None)
     one = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.judged), None)
     times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     ratios = next((one.samples for one in verdict.measurements if one.metric == "step_ab"), ())
     if verdict.compared_with != baseline.facts or one is None or one.allowed is None or times is None:
-        return judge(None)
+        return alone
+    is_excused = any(finding.code in EXCUSES for finding in alone.findings)
+    if alone.outcome is Outcome.INVALID or (alone.outcome is Outcome.INCONCLUSIVE and not is_excused):
+        return alone
     numbers = [one for one in (one.current, times.reference, times.current) if isinstance(one, (int, float))]
-    assert len(numbers) == 3
+    if len(numbers) < 3 or _cost(alone) is None or not math.isclose(_tolerance(alone), one.allowed - 1, abs_tol=1e-5):
+        return alone
     found = SideBySide(
         commit=baseline.commit_of_time or "",
         ratio=numbers[0],
@@ -149,8 +148,10 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
     )
     said = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
     if said is not None and one.state is State.WORSE:
-        # Reports do not keep weights.
-        said = replace(said, weight=weight_of_the_step(abs(found.ratio - 1)))
+        # Reports do not keep weights; and what was ignored then is a note, and may fail now.
+        message = said.message.partition(" (ignored: ")[0]
+        weight = weight_of_the_step(abs(found.ratio - 1))
+        said = replace(said, message=message, weight=weight, severity=Severity.ERROR)
     return _decided(judge(one.state), found, one.allowed - 1, one.state, said)
 
 
@@ -206,6 +207,15 @@ def _cost(verdict: Verdict) -> Comparison | None:
     return found
 
 
+def _tolerance(verdict: Verdict) -> float:
+    """Return by how much the step may be slower, as a fraction, of a verdict whose cost is judged."""
+    cost = _cost(verdict)
+    assert cost is not None
+    assert cost.allowed is not None
+    assert isinstance(cost.reference, (int, float))
+    return cost.allowed / cost.reference - 1
+
+
 def _slower(found: SideBySide, tolerance: float, now_us: float) -> Finding:
     return Finding(
         code=Code.R101,
@@ -229,8 +239,15 @@ def _unconfirmed(verdict: Verdict, found: Unconfirmed) -> Verdict:
     if verdict.passed:
         return verdict
 
+    decisive = [
+        one
+        for one in verdict.findings
+        if one.code in EXCUSES or (one.place == _COST and one.severity is Severity.ERROR)
+    ]
+    # Operators fail because the step does, and the step itself is excused: the worst of them says it.
+    decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]
+
     def marked(one: Finding) -> Finding:
-        is_decisive = one.code in EXCUSES or (one.place == _COST and one.severity is Severity.ERROR)
-        return replace(one, message=f"{one.message}; not confirmed: {found.reason}") if is_decisive else one
+        return replace(one, message=f"{one.message}; not confirmed: {found.reason}") if one in decisive else one
 
     return replace(verdict, findings=tuple(marked(one) for one in verdict.findings))

@@ -303,14 +303,14 @@ def _waits(found: Paired, standing: _Standing | None) -> Finding | None:
     before_us = standing.base_us + standing.base_cpu_us
     now_us = standing.current_us + standing.current_cpu_us
     ratio = relative_change(before_us, now_us)
-    why = "it waits: sleep, I/O, a lock or a loader"
     more = "" if standing.everywhere else ", not in every process"
+    before, now, most = (milliseconds(us / 1e3) for us in (standing.base_us, standing.current_us, standing.allowed_us))
     return Finding(
         code=Code.R101 if standing.everywhere else Code.R105,
         place="run_blocked_time",
         severity=Severity.ERROR if standing.everywhere else Severity.WARNING,
-        message=f"{step_text(now_us, ratio)}; {why} for {milliseconds(standing.base_us / 1e3)} → "
-        f"{milliseconds(standing.current_us / 1e3)} ms (allowed {milliseconds(standing.allowed_us / 1e3)} ms){more}",
+        message=f"{step_text(now_us, ratio)}; the step waits more: {before} → {now} ms "
+        f"({METRICS['run_blocked_time'].causes}), allowed {most} ms{more}",
         weight=weight_of_the_step(ratio or 0.0),
     )
 

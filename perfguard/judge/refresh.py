@@ -132,7 +132,7 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
         changed = {key: one for key, one in after.items() if _belongs_to_step(key, terms)}
     stored = replace(
         old,
-        measurements=tuple(sorted({**kept, **changed, **improved}.values(), key=lambda one: one.key)),
+        measurements=_with_the_cost({**kept, **changed, **improved}.values(), before, after),
         commit=new.commit,
         time_commit=_time_commit(old, {**before, **improved}.values()),
         reason=new.reason or old.reason,
@@ -234,7 +234,23 @@ def _merged(
         else:
             kept += [now] if now is not None else []
             changes.append(_change(key, was, now, terms))
-    return tuple(kept), changes
+    return _with_the_cost(kept, before, after), changes
+
+
+#: What the cost of a step was measured beside. They are stored together: else the cost of one day has the load of another.
+_OF_THE_COST = (("run_calibration", ""), ("run_machine_load", ""))
+
+
+def _with_the_cost(
+    kept: Iterable[Measurement], before: Mapping[_Key, Measurement], after: Mapping[_Key, Measurement]
+) -> tuple[Measurement, ...]:
+    """Let the numbers of `_OF_THE_COST` come from the side that the cost comes from."""
+    found = {one.key: one for one in kept}
+    if (cost := found.get(_COST)) is not None:
+        side = before if cost == before.get(_COST) else after
+        found = {key: one for key, one in found.items() if key not in _OF_THE_COST}
+        found |= {key: side[key] for key in _OF_THE_COST if key in side}
+    return tuple(sorted(found.values(), key=lambda one: one.key))
 
 
 def _with_time_off(

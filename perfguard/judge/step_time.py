@@ -251,6 +251,6 @@ def _number(value: object) -> float | None:
 
 
 def _processes(verdict: Verdict) -> str:
-    time = _measured(verdict, FRESH_TIME)
+    time = _measured(verdict, FRESH_TIME) or _measured(verdict, "step_ab")
     count = max(1, len(time.samples)) if time is not None else 1
     return f"{count} fresh process{'' if count == 1 else 'es'}"

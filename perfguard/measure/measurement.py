@@ -38,7 +38,7 @@ class Metric:
     An infinite `relative` never fails, it only warns.
 
     A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process. `causes` names what makes it
+    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process. `causes` says what makes it
     worse, where its unit does not tell.
     """
 

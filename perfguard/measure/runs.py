@@ -131,7 +131,7 @@ def run_wall_p90(timing: Timing) -> float:
         relative=thresholds.STALL_TOLERANCE,
         absolute=thresholds.STALL_US,
         by_run=True,
-        causes="sleep, I/O, lock, loader",
+        causes="possible causes: sleep, I/O, lock, loader",
         meaning="Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a "
         "loader); the mean of the steps. Not measured where a device does the work: waiting for it is no stall.",
     )

@@ -33,7 +33,8 @@ _LEFT_OUT = frozenset(
         *("--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--deselect", "--ignore"),
         *("--ignore-glob", "--co", "--collect-only", "--durations", "--durations-min", "--pastebin", "--basetemp"),
         *("-v", "-vv", "-vvv", "-q", "-qq", "--verbose", "--quiet", "--verbosity", "-r", "--tb"),
-        *("--rootdir", "--log-file", "--report-log"),
+        *("--rootdir", "--log-file", "--report-log", "--debug", "--", "-f", "--looponfail"),
+        *("--testmon", "--store-durations", "--memray", "--profile", "--profile-svg"),
     }
 )
 #: Plugins none of whose options go along: they write files, or measure by other means.
@@ -66,12 +67,12 @@ class Confirmation:
         """Say in one clause why the commit of a baseline cannot be run; empty where it can."""
         if self.budget.left_s <= 0:
             return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._code)
+        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         return "" if found.commit is not None else found.reason
 
     def __call__(self, baseline: Baseline) -> SideBySide | Unconfirmed:
         """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._code)
+        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         if found.commit is None:
             return Unconfirmed(reason=found.reason)
         self.show(f"perfguard: {self.workload}: slower than stored, side by side with {found.commit[:7]}")
@@ -79,13 +80,15 @@ class Confirmation:
         try:
             with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
                 return self._compared(found.commit, Path(place))
+        except (OSError, PerfguardError) as error:
+            return Unconfirmed(reason=f"perfguard ab --base {found.commit[:7]} could not be run: {error}")
         finally:
             self.budget.left_s -= time.monotonic() - began
 
     @property
-    def _code(self) -> Path:
-        """The directory of the test."""
-        return (self.config.rootpath / self.nodeid.partition("::")[0]).parent
+    def _file(self) -> Path:
+        """The file of the test."""
+        return self.config.rootpath / self.nodeid.partition("::")[0]
 
     def _compared(self, commit: str, place: Path) -> SideBySide | Unconfirmed:
         from perfguard.reports.reading import read_report
@@ -94,27 +97,28 @@ class Confirmation:
         with open(output, "wb") as stream:
             ended = run_command(
                 [sys.executable, *interpreter_flags(), "-c", _START, *self._arguments(commit, report)],
-                environment={**_environment(), _MARK: uuid.uuid4().hex},
+                environment={**_environment(self.config.args), _MARK: uuid.uuid4().hex},
                 mark=_MARK,
-                timeout_s=None,
+                timeout_s=max(60.0, self.budget.left_s),
                 output=stream,
                 directory=self._directory(),
+            )
+        if ended.timed_out:
+            return Unconfirmed(
+                reason=f"side by side with {commit[:7]} took longer than the time left for confirmations"
             )
         why = Unconfirmed(reason=f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}")
         if not report.is_file():
             return why
-        try:
-            verdicts = {one.workload: one for one in read_report(report)}
-        except PerfguardError as error:
-            return Unconfirmed(reason=str(error))
-        verdict = verdicts.get(self.workload)
+        verdict = {one.workload: one for one in read_report(report)}.get(self.workload)
         return why if verdict is None else _side_by_side(verdict, commit)
 
     def _arguments(self, commit: str, report: Path) -> Iterator[str]:
         yield from ("ab", "--base", commit, "--time", "on", "--timeout", f"{self.limit_s:.0f}")
         yield from ("--report", str(report), "--")
-        yield from ("-o", f"addopts={shlex.join(kept_options(self.config.getini('addopts')))}")
         yield from kept_options(self.config.invocation_params.args, self.config.args)
+        # After an `-o addopts=` of the call.
+        yield from ("-o", f"addopts={shlex.join(kept_options(self.config.getini('addopts'), self.config.args))}")
         yield f"--rootdir={self.config.rootpath}"
         file, colons, names = self.nodeid.partition("::")
         yield f"{os.path.relpath(self.config.rootpath / file, self._directory())}{colons}{names}"
@@ -122,7 +126,8 @@ class Confirmation:
     def _directory(self) -> Path:
         """Return where the comparison is started: where this run was, unless that is no place of the tests' repository."""
         here = Path(self.config.invocation_params.dir)
-        return here if repository_of(here) == repository_of(self._code) else self._code
+        code = self._file.parent
+        return here if repository_of(here) == repository_of(code) else code
 
 
 def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence[str] = ()) -> list[str]:
@@ -170,10 +175,10 @@ def _first_of(verdict: Verdict) -> str:
     return f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else ""
 
 
-def _environment() -> dict[str, str]:
+def _environment(selected: Sequence[str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(STAYS_BEHIND)}
     if options := kept.pop("PYTEST_ADDOPTS", ""):
-        kept["PYTEST_ADDOPTS"] = shlex.join(kept_options(shlex.split(options)))
+        kept["PYTEST_ADDOPTS"] = shlex.join(kept_options(shlex.split(options), selected))
     return kept
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import perfguard
 from perfguard import thresholds
-from perfguard.capture.checkout import current_commit, provenance
+from perfguard.capture.checkout import measured_commit, provenance
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
@@ -99,7 +99,8 @@ class GateSession:
             if (path := self._place(given)) is not None
         }
         self._at_work = AtWork()
-        self.commit = current_commit(config.rootpath) if self.update is not Update.NOTHING else None
+        #: The commit that is measured, by the directory of the baselines, which are no code.
+        self._commits: dict[Path, str | None] = {}
         for name, path in self.files.items():
             _require_writable_file(path, _FLAGS[name])
         if "html" in self.files:
@@ -299,16 +300,22 @@ class GateSession:
         if not passed:
             verdict = replace(verdict, refresh=Refresh.REFUSED, changes=("the test failed after it had measured",))
         else:
+            store = self.projects.of_workload(verdict.workload).store
             verdict = refresh(
                 verdict,
-                self.projects.of_workload(verdict.workload).store,
+                store,
                 policy=settings.policy,
                 update=self.update,
-                commit=self.commit,
+                commit=self._commit(store.path(verdict.workload).parent),
                 reason=self.config.option.perfguard_reason,
             )
         self.verdicts[verdict.workload] = verdict
         return verdict
+
+    def _commit(self, baselines: Path) -> str | None:
+        if baselines not in self._commits:
+            self._commits[baselines] = measured_commit(self.config.rootpath, baselines)
+        return self._commits[baselines]
 
     def refresh_command(self, nodeid: str | None = None) -> str:
         """Return the command that writes the baseline of a test."""

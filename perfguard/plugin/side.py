@@ -214,9 +214,11 @@ class Recorder(Reasons):
         self._switches: dict[str, dict[str, str]] = {}
 
     def pytest_addoption(self, parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-        """Let pytest know of the setting that says where its cache lies, where `-p no:cacheprovider` left it out."""
+        """Let pytest know of the settings that this comparison gives it, where `-p no:...` left out what has them."""
         if pluginmanager.is_blocked("cacheprovider"):
             parser.addini("cache_dir", "Where a cache would lie.")
+        if pluginmanager.is_blocked("logging"):
+            parser.addini("log_file", "Where a log would lie.")
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Remember where pytest looks, and refuse workers: nobody could say whose code they ran."""

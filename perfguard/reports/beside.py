@@ -64,16 +64,20 @@ def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
         return (*head, base, now, "-", "-", "-", "not judged" if found is None else Pace.UNDECIDED.value, exact)
     each = " ".join(percent(ratio - 1).removesuffix(" %") for ratio in found.ratios[:_EACH])
     more = " …" if len(found.ratios) > _EACH else ""
+    change, pace = found.ratio - 1, found.pace.value
+    if step is not None and step.metric == "run_blocked_time" and step.change is not None:
+        change, pace = step.change, "waits more"
     how = "step by step" if found.interleaved else "in turns"
     return (
-        *(*head, base, now, percent(found.ratio - 1).removesuffix(" %"), each + more),
-        *(f"+{100 * found.allowed:.1f}", f"{found.pace.value}, {how}", exact),
+        *(*head, base, now, percent(change).removesuffix(" %"), each + more),
+        *(f"+{100 * found.allowed:.1f}", f"{pace}, {how}", exact),
     )
 
 
 def _exact(verdict: Verdict) -> str:
     """Say how many of what was judged changed, time left out."""
-    judged = [one for one in verdict.comparisons if one.judged and one.metric != "step_ab"]
+    times = ("step_ab", "run_blocked_time")
+    judged = [one for one in verdict.comparisons if one.judged and one.metric not in times]
     found = {one.place for one in verdict.findings if one.code.family == "R"}
     changed = sum(one.label in found for one in judged)
     return f"{changed} of {len(judged)} changed" if changed else f"{len(judged)} same"

@@ -154,7 +154,7 @@ def _allowed(one: Trend) -> str:
     limits = one.tolerance
     assert limits is not None
     if limits.relative == limits.absolute == 0:
-        return " (exact: no more is allowed)"
+        return " (exact: any increase fails)"
     allowed = f"{100 * limits.relative:.1f} %" if abs(one.reference) * limits.relative >= limits.absolute else ""
     return f" (allowed {allowed or f'{show(limits.absolute)} {printable(one.series.unit)}'})"
 

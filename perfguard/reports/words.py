@@ -348,14 +348,22 @@ def _calls(one: Comparison) -> str:
 def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     assert verdict.ledger is not None
     first, *others = found.shares
-    of_the_whole = ""
+    of_the_whole = ", more than the whole change, because other parts shrank"
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
-    why = _CAUSES[first.cause] + _shapes(verdict, first)
+    calls = _calls_of(verdict, first.subject) if first.cause is Cause.SHAPES else ""
+    why = _CAUSES[first.cause] + _shapes(verdict, first) + (f"; {calls}" if calls else "")
     then = ", ".join(f"{_share_name(one)} {signed_us(one.change_ns / 1e3)}" for one in others[: _FIRST - 1])
     return f"The largest part is {_share_name(first)}: {signed_us(first.change_ns / 1e3)}{of_the_whole} ({why})" + (
         f"; then {then}." if then else "."
     )
+
+
+def _calls_of(verdict: Verdict, operator: str) -> str:
+    """Return how often an operator runs, where that changed."""
+    key = ("operator_calls", operator)
+    found = next((one for one in verdict.comparisons if (one.metric, one.subject) == key), None)
+    return _calls(found) if found is not None and found.reference != found.current else ""
 
 
 def _share_name(share: Share) -> str:
@@ -395,6 +403,12 @@ _CAUSES = {
     Cause.RANK: "another rank",
     Cause.RESIDUAL: "the rest",
 }
+
+
+def baseline_commit(verdict: Verdict) -> str:
+    """Return the baseline's commit as a shell takes it; empty where it is unknown, or was of a checkout with changes."""
+    base = verdict.compared_with.commit if verdict.compared_with else None
+    return shlex.quote(printable(base)[:12]) if base and "+" not in base else ""
 
 
 def _since(verdict: Verdict, provenance: Provenance) -> str:
@@ -449,10 +463,7 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     if not verdict.passed and is_test:
         yield "Run it again", f"pytest --perfguard {test}"
     if verdict.outcome is Outcome.FAILED and is_test:
-        base = verdict.compared_with.commit if verdict.compared_with else None
-        if base and "+" not in base:
-            # Of a checkout with changes nobody has the code any more.
-            commit = shlex.quote(printable(base)[:12])
+        if commit := baseline_commit(verdict):
             yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
         yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
     if verdict.outcome is Outcome.INCONCLUSIVE and is_test:

@@ -14,6 +14,7 @@ from perfguard.capture.checkout import (
     BaselineCommit,
     commit_of_baseline,
     current_commit,
+    measured_commit,
     provenance,
     repository_of,
 )
@@ -105,47 +106,145 @@ def test_ci_names_the_branch_and_its_page(tmp_path, monkeypatch, environ, branch
     assert (found.commit, found.committed_at, found.branch, found.ci_url) == (None, None, branch, page)
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_commit_of_a_baseline_is_the_one_it_names_or_the_one_made_of_the_files_changed_then(tmp_path):
-    def found(recorded, place):
-        return commit_of_baseline(place, recorded, tmp_path / "tests")
+class Repository:
+    """A repository with a model, a test of it, and a baseline that is stored beside them."""
 
-    def commit(words, **files):
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.test = top / "tests" / "test_net.py"
+        self.baseline = top / "baselines" / "a.json"
+        for place in (self.test, self.baseline):
+            place.parent.mkdir(parents=True)
+
+    def commit(self, words: str, **files: str) -> str:
+        self.write(**files)
+        git(self.top, "add", "-A")
+        git(self.top, "commit", "-q", "-m", words)
+        return git(self.top, "rev-parse", "HEAD")
+
+    def write(self, **files: str) -> None:
+        places = {"test": self.test, "baseline": self.baseline}
         for name, text in files.items():
-            (tmp_path / name / "a.json").write_text(text)
-        git(tmp_path, "add", "-A")
-        git(tmp_path, "commit", "-q", "-m", words)
-        return git(tmp_path, "rev-parse", "HEAD")
+            places.get(name, self.top / f"{name}.py").write_text(text)
 
-    for name in ("baselines", "tests"):
-        (tmp_path / name).mkdir()
-    file = tmp_path / "baselines" / "a.json"
-    assert found(None, file) == BaselineCommit(reason="git knows no repository at tests")
-    git(tmp_path, "init", "-q")
-    first = commit("one", tests="one")
-    assert found(None, file) == BaselineCommit(reason="the baseline names no commit")
-    assert found("--upload-pack=evil", file).reason.startswith("the baseline names no commit of git")
-    assert found(first, file) == BaselineCommit(commit=first)
+    def refresh(self) -> str:
+        """Store a baseline, and return the commit that it names."""
+        found = measured_commit(self.top, self.baseline.parent)
+        assert found is not None
+        self.write(baseline=found)
+        return found
+
+    def found(self, recorded: str | None) -> BaselineCommit:
+        return commit_of_baseline(self.baseline, recorded, self.test)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    made = Repository(tmp_path / "project")
+    git(made.top, "init", "-q")
+    return made
+
+
+def test_the_commit_of_a_baseline_is_the_one_it_names(repository, tmp_path):
+    first = repository.commit("one", net="one", test="one")
+    assert repository.refresh() == first
+    assert repository.found(first) == BaselineCommit(commit=first)
+    # Baselines are no code: what was refreshed before and is not committed yet does not count.
+    repository.commit("baseline")
+    repository.write(baseline="other")
+    assert repository.refresh() == git(repository.top, "rev-parse", "HEAD")
+    assert repository.found(None) == BaselineCommit(reason="the baseline names no commit")
+    assert repository.found("--upload-pack=evil").reason.startswith("the baseline names no commit of git")
     unknown = f"the repository has no commit {'0' * 7} (git fetch --unshallow may bring it)"
-    assert found("0" * 40, file) == BaselineCommit(reason=unknown)
+    for more in ("", "+dirty", f"+dirty.{16 * '0'}"):
+        assert repository.found(f"{40 * '0'}{more}") == BaselineCommit(reason=unknown)
+    nowhere = commit_of_baseline(repository.baseline, first, tmp_path / "nowhere" / "test_a.py")
+    assert nowhere == BaselineCommit(reason="git knows no repository at nowhere")
+
+
+def test_of_changed_files_it_is_the_commit_made_of_them(repository):
+    first = repository.commit("one", net="one", test="one")
     lost = BaselineCommit(
-        reason=f"the baseline was made of files changed after {first[:7]}, and no commit right after it has it"
+        reason=f"the baseline was made of files changed after {first[:7]}, and no commit right after it has these files"
     )
-    assert found(f"{first}+dirty", file) == lost
-    brought = commit("two, with its baseline", tests="two", baselines="1")
-    assert found(f"{first}+dirty", file) == BaselineCommit(commit=brought)
+    repository.write(net="two", more="new")
+    recorded = repository.refresh()
+    assert recorded.startswith(f"{first}+dirty.")
+    assert repository.found(recorded) == lost
+    # What is new and no Python file may be left lying there.
+    (repository.top / "notes.txt").write_text("mine")
+    brought = repository.commit("two, with its baseline")
+    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    # An older perfguard wrote no digest: whether that commit is the code that was measured, nobody knows.
+    assert repository.found(f"{first}+dirty") == lost
     # Later commits may touch the file: a refresh of something else, another name.
-    commit("three", tests="three", baselines="2")
-    assert found(f"{first}+dirty", file) == BaselineCommit(commit=brought)
-    # Squashed together with later work, it may be of other code.
-    git(tmp_path, "reset", "-q", "--soft", first)
-    git(tmp_path, "commit", "-q", "--amend", "-m", "squashed")
-    assert found(f"{first}+dirty", file) == lost
-    # Where the checkout is shallow, every file seems to come with its only commit.
-    (tmp_path / "shallow").mkdir()
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}", str(tmp_path / "shallow" / "one"))
-    shallow = tmp_path / "shallow" / "one"
-    assert commit_of_baseline(shallow / "baselines" / "a.json", f"{first}+dirty", shallow / "tests") == lost
+    repository.commit("three", net="three", baseline="2")
+    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    # Squashed together with later work, it is of other code.
+    git(repository.top, "reset", "-q", "--soft", brought)
+    git(repository.top, "commit", "-q", "--amend", "-m", "squashed")
+    assert repository.found(recorded) == lost
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param({"net": "two, and slower"}, id="edited on before the commit"),
+        pytest.param({"net": "one"}, id="the baseline alone"),
+        pytest.param({"other": "a module"}, id="another file as well"),
+    ],
+)
+def test_a_commit_of_other_code_than_was_measured_is_not_taken_for_it(repository, then):
+    repository.commit("one", net="one", test="one")
+    repository.write(net="two")
+    recorded = repository.refresh()
+    repository.commit("two", **then)
+    assert repository.found(recorded).commit is None
+
+
+def test_of_a_test_that_was_new_it_is_the_commit_that_brought_it(repository):
+    first = repository.commit("one", net="one")
+    repository.write(test="new")
+    recorded = repository.refresh()
+    assert recorded.startswith(f"{first}+new.")
+    assert repository.found(recorded).commit is None
+    brought = repository.commit("its test, and its baseline")
+    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    # An older perfguard named the commit alone.
+    assert repository.found(first) == BaselineCommit(
+        reason=f"the baseline's commit {first[:7]} has no tests/test_net.py"
+    )
+
+
+def test_beside_a_new_file_that_is_never_committed_it_is_the_commit_it_names(repository):
+    first = repository.commit("one", net="one", test="one")
+    repository.write(scratch="mine")
+    recorded = repository.refresh()
+    repository.commit("the baseline")
+    assert repository.found(recorded) == BaselineCommit(commit=first)
+
+
+def test_in_a_shallow_checkout_there_is_none(repository, tmp_path):
+    """Every file seems to come with its only commit."""
+    repository.commit("one", net="one", test="one")
+    repository.write(net="two")
+    recorded = repository.refresh()
+    repository.commit("two")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{repository.top}", str(tmp_path / "shallow"))
+    shallow = tmp_path / "shallow"
+    found = commit_of_baseline(shallow / "baselines" / "a.json", recorded, shallow / "tests" / "test_net.py")
+    assert found.reason.endswith("(git fetch --unshallow may bring it)")
+
+
+def test_a_file_that_is_gone_counts_as_changed(repository):
+    repository.commit("one", net="one", test="one", old="one")
+    (repository.top / "old.py").unlink()
+    recorded = repository.refresh()
+    brought = repository.commit("without it")
+    assert "+dirty." in recorded
+    assert repository.found(recorded) == BaselineCommit(commit=brought)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.capture import worktree
+from perfguard.capture.command import kill_marked
 from perfguard.capture.worktree import (
     add_worktree,
     find_commit,
@@ -133,6 +134,18 @@ def test_two_at_a_time_do_not_disturb_each_other(checkout, temporary):
         second = add_worktree(find_repository(checkout), "main", other)
         assert (first.top / "model.py").read_text() == "old = 1\n"
         assert (second.top / "model.py").read_text() == "new = 1\n"
+    assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="/proc tells which process has a mark")
+def test_whoever_ends_the_run_by_its_mark_does_not_end_the_guardian(checkout, temporary, monkeypatch):
+    """A comparison that confirms a time is ended by the mark of the confirmation; then somebody has to clear away."""
+    monkeypatch.setenv("PERFGUARD_CONFIRMATION", "ended")
+    with guarded_place() as place:
+        add_worktree(find_repository(checkout), "v1.0", place)
+        kill_marked("PERFGUARD_CONFIRMATION", "ended")
+        assert place.directory.is_dir()
+    assert not place.directory.exists()
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
 
 

@@ -408,13 +408,13 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             {},
             "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operators in the step)",
         ),
-        ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: no less is allowed)"),
+        ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: any decrease fails)"),
         (
             "peak_memory_bytes",
             1000,
             2000,
             {},
-            "peak_memory_bytes 1000 → 2000 bytes, +100.0 % (exact: no more is allowed)",
+            "peak_memory_bytes 1000 → 2000 bytes, +100.0 % (exact: any increase fails)",
         ),
         (
             "step_time",
@@ -458,14 +458,14 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             10_000_000,
             10_004_096,
             {},
-            "peak_memory_bytes 10000000 → 10004096 bytes, +4096 bytes (exact: no more is allowed)",
+            "peak_memory_bytes 10000000 → 10004096 bytes, +4096 bytes (exact: any increase fails)",
         ),
         (
             "peak_memory_bytes",
             10_000_000,
             10_006_000,
             {},
-            "peak_memory_bytes 10000000 → 10006000 bytes, +0.1 % (exact: no more is allowed)",
+            "peak_memory_bytes 10000000 → 10006000 bytes, +0.1 % (exact: any increase fails)",
         ),
         ("operator_set", ["a", "b"], ["a", "c"], {"changed_fails": True}, "operator_set changed: − b; + c"),
         (

@@ -128,6 +128,43 @@ def test_a_report_that_is_judged_again_keeps_what_was_confirmed(costs, ratios):
     )
 
 
+STRICTER = Policy(settings=(Rule(pattern="step_cost", tolerance=Tolerance(relative=0.05)),))
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome", "found"),
+    [
+        pytest.param(Policy(judge_time=False), "PASSED", [], id="time is off"),
+        pytest.param(Policy(settings=(Rule(pattern="step_cost", tolerance=None),)), "PASSED", [], id="the step is off"),
+        pytest.param(Policy(ignore=("R101",)), "PASSED", [], id="ignored"),
+        # By other limits the stored time is judged by itself: the run side by side decided about another question.
+        pytest.param(STRICTER, "FAILED", ["R101"], id="stricter"),
+    ],
+)
+def test_a_report_is_judged_again_by_the_rules_of_now(policy, outcome, found):
+    base = replace(stored(*FIVE, environment=HERE), commit=COMMIT)
+    verdict = judged(Beside(*[1.2] * 5), *SLOW, base=base)
+    assert verdict.outcome.value == "FAILED"
+    again = judge_again(verdict, base, policy=policy)
+    assert (again.outcome.value, [one.code.name for one in decisive(again)]) == (outcome, found)
+
+
+def test_a_baseline_of_another_window_is_not_judged_by_what_was_confirmed():
+    base = replace(stored(*FIVE, environment=HERE), commit=COMMIT)
+    verdict = judged(Beside(*[1.2] * 5), *SLOW, base=base)
+    other = replace(base, fingerprint=replace(base.fingerprint, threads=7))
+    assert judge_again(verdict, other, policy=Policy()).outcome.value == "INCONCLUSIVE"
+
+
+def test_a_confirmation_without_numbers_is_left_out():
+    base = replace(stored(*FIVE, environment=HERE), commit=COMMIT)
+    verdict = judged(Beside(*[1.0] * 5), *SLOW, base=base)
+    damaged = tuple(
+        replace(one, reference=None) if one.metric == "step_ab_time" else one for one in verdict.comparisons
+    )
+    assert judge_again(replace(verdict, comparisons=damaged), base, policy=Policy()).outcome.value == "FAILED"
+
+
 @pytest.mark.parametrize(
     ("ratios", "outcome", "said"),
     [
@@ -135,7 +172,7 @@ def test_a_report_that_is_judged_again_keeps_what_was_confirmed(costs, ratios):
         ([1.2, 1.3, 1.2, 1.2, 1.2], "FAILED", "confirmed side by side"),
         ([0.99, 1.11, 1.12, 1.2, 1.23], "PASSED", "not slower"),
         ([1.0, 1.2, 0.99], "PASSED", "not slower"),
-        ([1.2, 1.3, 1.2], "FAILED", "not confirmed: side by side with 3f2a91c 3 of 5 processes left a time"),
+        ([1.2, 1.3, 1.2], "FAILED", "not confirmed: side by side with 3f2a91c 3 processes left a time, of 5 needed"),
     ],
 )
 def test_processes_that_took_turns_decide_by_their_own_rule(ratios, outcome, said):
@@ -149,7 +186,7 @@ def test_processes_that_took_turns_decide_by_their_own_rule(ratios, outcome, sai
     [
         (Beside(why_not="baselines is in no git repository"), "not confirmed: baselines is in no git repository"),
         (Beside(lost="perfguard ab says: INVALID: no torch"), "not confirmed: perfguard ab says: INVALID: no torch"),
-        (Beside(1.0, 1.0), "not confirmed: side by side with 3f2a91c 2 of 3 processes left a time"),
+        (Beside(1.0, 1.0), "not confirmed: side by side with 3f2a91c 2 processes left a time, of 3 needed"),
     ],
 )
 def test_without_a_run_side_by_side_the_stored_time_stands_and_says_why(beside, words):

@@ -747,3 +747,19 @@ def test_the_step_is_told_by_its_one_time():
     before = [measured("step_cost", 2.0, samples=five), measured("run_wall_time", 1000.0, samples=five)]
     now = [measured("step_cost", 3.0, samples=five), measured("run_wall_time", 1800.0, samples=five)]
     assert told(refresh(before, now, reason="meant")) == ["worse: step 1.20 → 1.80 ms, +50.0 %"]
+
+
+@pytest.mark.parametrize("ratcheting", [False, True])
+@pytest.mark.parametrize(("cost", "load"), [(1.0, 2.0), (2.0, 60.0)])
+def test_the_load_that_is_stored_is_that_of_the_cost_that_is_stored(ratcheting, cost, load):
+    """A cost of a busy day beside the load of a quiet one would be judged by the wrong machine."""
+    five = (2.0,) * 5
+    before = [CALLS, measured("step_cost", 2.0, samples=five), measured("run_machine_load", 60.0)]
+    # The memory is better, so that there is something to store.
+    before.append(measured("host_memory_growth_bytes", 90_000.0, samples=(90_000.0,) * 5))
+    now = [CALLS, measured("step_cost", cost, samples=(cost,) * 5), measured("run_machine_load", 2.0)]
+    now.append(measured("host_memory_growth_bytes", 0.0, samples=(0.0,) * 5))
+    found = (ratchet if ratcheting else refresh)(before, now)
+    stored = values(found.stored)
+    assert (found.state, stored["step_cost"], stored["run_machine_load"]) == (Refresh.UPDATED, cost, load)
+    assert stored["host_memory_growth_bytes"] == 0.0

@@ -337,7 +337,7 @@ def test_a_stall_is_judged_like_the_cost(baseline_us, blocked_us, asked, outcome
 def test_what_is_said_of_a_stall():
     verdict, _ = judged(waiting(*[50.0] * 5), *wall(20_100, 20_200, 20_100, 20_300, 20_150))
     assert verdict.findings[0].message == (
-        "run_blocked_time 0.05 → 20.1 ms (sleep, I/O, lock, loader), +20.1 ms (allowed +1 ms), "
+        "run_blocked_time 0.05 → 20.1 ms (possible causes: sleep, I/O, lock, loader), +20.1 ms (allowed +1 ms), "
         "worse in all of 5 fresh processes"
     )
 
@@ -437,7 +437,9 @@ def test_a_step_that_stands_still_has_one_time():
     verdict, _ = judged(base, *[timing(2.6, wall_ns=22_600_000)] * 5)
     assert codes(verdict) == ["R101", "R101"]
     (shown, *_) = without_details(verdict)
-    assert shown.message.startswith("step 2.10 → 22.6 ms, +976.2 %; it waits: run_blocked_time 0.1 → 20 ms (sleep, ")
+    assert shown.message.startswith(
+        "step 2.10 → 22.6 ms, +976.2 %; the step waits more: run_blocked_time 0.1 → 20 ms (possible causes: sleep, "
+    )
     assert [one.place for one in without_details(verdict) if one.severity is Severity.ERROR] == ["run_blocked_time"]
     step = step_time_of(verdict)
     assert step is not None

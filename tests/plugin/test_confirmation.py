@@ -49,6 +49,9 @@ SLOWER = "TURNS = 100_000\n"
         (["-p", "mine", "-o", "x=y", "-W", "error"], [], ["-p", "mine", "-o", "x=y", "-W", "error"]),
         (["--junitxml=a.xml", "--cov=pkg", "--cov-report", "html", "-vv", "-k", "mlp", "-x", "--pdb"], [], []),
         (["--rootdir=.", "--basetemp", "/tmp/x", "-n0", "--lf", "-kmlp"], [], []),
+        # What stands after it would be files and tests; a log that is being written stays whole.
+        (["--strict-markers", "--", "tests"], ["tests"], ["--strict-markers"]),
+        (["--strict-markers", "tests", "--debug", "debug.log", "-f"], ["tests"], ["--strict-markers"]),
         # Of the project's own, whatever pytest's begin with.
         (
             ["--compile", "--dist-backend", "nccl", "--fft-size=4"],

@@ -192,7 +192,7 @@ def test_a_step_that_waits_and_one_that_leaks_fail(gated):
     (one,) = gated.report("stalled.json")["workloads"]
     failed = {found["place"] for found in one["findings"] if found["severity"] == "error"}
     assert {"run_blocked_time", "host_memory_growth_bytes"} <= failed
-    assert "(sleep, I/O, lock, loader), +5" in run.text
+    assert "(possible causes: sleep, I/O, lock, loader), +5" in run.text
     assert "KiB/step (a leak of the host), +" in run.text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfguard.findings import Code, Finding
-from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, with_pairs
+from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, step_time_of, with_pairs
 from perfguard.judge.compare import Comparison
 from perfguard.measure import Measurement
 from perfguard.reports.beside import beside_lines, beside_table
@@ -38,6 +38,23 @@ def test_a_row_tells_both_sides_and_every_process():
     assert cells[5:] == ["+8.0 +9.0 +7.0 +8.0 +10.0", "+5.0", "slower, step by step", "1 same"]
     assert row(timed(-8, -9, -7, interleaved=False))[4:8] == ["−8.0", "−8.0 −9.0 −7.0", "+4.0", "faster, in turns"]
     assert row(timed(9, 9))[7:] == ["undecided, step by step", "1 same"]
+
+
+def test_a_row_of_a_step_that_waits_tells_its_whole_time():
+    waiting = PairedTiming(
+        interleaved=True,
+        base_ns=(2_000_000,),
+        current_ns=(2_000_000,),
+        base_wall_ns=(2_100_000,),
+        current_wall_ns=(22_100_000,),
+    )
+    found = with_pairs(verdict(), (waiting,) * 5, (), policy=Policy())
+    assert row(found)[2:5] == ["2.10", "22.1", "+952.4"]
+    # The wait is a time, so it is not counted with what is exact.
+    assert row(found)[7:] == ["waits more, step by step", "1 same"]
+    step = step_time_of(found[0])
+    assert step is not None
+    assert step.source == "5 fresh processes"
 
 
 def test_more_processes_than_a_line_holds_are_cut():

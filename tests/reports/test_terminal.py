@@ -30,7 +30,7 @@ COMMAND = "pytest --perfguard --perfguard-update test_a.py"
 MORE_CALLS = Finding(
     code=Code.R102,
     place="operator_calls[MatMul]",
-    message="operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)",
+    message="operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails)",
 )
 SLOWER = Finding(
     code=Code.R101, place="step_time", message="step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)", weight=2.5
@@ -79,7 +79,7 @@ def verdict(outcome: Outcome = Outcome.PASSED, *findings: Finding, **facts: obje
 @pytest.mark.parametrize(
     "finding, line",
     [
-        (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed)"),
+        (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails)"),
         (STALE, "R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows"),
         (
             LEAKED,
@@ -213,7 +213,7 @@ def test_every_finding_is_shown_or_counted(codes):
                 recording=Path("/data/recording"),
             ),
             """\
-perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: no more is allowed); \
+perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
   The largest part is MatMul: +192.5 us, 77 % of the change in time (each call takes longer).
   if this change is meant, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
