@@ -68,9 +68,9 @@ class Work:
 
 
 def _over_rest(shares: Mapping[str, float]) -> float:
-    """Return shares of a whole as a multiple of the rest of it."""
-    share = sum(shares.values())
-    return share / (1 - share) if share < 1 else math.inf
+    """Return shares of a whole as a multiple of the rest of it; infinite where nothing is left, but for rounding."""
+    share = math.fsum(shares.values())
+    return share / (1 - share) if share < 1 - 1e-9 else math.inf
 
 
 def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) -> dict[str, Work]:
