@@ -158,7 +158,8 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
 def _needs_confirmation(verdict: Verdict) -> bool:
     """Whether the stored time of the step alone decides this verdict, or nearly does.
 
-    What fails for another reason fails whatever the time is; and of a wait the run side by side says nothing.
+    What fails for another reason fails whatever the time is. So does a step that waits: on a busy machine a run side by side
+    cannot see a wait of a millisecond.
     """
     waits = any(
         one.metric == "run_blocked_time" and one.judged and one.state is State.WORSE for one in verdict.comparisons

@@ -16,7 +16,8 @@ import sys
 from tabulate import tabulate
 
 from perfguard.timing import Timing
-from tests.benchmarks.planted import LOADER, Plant, busy, row, samples, timed
+from tests.benchmarks.load import busy
+from tests.benchmarks.planted import LOADER, Plant, row, samples, timed
 
 METRIC = "host_memory_growth_bytes"
 KIB = 1024

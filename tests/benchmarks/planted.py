@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,18 +74,6 @@ def timed(plant: Plant) -> Timing | None:
         print(f"{plant} failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
         return None
     return Timing.from_dict(json.loads(lines[-1]))
-
-
-@contextlib.contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """Keep so many processes busy beside the measured one."""
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
 
 
 def samples(metric: str, timings: Iterable[Timing]) -> tuple[float, ...]:

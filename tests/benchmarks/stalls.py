@@ -16,7 +16,8 @@ import sys
 from tabulate import tabulate
 
 from perfguard.timing import Timing
-from tests.benchmarks.planted import LOADER, Plant, busy, row, samples, timed
+from tests.benchmarks.load import busy
+from tests.benchmarks.planted import LOADER, Plant, row, samples, timed
 
 METRIC = "run_blocked_time"
 PLANTS = [

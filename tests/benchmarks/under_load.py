@@ -13,7 +13,6 @@ in brackets, how many groups there are.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -26,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.load import busy
 from tests.benchmarks.verdicts import workloads
 from tests.benchmarks.verdicts.__main__ import ROOT, products_for
 from tests.benchmarks.verdicts.workloads import BACKENDS as PLANTABLE
@@ -35,18 +35,6 @@ UNCHANGED = {"transformer": "torch", "inference": "torch", "block": "mindspore"}
 BACKENDS = {**PLANTABLE, **UNCHANGED}
 PLANTED = 0.17
 LOADS = (0, 2, 6)
-COMPILER = """
-import pathlib, subprocess, sys, tempfile
-source = pathlib.Path(tempfile.mkdtemp()) / "a.py"
-source.write_text("".join(f"def f{n}(x): return [x + {n} for _ in range({n})]\\n" for n in range(3000)))
-while True: subprocess.run([sys.executable, "-c", f"compile(open({str(source)!r}).read(), 'a', 'exec')"])
-"""
-#: One of them for every busy process, in this order.
-HOGS = (
-    "while True: pass",
-    "import array\na = array.array('d', bytes(1 << 27))\nwhile True: b = a[:]",
-    COMPILER,
-)
 OUTCOMES = ("PASSED", "INCONCLUSIVE", "FAILED")
 
 TESTS = """
@@ -95,22 +83,6 @@ def step_of(model: str, products: int) -> Any:
     mindspore_nets.on_cpu()
     mindspore.set_context(mode=mindspore.GRAPH_MODE)
     return mindspore_nets.transformer_step()
-
-
-@contextlib.contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """Keep so many processes running."""
-    hogs = [
-        subprocess.Popen([sys.executable, "-c", HOGS[number % len(HOGS)]], start_new_session=True)
-        for number in range(processes)
-    ]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(hog.pid, 9)
-            hog.wait()
 
 
 def git(directory: Path, *words: str) -> None:

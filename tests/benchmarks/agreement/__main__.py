@@ -10,7 +10,6 @@ where a verdict is not the expected one.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
 import json
 import os
@@ -31,6 +30,7 @@ from perfguard.judge.work import work_of
 from perfguard.reports.reading import read_run
 from perfguard.stores import STORES
 from tests.benchmarks.agreement.plants import ALL, GREEN, PLANTS, TESTS, Plant
+from tests.benchmarks.load import busy
 
 PROJECT = Path(__file__).parent / "project"
 #: One run of pytest, with the processes it starts.
@@ -140,18 +140,6 @@ def added_work(directory: Path, report: Path) -> Iterator[float]:
         if (baseline := store.load(verdict.workload)) is not None:
             works = work_of(verdict.measurements, baseline.measurements).values()
             yield max((work.growth(is_time_same=False) for work in works), default=0.0)
-
-
-@contextlib.contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """Keep so many processes running."""
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
 
 
 def judge(plant: Plant, base: Path, directory: Path, *options: str) -> Row:
