@@ -102,10 +102,8 @@ def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 )
 def device_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Launches, copies, synchronisations; one step that empties a cache does not move them. Without steps, the window's."""
-    from perfguard.contract.folds.torch_runtime import RuntimeCalls
-
     content = cycle.content("trace")
-    calls = None if content is None or cycle.layout.id != "pt-torch" else RuntimeCalls.of(content)
+    calls = None if content is None else content.folds.get("RuntimeCalls")
     if calls is not None and calls.is_traced:
         edges = cycle.executions.edges_ns if cycle.executions is not None else ()
         yield from ((kind, statistics.median_low(counts)) for kind, counts in calls.by_step(edges).items())

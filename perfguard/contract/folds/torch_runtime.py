@@ -8,16 +8,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import polars as pl
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.folds import fold
 from perfguard.contract.spool import Spool
-from perfguard.contract.table import nanoseconds
 
 if TYPE_CHECKING:
     from perfguard.contract.inspection import Artifact, Cycle
-    from perfguard.contract.readers import Content
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 
@@ -42,20 +38,6 @@ class RuntimeCalls:
         self._calls = Spool({"start": "i8", "kind": "i1"})
         #: Whether the trace has any call of a runtime: without a device nothing is counted.
         self.is_traced = False
-
-    @classmethod
-    def of(cls, content: Content) -> RuntimeCalls:
-        """Return the calls of a trace that went by, or was read whole."""
-        if (found := content.folds.get(cls.__name__)) is not None:
-            assert isinstance(found, cls)
-            return found
-        whole = cls()
-        frame = content.frame
-        if {"ph", "cat", "name", "ts"} <= set(frame.columns):
-            calls = frame.filter(pl.col("ph") == '"X"').select(category=unquoted("cat"), name=unquoted("name"), ts="ts")
-            calls = calls.filter(pl.col("category").str.contains(_RUNTIME.pattern))
-            whole._add(calls["name"].to_list(), nanoseconds(calls["ts"]).fill_null(0).to_numpy())
-        return whole
 
     def see(self, events: Events) -> None:
         """Put the calls of a chunk into the spool."""
