@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from perfguard.plugin.confirmation import kept_options
+from perfguard.plugin.confirmation import Budget, Confirmation, kept_options
+from tests.judge.test_time import stored
 from tests.plugin.conftest import Project
 
 SETTINGS = """
@@ -63,6 +64,19 @@ SLOWER = "TURNS = 100_000\n"
 )
 def test_options_of_the_run_that_a_test_may_need_go_along(arguments, selected, kept):
     assert kept_options(arguments, selected) == kept
+
+
+def test_a_run_that_spent_its_minutes_on_other_tests_confirms_no_more(pytestconfig, tmp_path):
+    spent = Confirmation(
+        config=pytestconfig,
+        workload="test_step.py::test_step",
+        nodeid="test_step.py::test_step",
+        baseline_file=tmp_path / "baseline.json",
+        limit_s=60.0,
+        budget=Budget(left_s=0.0),
+        show=print,
+    )
+    assert spent.why_not(stored()) == "15 minutes of this run went into other tests"
 
 
 @pytest.fixture(scope="module")
