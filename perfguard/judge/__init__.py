@@ -3,10 +3,10 @@
 What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the
 rules for one measurement, `work` what the operators that changed weigh, `tolerance` how far a timed one may move, `verdict`
 what follows for the whole, `common_mode` whether the machine moved, `pairs` what two sides timed beside each other come to,
-`confirmation` what such a run says of a stored time, `step_time` the one time and change that reports show, `ledger` where
-the time of a step went, `attribution` whether that names a cause, `refresh` what becomes of a baseline, `renames` which unused
-one a test without a baseline looks like. Baselines hold facts; tolerances come from the settings, so that a refresh can never
-loosen one.
+`confirmation` what such a run says of a stored time, `step_time` the one time and change that reports show and `shown_time`
+which of them that is, `ledger` where the time of a step went, `attribution` whether that names a cause, `refresh` what becomes
+of a baseline, `renames` which unused one a test without a baseline looks like. Baselines hold facts; tolerances come from the
+settings, so that a refresh can never loosen one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from perfguard.judge.pairs import (
 )
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.renames import lacks_baseline, move_command, renames, with_rename
-from perfguard.judge.step_time import StepTime, step_time_of, without_details
+from perfguard.judge.shown_time import step_time_of, without_details
+from perfguard.judge.step_time import StepTime
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import (
     GREEN,

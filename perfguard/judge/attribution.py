@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfguard import thresholds
 from perfguard.findings import Code
 from perfguard.judge.ledger import Cause, Entry, Ledger
-from perfguard.judge.step_time import is_seen, step_time_of
+from perfguard.judge.shown_time import is_seen, step_time_of
 
 if TYPE_CHECKING:
     from perfguard.judge.verdict import Verdict

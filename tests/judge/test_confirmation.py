@@ -319,6 +319,8 @@ def test_operators_that_are_worse_only_because_the_step_is_do_not_keep_it_from_b
     found = judge_time(verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=beside)
     assert (found.outcome.value, beside.asked) == ("CHANGED", 1)
     # Where that cannot be, the operators stand as the stored time has them, and say so.
-    found = judge_time(verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=Beside(lost="no git"))
+    found = judge_time(
+        verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=Beside(lost="no git")
+    )
     assert [one.code for one in decisive(found)] == [one.code for one in decisive(alone)]
     assert decisive(found)[0].message.endswith("; not confirmed: no git")
