@@ -287,7 +287,7 @@ def main() -> None:
         result["took"] += took(["-k", "mlp_train"] if options.quick else [])
         keep()
     groups = 1 if options.quick else options.groups
-    products = {model: products_for(model)[PLANTED] for model in models} if groups else {}
+    products = {model: products_for(model, [PLANTED])[PLANTED] for model in models} if groups else {}
     for result["models"] in collect(models, groups, products):
         keep()
     print(tables(result))

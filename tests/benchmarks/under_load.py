@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -173,7 +174,7 @@ def tables(result: dict[str, Any]) -> str:
             if not chosen:
                 continue
             counts = Counter(one["outcome"] for one in chosen)
-            confirmed = [one for one in chosen if one["beside"] is not None]
+            confirmed = [one["beside"] for one in chosen if one["beside"] is not None]
             rows.append(
                 [
                     f"+{100 * PLANTED:.0f} %" if what == "planted" else "unchanged",
@@ -182,10 +183,20 @@ def tables(result: dict[str, Any]) -> str:
                     f"{len(chosen)} ({len({one['group'] for one in chosen})})",
                     *(counts[outcome] for outcome in OUTCOMES),
                     len(confirmed),
+                    f"{100 * (statistics.median(confirmed) - 1):+.1f} %" if confirmed else "-",
                     f"{sum(one['wall_s'] for one in chosen) / len(chosen):.0f} s",
                 ]
             )
-    head = ["code", "busy processes", "model", "decisions (groups)", *OUTCOMES, "run side by side", "a run takes"]
+    head = [
+        "code",
+        "busy processes",
+        "model",
+        "decisions (groups)",
+        *OUTCOMES,
+        "run side by side",
+        "median there",
+        "a run takes",
+    ]
     text = str(tabulate(rows, headers=head, disable_numparse=True))
     red = [one for one in found if one["what"] == "unchanged" and one["outcome"] == "FAILED"]
     return "\n".join([text, *(f"false: {one['model']} beside {one['busy']}: {one['first']}" for one in red)])
@@ -209,7 +220,9 @@ def main() -> None:
     models = options.models.split(",")
     times = [int(count) for count in options.times.split(",")]
     products = (
-        {model: products_for(model)[PLANTED] for model in models if model in PLANTABLE} if options.planted else {}
+        {model: products_for(model, [PLANTED])[PLANTED] for model in models if model in PLANTABLE}
+        if options.planted
+        else {}
     )
     result: dict[str, Any] = {"decisions": [], "products": products, "cpus": os.cpu_count()}
     if options.json.is_file():

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,28 @@ def noisy(kind: str) -> Iterator[None]:
             hog.wait()
 
 
-def products_for(model: str) -> dict[float, int]:
-    """Return how many products make each slowdown of a model."""
+def products_for(model: str, slowdowns: Sequence[float] = SLOWDOWNS) -> dict[float, int]:
+    """Return how many products make each slowdown of a model's step.
 
-    def least(products: int) -> int:
-        found = [run("controlled", controlled=True, model=model, products=products, sleep_s=0.0) for _ in range(3)]
-        return min(min(one["process_cpu_ns"]) for one in found if one)
+    Measured step by step in one process, with so many products planted and without: the CPU time of a product depends on how
+    many there are, and that of a step on the moment.
+    """
 
-    unchanged, products = least(0), 200
-    # So many that the noise between processes is small beside them.
-    while (planted := least(products)) < 1.5 * unchanged:
+    def slower(products: int, processes: int) -> float:
+        jobs = [{"model": model, "products": products, "sleep_s": 0.0}] * processes
+        found = [run("paired", controlled=True, **job) for job in jobs]
+        return statistics.median(
+            statistics.median(map(truediv, one["current_ns"], one["base_ns"])) - 1 for one in found if one
+        )
+
+    products = 50
+    while (share := slower(products, 1)) < 0.1:
         products *= 4
-    each = (planted - unchanged) / products
-    return {slowdown: max(1, round(slowdown * unchanged / each)) for slowdown in SLOWDOWNS}
+    chosen = {}
+    for slowdown in slowdowns:
+        count = max(1, round(slowdown / share * products))
+        chosen[slowdown] = max(1, round(slowdown / max(slower(count, 5), slowdown / 2) * count))
+    return chosen
 
 
 def collect(model: str, noise: str, rounds: int, products: dict[float, int]) -> dict[str, list[dict[str, Any]]]:
