@@ -3,7 +3,7 @@
 Run: python -m tests.benchmarks.rounds [--groups N] [--models mlp,cnn,lenet] [--json FILE] [--quick]
      python -m tests.benchmarks.rounds --again FILE      (the tables of an earlier run)
 
-The first table is the wall and CPU time of a refresh and of a judged run of tests/models. The second is of verdicts: real
+The first tables are the wall and CPU time of a refresh and of a judged run of two projects. The last is of verdicts: real
 sessions of pytest refresh a project of the models of `tests.benchmarks.verdicts` and of others beside them, unchanged and with
 +17 % planted; each has five processes a model, which are one group. The rule of a stored baseline then decides of every two
 groups. "One suspect" is what a judged run does: its first process is shared, the other four are the suspect's own. Sessions of
@@ -24,13 +24,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.agreement.__main__ import commit, new_project
+from tests.benchmarks.agreement.plants import TESTS
 from tests.benchmarks.verdicts import rules
 from tests.benchmarks.verdicts.__main__ import ROOT, products_for
 from tests.benchmarks.verdicts.workloads import BACKENDS
 
+#: What is refreshed and judged: the models of this repository, and the project of `tests.benchmarks.agreement`.
+MODELS, USERS = "tests/models (7 tests)", "a user's project (10 tests)"
 PLANTED = 0.17
 PROCESSES = 5
 WAYS = ("isolated", "shared")
@@ -114,14 +119,22 @@ def pytest_run(directory: Path, *arguments: str, environment: dict[str, str] | N
 
 
 def took(select: Sequence[str]) -> list[dict[str, Any]]:
-    """Refresh and judge tests/models once, each way."""
+    """Refresh and judge each project once, each way."""
     rows = []
-    with tempfile.TemporaryDirectory() as directory:
-        for way in random.sample(WAYS, len(WAYS)):
-            more = [*(ISOLATED if way == "isolated" else ()), f"--perfguard-baselines={directory}/{way}", *select]
+    with tempfile.TemporaryDirectory() as place:
+        for project, way in random.sample([*product((MODELS, USERS), WAYS)], 2 * len(WAYS)):
+            if project == MODELS:
+                directory = ROOT
+                more = [f"--perfguard-baselines={place}/{way}", *select, "tests/models"]
+            else:
+                directory, more = Path(place) / f"{way}-project", [TESTS]
+                new_project(directory)
+                commit(directory)
+            more += ISOLATED if way == "isolated" else ()
             for what, flag in (("refresh", "--perfguard-update"), ("judged run", "--perfguard")):
-                rows.append({"way": way, "what": what, **pytest_run(ROOT, flag, *more, "tests/models")})
-                print(f"tests/models, {way}: {what} {rows[-1]['wall_s']:.0f} s", file=sys.stderr)
+                found = pytest_run(directory, flag, *more)
+                rows.append({"project": project, "way": way, "what": what, **found})
+                print(f"{project}, {way}: {what} {found['wall_s']:.0f} s", file=sys.stderr)
     return rows
 
 
@@ -231,12 +244,13 @@ def tables(result: dict[str, Any]) -> str:
     from tabulate import tabulate
 
     parts = []
-    if result["took"]:
+    for project in dict.fromkeys(one["project"] for one in result["took"]):
+        ran = [one for one in result["took"] if one["project"] == project]
         rows = []
         for what in ("refresh", "judged run"):
             medians = {
                 way: [
-                    statistics.median(one[key] for one in result["took"] if (one["what"], one["way"]) == (what, way))
+                    statistics.median(one[key] for one in ran if (one["what"], one["way"]) == (what, way))
                     for key in ("wall_s", "cpu_s")
                 ]
                 for way in WAYS
@@ -244,9 +258,8 @@ def tables(result: dict[str, Any]) -> str:
             for place, name in enumerate(("wall", "CPU")):
                 before, now = (medians[way][place] for way in WAYS)
                 rows.append([f"{what}, {name}", f"{before:.0f} s", f"{now:.0f} s", f"{now / before:.2f} x"])
-        red = sum(one["status"] != 0 for one in result["took"])
-        times = len(result["took"]) // (2 * len(WAYS))
-        head = f"tests/models, medians of {times}, {red} of {len(result['took'])} runs were red"
+        red = sum(one["status"] != 0 for one in ran)
+        head = f"{project}, medians of {len(ran) // (2 * len(WAYS))}, {red} of {len(ran)} runs were red"
         parts.append(f"{head}\n{tabulate(rows, headers=['', *WAYS, 'shared / isolated'], disable_numparse=True)}")
     lines = [row for model, groups in result["models"].items() for row in rows_of(model, groups)]
     head = [
@@ -266,10 +279,10 @@ def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.rounds", description=__doc__)
     parser.add_argument("--groups", type=int, default=10, help="groups of five processes of each kind")
-    parser.add_argument("--times", type=int, default=3, help="how often tests/models is refreshed and judged; 0: never")
+    parser.add_argument("--times", type=int, default=3, help="how often each project is refreshed and judged; 0: never")
     parser.add_argument("--models", default=",".join(BACKENDS))
     parser.add_argument(
-        "--quick", action="store_true", help="one group of the MLP, and two tests of tests/models, once"
+        "--quick", action="store_true", help="one group of the MLP, and the projects once: two tests of tests/models"
     )
     parser.add_argument("--json", type=Path, default=Path("rounds.json"))
     parser.add_argument("--again", type=Path)
