@@ -22,7 +22,7 @@ from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
 from perfguard.contract.remote import RemoteTree
 from perfguard.errors import DamagedError, PerfguardError, UsageError
-from perfguard.findings import Finding, worst_first
+from perfguard.findings import Code, Finding, worst_first
 from perfguard.judge import (
     BESIDE,
     TIMES,
@@ -244,7 +244,9 @@ def judge_with_store(
     baseline = None if update is Update.ALL else store.load(workload)
     if update is Update.ALL or (update is Update.NEW_ONLY and baseline is None):
         if run is not None and policy.judge_time and verdict.outcome is not Outcome.INVALID:
-            verdict = with_runs(verdict, *_parted(run(number) for number in range(1, runs + 1)))
+            verdict = with_runs(verdict, *_parted([run(number) for number in range(1, runs + 1)]))
+            if verdict.lost_runs and not verdict.timings:
+                return _settled(verdict, Refreshed(stored=baseline, state=Refresh.REFUSED, refused=_no_time(verdict)))
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:
         if run is None or not could_judge_runs(verdict, baseline, policy=policy):
@@ -254,7 +256,7 @@ def judge_with_store(
             return _due_where_better(judged, baseline, policy=policy)
         # As many as a baseline has, for it may become one, and never fewer than a verdict needs.
         numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
-        timed = with_runs(verdict, *_parted(map(run, numbers)))
+        timed = with_runs(verdict, *_parted([run(number) for number in numbers]))
         judged = _confirmed(
             lambda step: _judged_as_ratcheted(timed, baseline, policy=policy, step=step),
             baseline,
@@ -319,6 +321,16 @@ def seems_suspect(
     return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy), can_confirm=can_confirm)
 
 
+def _no_time(verdict: Verdict) -> Finding:
+    """Refuse a baseline that would have no time, and would never be judged by any."""
+    lost = verdict.lost_runs[0]
+    return Finding(
+        code=Code.B111,
+        message=f"none of {len(verdict.lost_runs)} processes left a time: run {lost.number} {lost.reason}; mend that, or store "
+        "exact metrics only: --perfguard-time=off",
+    )
+
+
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
     timings, lost = [], []
     for one in found:
@@ -330,12 +342,13 @@ def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge against the baseline as the ratchet would leave it: what got better is no news then, all else is judged as ever."""
-    if verdict.outcome is Outcome.INVALID or verdict.fingerprint is None:
-        return compared(verdict, baseline, policy=policy, step=step)
+    """Judge against the baseline, and where that is green as the ratchet would leave it: what got better is no news then."""
+    judged = compared(verdict, baseline, policy=policy, step=step)
+    if not judged.passed or judged.fingerprint is None:
+        return judged
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
     if tightened.refused is not None:
-        return _settled(verdict, tightened)
+        return _settled(judged, tightened)
     return compared(verdict, tightened.stored, policy=policy, step=step)
 
 

@@ -24,7 +24,7 @@ from perfguard.gate import (
     refresh,
 )
 from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
-from perfguard.measure import measure_runs
+from perfguard.measure import Measurement, measure_runs
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import Store
@@ -315,7 +315,25 @@ def test_beside_what_is_worse_the_ratchet_stores_nothing(store):
     store.save(bend(bend(stored(store), "operator_calls", "MatMul", 1), "peak_memory_bytes", "cpu", 10**9))
     before = files(store)
     verdict = run(read_recording(GRAPH), store, Update.RATCHET, reason="even with a reason")
-    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, None, ["R102"])
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, None, ["R102", "R106"])
+    assert files(store) == before
+
+
+@pytest.mark.parametrize("policy", [POLICY, Policy(changed_fails=True)])
+def test_the_ratchet_stores_nothing_of_a_step_that_fails(store, policy):
+    """It takes operators along with what got better, and is judged against those that were stored all the same."""
+    run(read_recording(GRAPH), store, Update.ALL)
+    good = stored(store)
+    more = [
+        Measurement(metric="operator_calls", subject="Sort", value=3),
+        Measurement(metric="operator_share", subject="Sort", value=0.0 if policy.changed_fails else 4.0),
+    ]
+    wasteful = bend(good, "peak_memory_bytes", "cpu", 10**9)
+    store.save(replace(wasteful, measurements=(*wasteful.measurements, *more)))
+    before = files(store)
+    verdict = run(read_recording(GRAPH), store, Update.RATCHET, policy=policy)
+    assert (verdict.outcome, verdict.refresh) == (Outcome.FAILED, None)
+    assert ("R103" if policy.changed_fails else "R108") in codes(verdict)
     assert files(store) == before
 
 

@@ -112,6 +112,8 @@ class Recorded:
     strangers: tuple[str, ...] = ()
     #: Tests that use perfguard and failed, and why.
     failed: dict[str, str] = field(default_factory=dict)
+    #: Tests that use perfguard, and that a run which ended early did not come to.
+    unreached: tuple[str, ...] = ()
     #: Files and tests that were named, and those of them that are not there.
     places: tuple[str, ...] = ()
     not_found: tuple[str, ...] = ()
@@ -242,6 +244,7 @@ def _record(
         timed={name: Timeable(**one) for name, one in facts.get("timed", {}).items()},
         reasons=facts.get("reasons", {}),
         strangers=tuple(facts.get("strangers", ())),
+        unreached=tuple(facts.get("unreached", ())),
         failed=facts.get("failed", {}),
         places=tuple(facts.get("places", ())),
         not_found=_not_found(own / "output") if facts.get("status") == _REFUSED else (),

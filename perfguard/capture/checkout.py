@@ -130,7 +130,9 @@ def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> Baseline
     if not _HASH.fullmatch(commit):
         return BaselineCommit(reason=f"the baseline names no commit of git ({recorded[:20]})")
     if _git(top, "cat-file", "-e", f"{commit}^{{commit}}") is None:
-        return BaselineCommit(reason=f"the repository has no commit {commit[:7]} (git fetch --unshallow may bring it)")
+        is_shallow = _git(top, "rev-parse", "--is-shallow-repository") == "true"
+        hint = "git fetch --unshallow may bring it" if is_shallow else "it was squashed or rebased away"
+        return BaselineCommit(reason=f"the repository has no commit {commit[:7]} ({hint})")
     how, _, digest = changed.partition(".")
     if how != "dirty":
         name = os.path.relpath(test.resolve(), top.resolve())

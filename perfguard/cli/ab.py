@@ -294,15 +294,25 @@ def _found(
     """Say what only one of the sides has, and why."""
     gone = sorted(before.keys() - now.keys())
     alone = sorted(now.keys() - before.keys())
-    uncompared = [name for name in alone if _node(name) in base.failed]
+    uncompared = [name for name in alone if _node(name) in {*base.failed, *base.unreached}]
     # Of a capture that is not whole the row says so.
     accounted = {_node(name) for name in gone} | {_node(name) for name, verdict in now.items() if not verdict.passed}
+    unreached = sorted({*current.unreached} - accounted)
     failed = sorted(current.failed.keys() - accounted)
     told = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
     told += [f"failed: {node} failed here ({current.failed[node]})" for node in failed]
-    told += [f"not compared: {name} failed on the base ({base.failed[_node(name)]})" for name in uncompared]
+    told += [f"failed: {node} was not reached here: pytest stopped before it" for node in unreached]
+    told += [
+        f"not compared: {name} "
+        + (
+            f"failed on the base ({base.failed[node]})"
+            if (node := _node(name)) in base.failed
+            else "was not reached on the base"
+        )
+        for name in uncompared
+    ]
     told += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
-    return _Found(sides=sides, gone=gone, failed=failed, uncompared=uncompared, told=told)
+    return _Found(sides=sides, gone=gone, failed=[*failed, *unreached], uncompared=uncompared, told=told)
 
 
 def _node(workload: str) -> str:
@@ -315,6 +325,8 @@ def _node(workload: str) -> str:
 def _why(workload: str, recorded: Recorded) -> str:
     """Say why a side has not measured a workload, where it tried."""
     nodeid = _node(workload)
+    if nodeid in recorded.unreached:
+        return " (pytest stopped before it)"
     file = nodeid.partition("::")[0]
     reason = recorded.reasons.get(nodeid) or recorded.reasons.get(file)
     return f" ({reason})" if reason else ""

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from perfguard import thresholds
-from perfguard.findings import Code
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.shown_time import is_seen, step_time_of
-
-if TYPE_CHECKING:
-    from perfguard.judge.verdict import Verdict
+from perfguard.judge.verdict import EXCUSES, Verdict
 
 #: Parts of a ledger that are of no operator, and no work of the model.
 OF_NO_OPERATOR = frozenset({Cause.IDLE, Cause.OVERLAP, Cause.PROFILER, Cause.RANK, Cause.RESIDUAL})
@@ -28,7 +24,7 @@ class Doubt(Enum):
 
     #: No rule sees the change of the step.
     NOISE = "noise"
-    #: The machine moved, and nothing is blamed on the model.
+    #: The machine moved or was busy, and nothing is blamed on the model.
     MACHINE = "machine"
     #: The recordings moved in another way than the step that is judged.
     OTHER_CHANGE = "other-change"
@@ -69,7 +65,7 @@ def attribution_of(verdict: Verdict) -> Attribution | Silence | None:
     if verdict.ledger is None or step is None or step.change is None or step.baseline_ms is None:
         return None
     step_ns = round((step.now_ms - step.baseline_ms) * 1e6)
-    if any(finding.code is Code.B107 for finding in verdict.findings):
+    if any(finding.code in EXCUSES for finding in verdict.findings):
         return Silence(doubt=Doubt.MACHINE, step_ns=step_ns)
     if not is_seen(verdict, step):
         return Silence(doubt=Doubt.NOISE, step_ns=step_ns)

@@ -7,6 +7,7 @@ reported, and fails only where the policy says so. What the operators that chang
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -107,6 +108,7 @@ def compare(
         environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
     )
     known_metrics = {metric for metric, _ in reference}
+    totals, totals_before = _totals(current.values()), _totals(reference.values())
     still_measured = {metric for metric, _ in current}
     found = []
     for key in sorted(current.keys() | reference.keys()):
@@ -120,7 +122,9 @@ def compare(
             # Where nobody ran controlled processes on one of the sides, that is no finding of a number.
             judged = tolerance is not None and not metric.by_run
             if before is None:
-                found.append(_new(metric, key, now, judged, metric.name in known_metrics))
+                of_all = key[0], split_rank(key[1])[0]
+                is_more = totals[of_all] > totals_before.get(of_all, 0)
+                found.append(_new(metric, key, now, judged, metric.name in known_metrics, is_more=is_more))
             else:
                 found.append(_gone(metric, key, before, judged, metric.name in still_measured))
         elif isinstance(now.value, (int, float)) and isinstance(before.value, (int, float)):
@@ -185,8 +189,8 @@ def lost_work(current: Iterable[Measurement], reference: Iterable[Measurement], 
         if work.is_mostly_gone:
             where = f" on {rank.removesuffix(':')}" if rank else ""
             message = (
-                f"operators that took {100 * work.gone_share:.0f} % of the baseline's operator time{where} are gone, and new "
-                f"ones take {100 * work.new_share:.0f} %; does the step still do its work?"
+                f"operators that took {100 * work.gone_share:.0f} % of the baseline's operator time{where} are gone, and "
+                f"what is new or runs more often takes {100 * work.added_share:.0f} %; does the step still do its work?"
             )
             return Finding(code=Code.R108, message=message, weight=weight_of_the_whole(work.gone_share))
     return None
@@ -296,10 +300,21 @@ def _gone(
     return _comparison(key, State.CHANGED if is_change else State.WORSE, judged, before, None, finding)
 
 
+def _totals(measurements: Iterable[Measurement]) -> dict[tuple[str, str], float]:
+    """Add up each metric over its subjects, by rank."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for one in measurements:
+        found[one.metric, split_rank(one.subject)[0]] += one.value if isinstance(one.value, (int, float)) else 0.0
+    return found
+
+
 def _new(
-    metric: Metric, key: tuple[str, str], now: Measurement | None, judged: bool, is_metric_known: bool
+    metric: Metric, key: tuple[str, str], now: Measurement | None, judged: bool, is_metric_known: bool, *, is_more: bool
 ) -> Comparison:
-    """One subject more is worse where less would be better, else a change; nobody measured a whole new metric before."""
+    """One subject more is worse where less would be better, and all subjects together come to more; else it is a change.
+
+    A graph with another name is as many compilations as before. Nobody measured a whole new metric before.
+    """
     assert now is not None
     name = label(*key)
     finding = Finding(
@@ -309,7 +324,7 @@ def _new(
         severity=Severity.ERROR if is_metric_known else Severity.WARNING,
         weight=_weight_one_sided(metric),
     )
-    state = State.CHANGED if metric.only_changes else State.WORSE
+    state = State.CHANGED if metric.only_changes or (metric.kind is Kind.EXACT and not is_more) else State.WORSE
     if not is_metric_known:
         # News of perfguard, not of the model.
         state = State.NOT_COMPARABLE

@@ -243,7 +243,7 @@ def _unconfirmed(verdict: Verdict, found: Unconfirmed) -> Verdict:
     decisive = [
         one
         for one in verdict.findings
-        if one.code in EXCUSES or (one.place == _COST and one.severity is Severity.ERROR)
+        if one.severity is Severity.ERROR and (one.code in EXCUSES or one.place == _COST)
     ]
     # Operators fail because the step does, and the step itself is excused: the worst of them says it.
     decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]

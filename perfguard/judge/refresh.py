@@ -9,7 +9,7 @@ from enum import Enum
 
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State, compare, show
+from perfguard.judge.compare import State, compare, lost_work, show
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
 from perfguard.judge.work import CENSUS
@@ -91,13 +91,18 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         refused = _fewer_runs(before, after, before.keys() & after.keys(), terms)
         return _told(old, new, changes, refused)
     kept, moved = _merged(before, after, terms)
+    # Shares are parts of one whole, on any machine: what they weigh is told from those of one recording only.
+    shares = [one for one in new.measurements if one.metric == "operator_share"]
+    if shares:
+        others = [one for one in kept if one.metric != "operator_share"]
+        kept = tuple(sorted([*others, *shares], key=lambda one: one.key))
     # What is only ranked is left out: a list of forty operator times hides the one call that matters.
     changes = [change for change in moved if change.key[0] not in METRICS or terms.gate(change.key) is not None]
     if not changes:
         return Refreshed(stored=old, state=Refresh.KEPT)
     refused = _fewer_runs(before, after, {change.key for change in changes}, terms)
     if refused is None and not (new.reason or "").strip():
-        refused = _missing(before, after, terms) or _worse(changes)
+        refused = _missing(before, after, terms) or _broken(old, new, policy) or _worse(changes)
     # The reason that accepted what is stored stays, until somebody gives another.
     stored = replace(
         new,
@@ -153,8 +158,8 @@ def _has_worse_operators(terms: _Terms) -> bool:
 
 
 def _belongs_to_step(key: _Key, terms: _Terms) -> bool:
-    """Whether a number of an operator goes with the step it was measured in; what a rule of the user judges goes by itself."""
-    return key[0].startswith("operator_") and terms.policy.rule(*key) is None
+    """Whether a number goes with the profiled step it is a part of; what a rule of the user judges goes by itself."""
+    return key[0].startswith(("operator_", "profiled_step_")) and terms.policy.rule(*key) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,8 +242,9 @@ def _merged(
     return _with_the_cost(kept, before, after), changes
 
 
-#: What the cost of a step was measured beside. They are stored together: else the cost of one day has the load of another.
-_OF_THE_COST = (("run_calibration", ""), ("run_machine_load", ""))
+#: What the cost of a step was measured beside, and what it is made of. They are stored together: else the cost of one day has
+#: the load, or the milliseconds, of another.
+_OF_THE_COST = tuple((name, "") for name in ("run_calibration", "run_machine_load", "run_cpu_time", FRESH_TIME))
 
 
 def _with_the_cost(
@@ -344,12 +350,16 @@ def _direction(key: _Key, was: Measurement | None, now: Measurement | None, term
         return Direction.CHANGED if now is None else _DIRECTIONS.get(terms.exact[key], Direction.CHANGED)
     if was is None or now is None or metric.better is Better.EQUAL:
         return Direction.CHANGED
+    gate = terms.gate(key)
+    # What can only warn is never worse.
+    never_fails = gate is not None and gate.relative == math.inf
     if not (terms.time_comparable and _beyond_noise(was, now, metric, terms)):
         return Direction.CHANGED
     assert isinstance(was.value, (int, float))
     assert isinstance(now.value, (int, float))
-    lower = now.value < was.value
-    return Direction.BETTER if lower is (metric.better is Better.LOWER) else Direction.WORSE
+    if (now.value < was.value) is (metric.better is Better.LOWER):
+        return Direction.BETTER
+    return Direction.CHANGED if never_fails else Direction.WORSE
 
 
 def _time_us(measurement: Measurement) -> float | None:
@@ -402,6 +412,14 @@ def _missing(before: dict[_Key, Measurement], after: dict[_Key, Measurement], te
         f"{gone[0]}{more} of the stored baseline is missing; record it again, or say why it is gone: "
         f'{REASON_OPTION} "why"'
     )
+
+
+def _broken(old: Baseline, new: Baseline, policy: Policy) -> Finding | None:
+    """Refuse a step that hardly does anything any more, without a word."""
+    lost = lost_work(new.measurements, old.measurements, policy=policy)
+    if lost is None:
+        return None
+    return Finding(code=Code.B110, message=f'{lost.message} If this is meant, say why: {REASON_OPTION} "why"')
 
 
 def _worse(changes: Iterable[Change]) -> Finding | None:

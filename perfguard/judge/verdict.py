@@ -216,7 +216,7 @@ def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
     Where a side-by-side run can decide, a step is suspect from half of its tolerance on: the best of five processes is too
     coarse to see a step just beyond the tolerance every time (`confirmation`).
     """
-    if any(finding.code in EXCUSES for finding in verdict.findings):
+    if any(finding.code in EXCUSES and finding.severity is not Severity.NOTE for finding in verdict.findings):
         return True
     if can_confirm and is_in_doubt(verdict.comparisons):
         return True
@@ -298,12 +298,15 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     both = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
     if not both and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
+    excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
+    if failed and excuse is not None:
+        # It fails for another reason; what is said of its time is still the machine's doing.
+        note = Finding(code=excuse[0], severity=Severity.NOTE, message=excuse[1])
+        return replace(verdict, findings=worst_first([*verdict.findings, note]))
     if failed:
         return verdict
-    if busy:
-        return _inconclusive(verdict, Code.B112, busy)
-    if moved is not None:
-        return _inconclusive(verdict, Code.B107, moved.sentence)
+    if excuse is not None:
+        return _inconclusive(verdict, *excuse)
     if (
         verdict.lost_runs
         and len(verdict.timings) < thresholds.FEWEST_RUNS

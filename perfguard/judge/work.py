@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from perfguard import thresholds
@@ -30,27 +30,37 @@ class Work:
 
     added: Mapping[str, float]
     removed: Mapping[str, float]
-    #: Share of the baseline's operator time in operators that are gone, and of the current one in new operators.
+    #: Share of the baseline's operator time in operators that are gone, and in those that run with none of their shapes and
+    #: more or less often: one product split in three.
     gone_share: float
-    new_share: float
+    recut_share: float
     #: Whether the fractions are of time; else they are of calls.
     is_timed: bool
 
     def growth(self, *, is_time_same: bool) -> float:
         """Return by how much the operator time of a step grew, as a fraction; 0 where new operators replace others.
 
-        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, and from the step's time
-        exactly: `is_time_same` says that it was judged, and is the same.
+        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, and not at all where next to
+        nothing runs as before; from the step's time it is known exactly: `is_time_same` says that it was judged, and is the
+        same.
         """
+        stays = 1 - math.fsum(self.removed.values())
+        if stays < thresholds.SCALE_SHARE:
+            return 0.0
         added, removed = _over_rest(self.added), _over_rest(self.removed)
-        if math.isinf(removed) or (is_time_same and removed > thresholds.OPERATOR_WEIGHT):
+        if is_time_same and max(removed, self.recut_share) > thresholds.OPERATOR_WEIGHT:
             return 0.0
         return max(0.0, (added - removed * (1 + thresholds.REPLACED_UNCERTAINTY)) / (1 + removed))
 
     @property
+    def added_share(self) -> float:
+        """Share of the current operator time in what is new or runs more often."""
+        return math.fsum(self.added.values())
+
+    @property
     def is_mostly_gone(self) -> bool:
         """Whether most of the baseline's operator time is gone, and next to nothing stands in its place."""
-        return self.gone_share > thresholds.MOSTLY_GONE and self.new_share < thresholds.REPLACEMENT_SHARE
+        return self.gone_share > thresholds.MOSTLY_GONE and self.added_share < thresholds.REPLACEMENT_SHARE
 
     @property
     def carriers(self) -> frozenset[str]:
@@ -58,7 +68,7 @@ class Work:
 
         The others (views, metadata) cost next to nothing.
         """
-        total = sum(self.added.values())
+        total = self.added_share
         found, covered = set(), 0.0
         for name, share in sorted(self.added.items(), key=lambda item: -item[1]):
             if covered < total / 2 or share >= thresholds.CARRIER_PART * total:
@@ -77,7 +87,7 @@ def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) ->
     """Return the work of every rank, by what leads its subjects: `rank1:`, or nothing where there is one rank.
 
     Numbers of all ranks together (`ranks:`) are left out, for their shares are not measured. Reads `operator_share` and the
-    first metric of `COUNTED` there is; where a side has no shares, calls stand for them on both.
+    first metric of `COUNTED` there is, and `operator_shapes`; where a side has no shares, calls stand for them on both.
     """
     now, before = _by_rank(current), _by_rank(reference)
     return {rank: _between(before[rank], now[rank]) for rank in now.keys() & before.keys()}
@@ -87,12 +97,16 @@ def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) ->
 class _Side:
     calls: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
+    #: With which shapes each ran, of operators that have any.
+    shapes: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def by_calls(self) -> _Side:
         """The same, with the shares of calls in place of those of time."""
         total = sum(self.calls.values()) or 1
-        return _Side(calls=self.calls, shares={name: calls / total for name, calls in self.calls.items()})
+        return _Side(
+            calls=self.calls, shares={name: calls / total for name, calls in self.calls.items()}, shapes=self.shapes
+        )
 
 
 def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
@@ -101,11 +115,14 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
     counted = next((name for name in COUNTED if name in metrics), None)
     ranks: dict[str, _Side] = defaultdict(_Side)
     for one in measurements:
+        rank, operator = split_rank(one.subject)
+        if rank == ALL_RANKS:
+            continue
         if one.metric in (counted, "operator_share") and isinstance(one.value, (int, float)):
-            rank, operator = split_rank(one.subject)
-            if rank != ALL_RANKS:
-                values = ranks[rank].calls if one.metric == counted else ranks[rank].shares
-                values[operator] = one.value
+            values = ranks[rank].calls if one.metric == counted else ranks[rank].shares
+            values[operator] = one.value
+        elif one.metric == "operator_shapes" and isinstance(one.value, dict):
+            ranks[rank].shapes[operator] = frozenset(one.value)
     return ranks
 
 
@@ -117,8 +134,8 @@ def _between(before: _Side, now: _Side) -> Work:
         is_timed=is_timed,
         added=_more(now, before),
         removed=_more(before, now),
-        gone_share=_only(before, now),
-        new_share=_only(now, before),
+        gone_share=sum(before.shares.get(name, 0.0) for name in before.calls.keys() - now.calls.keys()),
+        recut_share=sum(before.shares.get(name, 0.0) for name in _recut(before, now)),
     )
 
 
@@ -131,5 +148,8 @@ def _more(side: _Side, other: _Side) -> dict[str, float]:
     }
 
 
-def _only(side: _Side, other: _Side) -> float:
-    return sum(side.shares.get(name, 0.0) for name in side.calls.keys() - other.calls.keys())
+def _recut(before: _Side, now: _Side) -> Iterator[str]:
+    """Yield the operators that run more or less often, and with none of the shapes they had."""
+    for name in before.shapes.keys() & now.shapes.keys():
+        if before.calls.get(name) != now.calls.get(name) and not before.shapes[name] & now.shapes[name]:
+            yield name

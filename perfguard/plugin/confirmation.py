@@ -24,12 +24,12 @@ from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
 
 _MARK = "PERFGUARD_CONFIRMATION"
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
-#: Options of the run that the comparison has no use for, or that it would overwrite files by: what is selected, written,
-#: repeated, distributed or debugged.
+#: Options of the run that the comparison has no use for, or that it would overwrite files by: what is written, repeated,
+#: distributed or debugged. -k and -m go along: conftest.py may read them, and the test was selected by them.
 _LEFT_OUT = frozenset(
     {
         *("-n", "--numprocesses", "--maxprocesses", "--dist", "--tx", "--pdb", "--trace", "--reruns", "--count"),
-        *("-k", "-m", "-x", "--exitfirst", "--maxfail", "--lf", "--last-failed", "--ff", "--failed-first", "--nf"),
+        *("-x", "--exitfirst", "--maxfail", "--lf", "--last-failed", "--ff", "--failed-first", "--nf"),
         *("--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--deselect", "--ignore"),
         *("--ignore-glob", "--co", "--collect-only", "--durations", "--durations-min", "--pastebin", "--basetemp"),
         *("-v", "-vv", "-vvv", "-q", "-qq", "--verbose", "--quiet", "--verbosity", "-r", "--tb"),
@@ -40,7 +40,7 @@ _LEFT_OUT = frozenset(
 #: Plugins none of whose options go along: they write files, or measure by other means.
 _OF_PLUGINS = ("--perfguard", "--cov", "--no-cov", "--benchmark-", "--junit", "--html", "--json-report", "--alluredir")
 #: Options of one letter that may have their value glued on.
-_GLUED = ("-n", "-k", "-m", "-r")
+_GLUED = ("-n", "-r")
 
 
 @dataclass(slots=True)

@@ -39,8 +39,6 @@ _OF_THE_WHOLE_RUN = frozenset(
     {
         *(
             "file_or_dir",
-            "keyword",
-            "markexpr",
             "deselect",
             "ignore",
             "ignore_glob",
@@ -55,7 +53,11 @@ _OF_THE_WHOLE_RUN = frozenset(
 )
 #: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
 IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
-_PREFIXES_OF_THE_WHOLE_RUN = ("benchmark_", "cov_", "perfguard")
+#: Those that measure would do so between the steps, and some that report begin by removing what is there.
+_PREFIXES_OF_THE_WHOLE_RUN = (
+    *("benchmark_", "cov_", "perfguard", "allure", "clean_alluredir", "json_report", "md_report", "testmon", "memray"),
+    *("store_durations", "force_reruns", "only_rerun"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ Batch = TypeVar("Batch")
 
 LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
 
+#: What a test raises that skips itself.
+_SKIPS = (pytest.skip.Exception, SkipTest)
 #: Where the hooks find the guard of a test.
 GUARD = pytest.StashKey["GateGuard"]()
 
@@ -151,10 +153,13 @@ class GateGuard:
         driver, self._driver = self._driver, None
         if driver is None:
             return
+        if isinstance(error, _SKIPS) and isinstance(error.__context__, Exception):
+            # A test that skips itself because a step has raised: `except OutOfMemoryError: pytest.skip()`.
+            error = error.__context__
         driver.abort(error)
         if driver.recording is None:
             self.session.problems.append(driver.problem)
-        elif not isinstance(error, (pytest.skip.Exception, SkipTest)):
+        elif not isinstance(error, _SKIPS):
             # A test that skips itself has not been judged; it is counted as not run. What was cut short is not whole,
             # so no baseline is looked at, and none that is damaged can hide the error that is on its way.
             self._tell(self.session.examine(driver.recording, driver.workload, self.settings))

@@ -132,7 +132,8 @@ class Rounds:
 
     def _again(self, group: _Group, test: TimedTest, asked: str, number: int) -> TimedTest | None:
         """Return the test with the workloads that one more round has to time; None where it has none."""
-        before = [group.rounds[earlier].get(test.nodeid, {}) for earlier in range(1, number)]
+        # A round that was interrupted left nothing.
+        before = [group.rounds.get(earlier, {}).get(test.nodeid, {}) for earlier in range(1, number)]
         workloads = {
             workload
             for workload in before[0]

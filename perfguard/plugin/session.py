@@ -55,6 +55,8 @@ _FLAGS = {
 }
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
+#: Options of pytest that show something, and run no test.
+_SHOWS = ("collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
 
 
 def start(config: pytest.Config) -> None:
@@ -223,6 +225,9 @@ class GateSession:
             return None
 
         def run(number: int) -> Timing | LostRun:
+            # pytest-timeout limits the test: the processes that time it, and others of its file, have limits of their own.
+            if (cancel := getattr(item.ihook, "pytest_timeout_cancel_timer", None)) is not None:
+                cancel(item=item)
             return self._rounds.time(item, workload, settings, number=number, limit_s=self._limit_s(took_s))
 
         return run
@@ -277,9 +282,11 @@ class GateSession:
         return seems_suspect(timings, baseline, policy=settings.policy, confirm=confirm)
 
     def _show_round(self, number: int, nodeid: str, place: int, of: int) -> None:
-        item = next(item for item in self._selected if item.nodeid == nodeid)
-        at_most = self._rounds_at_most(self.settings_of(item).runs)
-        self.progress.say(self._at_work.worded(item.name, place, of, number, *at_most))
+        # A test that got its guard from an autouse fixture is not among those that were known before.
+        item = next((item for item in self._selected if item.nodeid == nodeid), None)
+        runs = self.projects.main.settings.runs if item is None else self.settings_of(item).runs
+        name = nodeid.rpartition("::")[2] if item is None else item.name
+        self.progress.say(self._at_work.worded(name, place, of, number, *self._rounds_at_most(runs)))
 
     def _rounds_at_most(self, runs: int) -> tuple[int, bool]:
         """Return how many rounds time a workload, and whether it is so many whatever they find."""
@@ -519,7 +526,7 @@ class GateSession:
 
     def kept(self, status: Any) -> Any:
         """Return the status of the run: not 0 where the gate is red, whatever a test or a hook made of it."""
-        if hasattr(self.config, "workerinput") or self.config.option.collectonly or not _is_green(status):
+        if hasattr(self.config, "workerinput") or _only_shows(self.config) or not _is_green(status):
             return status
         self.why = "; ".join(self._reasons_to_fail())
         return pytest.ExitCode.TESTS_FAILED if self.why else status
@@ -535,7 +542,7 @@ class GateSession:
                 "tests": self.tests.as_documents(),
             }
             return
-        if self.config.option.collectonly or self._is_refused:
+        if _only_shows(self.config) or self._is_refused:
             return
         try:
             self.unused = self._find_unused() if session.testscollected else ()
@@ -603,7 +610,7 @@ class GateSession:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the summary."""
-        if self.config.option.collectonly or self._is_refused:
+        if _only_shows(self.config) or self._is_refused:
             return
         from perfguard.reports.terminal import summary
 
@@ -689,11 +696,17 @@ class GateSession:
             if owner in self._passed and workload not in self.verdicts:
                 unused.append(workload)
                 continue
-            known = owner is not None
+            known = owner is not None or self._is_of_another_device(workload)
             file_is_gone = not (self.config.rootpath / path).is_file()
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+    def _is_of_another_device(self, workload: str) -> bool:
+        """Whether a baseline is of a device that nothing was measured on: a test for it may be collected only where it is."""
+        here = {verdict.fingerprint.device for verdict in self.verdicts.values() if verdict.fingerprint is not None}
+        stored = self.projects.load(workload) if here else None
+        return stored is not None and stored.fingerprint is not None and stored.fingerprint.device not in here
 
     def _find_moves(self) -> tuple[tuple[str, str], ...]:
         """Return the places to rename so that tests without a baseline get the unused ones they look like."""
@@ -722,6 +735,11 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
     if _is_green(status) and not any(getattr(config.option, shown, False) for shown in ("help", "version", "markers")):
         raise pytest.UsageError("perfguard: the gate was asked for, and no test session ran with it")
     return status
+
+
+def _only_shows(config: pytest.Config) -> bool:
+    """Whether pytest was asked to show something, and to run no test."""
+    return any(getattr(config.option, name, None) for name in _SHOWS)
 
 
 def _is_green(status: object) -> bool:

@@ -8,6 +8,7 @@ in a worktree has all paths of the checkout replaced by the worktree's, so that 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import json
 import os
 import pickle
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -40,6 +43,7 @@ from perfguard.plugin.controlled import (
 )
 from perfguard.plugin.fixture import is_gate_test
 from perfguard.plugin.session import GateSession
+from perfguard.workload import workload_of
 
 #: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
 _UNCOUNTED_PAIRS = 3
@@ -156,13 +160,28 @@ def strangers(tops: Sequence[str], checkout: str) -> list[str]:
     `tops` are the top of its tree, and directories in it that may be a project's.
     """
     found = []
+    built = _built_from(checkout)
     for name, module in list(sys.modules.items()):
         file = _file_of(module)
         if file is None or _is_perfguard(name) or is_below(file, tops[0]):
             continue
-        if is_below(file, checkout) or (_is_installed(file) and any(_lies_in(top, name) for top in tops)):
+        is_copy = _is_installed(file) and (name.partition(".")[0] in built or any(_lies_in(top, name) for top in tops))
+        if is_below(file, checkout) or is_copy:
             found.append(name)
     return sorted(found)
+
+
+def _built_from(checkout: str) -> set[str]:
+    """Return the top-level modules that were installed as a copy from a directory or a file in the checkout (PEP 610)."""
+    names = set()
+    for distribution in importlib.metadata.distributions():
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        url = urlsplit(origin.get("url", ""))
+        if url.scheme != "file" or origin.get("dir_info", {}).get("editable"):
+            continue
+        if is_below(url2pathname(url.path), checkout):
+            names |= {file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"}
+    return names
 
 
 def _is_installed(file: str) -> bool:
@@ -191,6 +210,7 @@ def _record(asked: dict[str, Any]) -> None:
         "timed": recorder.timed,
         "reasons": recorder.reasons,
         "failed": {node: why for node, why in recorder.failed.items() if node in recorder.guarded},
+        "unreached": recorder.unreached,
         "places": recorder.places,
         "strangers": strangers(tops, asked["checkout"]) if asked["top"] else [],
     }
@@ -209,6 +229,8 @@ class Recorder(Reasons):
         self.places: list[str] = []
         self.roots: tuple[str, ...] = ()
         self.guarded: set[str] = set()
+        #: Tests that use perfguard, and that a run which ended early did not come to.
+        self.unreached: list[str] = []
         self._moved = moved
         self._environment = dict(os.environ)
         self._switches: dict[str, dict[str, str]] = {}
@@ -252,6 +274,9 @@ class Recorder(Reasons):
         gate: GateSession | None = session.config.pluginmanager.get_plugin("perfguard-session")
         if gate is None:
             return
+        self.unreached = gate.tests.unreached
+        # Those with a guard of an autouse fixture are known by what they measured.
+        self.guarded |= {workload_of(workload).test for workload in gate.verdicts}
         for workload, (item, settings, took_s) in gate.timeable.items():
             place = self.directory / str(len(self.timed))
             place.mkdir(parents=True)

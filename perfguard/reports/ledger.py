@@ -65,7 +65,7 @@ def silence_text(silence: Silence) -> str:
     if silence.doubt is Doubt.NOISE:
         return f"Nothing is to be attributed: the step moved by {step}, which is within the noise."
     if silence.doubt is Doubt.MACHINE:
-        return f"Nothing is to be attributed: the machine moved, and with it the step by {step}."
+        return f"Nothing is to be attributed: the machine moved or was busy, and the step moved by {step}."
     part = signed_us(silence.part_ns / 1e3)
     if silence.doubt is Doubt.OTHER_CHANGE:
         return f"The time cannot be attributed in this recording: its step moved by {part}, the judged one by {step}."

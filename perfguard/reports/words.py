@@ -152,9 +152,12 @@ def headline(verdict: Verdict) -> str:
 
 def trade(verdict: Verdict) -> str:
     """Return one sentence about a verdict that is better and worse at once in time or memory; else nothing."""
+    failed = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
     sides = {}
     for state in (State.BETTER, State.WORSE):
         found = [one for one in verdict.comparisons if one.judged and one.state is state and one.metric in OF_THE_WHOLE]
+        # A time that is the machine's doing is no worse step.
+        found = [one for one in found if state is State.BETTER or one.label in failed]
         sides[state] = [f"{_name_of(one)} {changed(one.reference, one.current)}" for one in found]
     if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
         return ""

@@ -157,7 +157,7 @@ def test_the_commit_of_a_baseline_is_the_one_it_names(repository, tmp_path):
     assert repository.refresh() == git(repository.top, "rev-parse", "HEAD")
     assert repository.found(None) == BaselineCommit(reason="the baseline names no commit")
     assert repository.found("--upload-pack=evil").reason.startswith("the baseline names no commit of git")
-    unknown = f"the repository has no commit {'0' * 7} (git fetch --unshallow may bring it)"
+    unknown = f"the repository has no commit {'0' * 7} (it was squashed or rebased away)"
     for more in ("", "+dirty", f"+dirty.{16 * '0'}"):
         assert repository.found(f"{40 * '0'}{more}") == BaselineCommit(reason=unknown)
     nowhere = commit_of_baseline(repository.baseline, first, tmp_path / "nowhere" / "test_a.py")

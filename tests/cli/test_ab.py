@@ -281,6 +281,25 @@ def test_a_test_that_failed_on_the_base_is_not_compared(checkout, tmp_path, monk
     assert not page.exists()
 
 
+FAILS = "def test_first():" + BROKEN
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "status", "said"),
+    [
+        (FAILS, FAILS, 1, "failed: test_replay.py::test_replay was not reached here: pytest stopped before it"),
+        (FAILS, "", 4, "not compared: test_replay.py::test_replay was not reached on the base"),
+        ("", FAILS, 1, "gone: test_replay.py::test_replay ran on the base only (pytest stopped before it)"),
+    ],
+    ids=["on both sides", "on the base", "here"],
+)
+def test_a_test_that_pytest_stopped_before_is_not_green(checkout, base, now, status, said):
+    checkout.commit(test_a=base, test_replay=REPLAY, test_0=REPLAY)
+    checkout.write(test_a=now)
+    assert said in (found := checkout.ab("--base", "main", "--", "-x"))[1]
+    assert found[0] == status, found[1]
+
+
 def test_workers_are_refused(checkout):
     checkout.commit(test_replay=REPLAY)
     status, said = checkout.ab("--base", "main", "--time", "off", "--", "-n2")
@@ -346,17 +365,24 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
-def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
-    """`pip install .` without -e: both sides would run what is installed."""
+@pytest.mark.parametrize("where", ["src", "packages/core/src"])
+def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout, where):
+    """`pip install .` or `pip install ./packages/core` without -e: both sides would run what is installed."""
     checkout.commit(test_replay=REPLAY + "\nimport model_of_mine\n", conftest="")
     installed = checkout.temporary / "site-packages"
-    (checkout.top / "src" / "model_of_mine").mkdir(parents=True)
-    (checkout.top / "src" / "model_of_mine" / "__init__.py").write_text("")
+    (checkout.top / where / "model_of_mine").mkdir(parents=True)
+    (checkout.top / where / "model_of_mine" / "__init__.py").write_text("")
     (checkout.top / "conftest.py").write_text(f"import sys; sys.path.insert(0, {str(installed)!r})\n")
     checkout.git("add", "-A")
     checkout.git("commit", "-qm", "src")
-    installed.mkdir()
+    told = installed / "model_of_mine-1.dist-info"
+    told.mkdir(parents=True)
     (installed / "model_of_mine.py").write_text("")
+    # As pip writes it.
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: model-of-mine\nVersion: 1\n")
+    (told / "RECORD").write_text("model_of_mine.py,,\n")
+    origin = {"url": (checkout.top / where).parent.as_uri(), "dir_info": {}}
+    (told / "direct_url.json").write_text(json.dumps(origin))
     status, said = checkout.ab("--base", "main")
     assert status == 3, said
     assert "the working tree took model_of_mine from elsewhere, so both sides would run the same code" in said

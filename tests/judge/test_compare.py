@@ -119,6 +119,22 @@ def test_what_becomes_of_a_measurement(metric, before, now, state, judged, code,
     assert (found.finding and found.finding.severity) == severity
 
 
+@pytest.mark.parametrize("prefix", ["", "rank1:"])
+@pytest.mark.parametrize(
+    ("metric", "before", "now", "state"),
+    [
+        # A class got another name, and its graph with it.
+        ("graph_compilations", {"Net_construct": 1}, {"LeNet_construct": 1}, State.CHANGED),
+        ("graph_compilations", {"Net_construct": 1}, {"LeNet_construct": 2}, State.WORSE),
+        ("communication_calls", {"allReduce": 4}, {"reduceScatter": 2, "allGather": 2}, State.CHANGED),
+        ("communication_calls", {"allReduce": 4}, {"allReduce": 4, "broadcast": 1}, State.WORSE),
+    ],
+)
+def test_a_new_subject_is_worse_where_all_come_to_more(prefix, metric, before, now, state):
+    sides = ([measured(metric, value, prefix + name) for name, value in side.items()] for side in (before, now))
+    assert {one.state for one in compared(*sides) if one.is_new} == {state}
+
+
 @pytest.mark.parametrize(
     ("metric", "before", "now", "state", "code"),
     [

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from perfguard.findings import Severity
+from perfguard.findings import Code, Severity
 from perfguard.gate import judge_again, judge_time
 from perfguard.judge import Policy, Rule, SideBySide, Tolerance, Unconfirmed, step_time_of
 from perfguard.reports.document import verdict_document, verdict_from_document
+from perfguard.reports.words import cause_words, trade
 from tests.facts import HERE, measured
 from tests.judge.test_time import FIVE, OPERATORS, examine, stored, timing
 from tests.judge.test_verdict import ELSEWHERE
@@ -256,6 +257,17 @@ def test_a_busy_machine_is_no_slower_step(before, now, outcome, found):
     base = _with(*([] if before is None else [measured("run_machine_load", before)]))
     verdict = judged(Beside(why_not="no git"), *SLOW, base=base, load=now)
     assert (verdict.outcome.value, [one.code.name for one in decisive(verdict)]) == (outcome, found)
+
+
+def test_what_fails_for_another_reason_on_a_busy_machine_blames_no_time():
+    grown = measured("peak_memory_bytes", 2_000_000), measured("memory_allocations", 90, "cpu")
+    base = _with(QUIET, measured("peak_memory_bytes", 1_000_000), measured("memory_allocations", 99, "cpu"))
+    verdict = judged(Beside(why_not="no git"), *SLOW, measurements=grown, base=base, load=0.6)
+    assert (verdict.outcome.value, [one.code.name for one in decisive(verdict)]) == ("FAILED", ["R102", "R106"])
+    (told,) = (one for one in verdict.findings if one.code is Code.B112)
+    assert (told.severity, told.message.partition(" %")[0]) == (Severity.NOTE, "other processes used 60")
+    assert "step" not in trade(verdict)
+    assert cause_words(verdict) == ""
 
 
 @pytest.mark.parametrize(("ratios", "outcome"), [([1.2] * 5, "FAILED"), ([1.0] * 5, "PASSED")])

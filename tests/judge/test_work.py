@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,6 +23,11 @@ def side(prefix: str = "", **operators: tuple[float, float]) -> list[Measurement
     ]
 
 
+def rounded(**operators: tuple[float, float]) -> list[Measurement]:
+    """Return the same with shares of six digits, as they are measured."""
+    return [replace(one, value=round(one.value, 6)) for one in side(**operators)]
+
+
 def work(before: list[Measurement], now: list[Measurement]) -> Work:
     return work_of(now, before)[""]
 
@@ -38,6 +45,10 @@ def work(before: list[Measurement], now: list[Measurement]) -> Work:
         ),
         pytest.param(side(a=(1, 50), b=(1, 50)), side(a=(1, 50), c=(1, 100)), 0.375, id="replaced by twice as much"),
         pytest.param(side(a=(1, 50)), side(b=(1, 5000)), 0.0, id="nothing in common, so nothing to compare by"),
+        pytest.param(side(a=(1, 2), b=(1, 98)), side(a=(1, 1.5), c=(1, 98)), 0.0, id="next to nothing in common"),
+        pytest.param(
+            rounded(a=(1, 1), b=(1, 1), c=(1, 1)), rounded(d=(1, 1), e=(1, 1)), 0.0, id="shares that do not add up to 1"
+        ),
     ],
 )
 def test_how_much_the_operator_time_of_a_step_grew(before, now, growth):
@@ -51,6 +62,16 @@ def test_what_replaced_operators_cost_is_settled_by_the_time_of_the_step():
     assert work(side(a=(1, 95)), side(a=(1, 95), c=(1, 5))).growth(is_time_same=True) == pytest.approx(5 / 95)
 
 
+@pytest.mark.parametrize(("shapes", "growth"), [("[8,2]", 0.0), ("[8,6]", 0.8)])
+def test_one_product_cut_in_three_is_no_added_work_where_the_step_takes_as_long(shapes, growth):
+    before = [*side(a=(1, 50), mm=(1, 100)), measured("operator_shapes", {"[8,6]": 1}, "mm")]
+    now = [*side(a=(1, 50), mm=(3, 100)), measured("operator_shapes", {shapes: 3}, "mm")]
+    found = work(before, now)
+    assert found.growth(is_time_same=True) == pytest.approx(growth)
+    # Shares cannot tell.
+    assert found.growth(is_time_same=False) == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "is_gone"),
     [
@@ -58,6 +79,9 @@ def test_what_replaced_operators_cost_is_settled_by_the_time_of_the_step():
         pytest.param(side(a=(1, 60), b=(1, 40)), side(a=(1, 60)), False, id="less than half"),
         pytest.param(side(a=(1, 10), b=(9, 90)), side(a=(1, 10), c=(1, 5)), False, id="replaced by a fused one"),
         pytest.param(side(a=(12, 100)), side(a=(1, 8)), False, id="fewer calls of the same"),
+        pytest.param(
+            side(a=(1, 20), mm=(12, 78), addmm=(1, 2)), side(a=(1, 20), addmm=(13, 80)), False, id="more of another"
+        ),
         pytest.param(side(a=(1, 5), b=(1, 95)), side(a=(1, 5), view=(1, 0.1)), True, id="next to nothing instead"),
     ],
 )

@@ -48,8 +48,10 @@ SLOWER = "TURNS = 100_000\n"
         (["--device=cuda", "--runslow", "tests"], ["tests"], ["--device=cuda", "--runslow"]),
         (["--device", "cuda", "tests"], ["tests"], ["--device", "cuda"]),
         (["-p", "mine", "-o", "x=y", "-W", "error"], [], ["-p", "mine", "-o", "x=y", "-W", "error"]),
-        (["--junitxml=a.xml", "--cov=pkg", "--cov-report", "html", "-vv", "-k", "mlp", "-x", "--pdb"], [], []),
-        (["--rootdir=.", "--basetemp", "/tmp/x", "-n0", "--lf", "-kmlp"], [], []),
+        (["--junitxml=a.xml", "--cov=pkg", "--cov-report", "html", "-vv", "-x", "--pdb"], [], []),
+        (["--rootdir=.", "--basetemp", "/tmp/x", "-n0", "--lf"], [], []),
+        # The test was selected by them, and conftest.py may ask for them.
+        (["-k", "mlp", "-m", "gpu", "tests"], ["tests"], ["-k", "mlp", "-m", "gpu"]),
         # What stands after it would be files and tests; a log that is being written stays whole.
         (["--strict-markers", "--", "tests"], ["tests"], ["--strict-markers"]),
         (["--strict-markers", "tests", "--debug", "debug.log", "-f"], ["tests"], ["--strict-markers"]),

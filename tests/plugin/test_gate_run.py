@@ -333,6 +333,14 @@ def test_not_a_callable(perfguard):
 
 def test_skips_itself(perfguard):
     pytest.skip("not here")
+
+def test_skips_after_its_step_raised(perfguard):
+    try:
+        for batch in perfguard.steps(range(100)):
+            if batch == 5:
+                raise MemoryError("too large")
+    except MemoryError:
+        pytest.skip("too large for this machine")
 """
 )
 
@@ -452,7 +460,16 @@ def test_two_measurements_with_names_have_a_baseline_each(broken):
 
 
 def test_a_test_that_skips_itself_is_skipped(broken):
-    assert broken.gate.counts["skipped"] == 1
+    assert broken.gate.counts["skipped"] == 2
+    assert "test_b.py::test_skips_itself" not in broken.project.findings("gate.json")
+
+
+def test_a_step_that_raised_counts_whatever_the_test_makes_of_it(broken):
+    assert "test_b.py::test_skips_after_its_step_raised: skipped after an INVALID verdict" in broken.gate.out
+    outcome, _ = broken.project.findings("gate.json")["test_b.py::test_skips_after_its_step_raised"]
+    assert outcome == "INVALID"
+    (directory,) = (broken.project.directory / "recordings").glob("*test_skips_after*")
+    assert json.loads((directory / "recording.json").read_text())["reason"] == "step 6 of 7: MemoryError: too large"
 
 
 INTERRUPTED = (

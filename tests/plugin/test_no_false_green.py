@@ -376,7 +376,7 @@ TURNED = {
 }
 OPTIONS = {
     "no terminal": ["-p", "no:terminal"],
-    **{f"--{name}": [f"--{name}"] for name in ("help", "version", "markers")},
+    **{f"--{name}": [f"--{name}"] for name in ("help", "version", "markers", "fixtures", "cache-show")},
 }
 #: What leaves a run green that holds no more than the known test, or that runs none.
 GREEN = {
@@ -388,6 +388,8 @@ GREEN = {
     "--help": "",
     "--version": "",
     "--markers": "",
+    "--fixtures": "",
+    "--cache-show": "",
 }
 
 

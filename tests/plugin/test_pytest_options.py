@@ -215,6 +215,17 @@ def test_the_baseline_of_a_removed_test_fails_the_run_and_names_the_next_command
     assert fresh.report()["summary"]["unused"] == ["test_a.py::test_two"]
 
 
+def test_the_baseline_of_a_device_that_is_not_here_is_not_unused(fresh):
+    """`@pytest.mark.parametrize("device", devices())`: where there is no GPU, its tests are not collected."""
+    without(fresh, "test_two")
+    (file,) = (fresh.directory / "baselines").glob("*test_two*.json")
+    document = json.loads(file.read_text())
+    document["fingerprint"]["device"] = "cuda"
+    file.write_text(json.dumps(document))
+    run = fresh.run("--perfguard", "--perfguard-report=report.json")
+    assert (run.status, fresh.report()["summary"]["unused"]) == (0, []), run.text
+
+
 def test_unused_warn_lists_it_and_stays_green(fresh):
     without(fresh, "test_two")
     fresh.settings('unused = "warn"')

@@ -208,6 +208,66 @@ def test_one_suspect_has_four_processes_of_its_own_and_the_others_share_one(shar
     assert set(found.values()) == {1}
 
 
+OTHER_FORMS = (
+    HEAD
+    + """
+import unittest
+
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def guard(self, perfguard):
+        self.perfguard = perfguard
+
+    def test_case(self):
+        self.perfguard(product)
+
+def test_by_name(request):
+    request.getfixturevalue("perfguard")(product)
+"""
+)
+
+
+@pytest.mark.slow
+def test_tests_that_come_to_their_guard_in_another_way_are_timed_as_well(module_project):
+    project = module_project("other-forms")
+    project.write("pyproject.toml", SETTINGS)
+    project.write("conftest.py", CONFTEST)
+    project.write("test_forms.py", OTHER_FORMS)
+    for option, runs in (("--perfguard-update", 2), ("--perfguard-ratchet", 5), ("--perfguard", 1)):
+        run = project.run(option, "--perfguard-report=forms.json", timeout_s=LONG_S)
+        assert (run.status, run.counts) == (0, {"passed": 2}), run.text
+        assert {len(one["timings"]) for one in project.report("forms.json")["workloads"]} == {runs}
+
+
+@pytest.mark.slow
+def test_a_baseline_whose_processes_were_all_lost_is_not_written(module_project):
+    """It would never be judged by time. The reason is told, and the way to store none on purpose."""
+    project = module_project("all-lost")
+    project.write("pyproject.toml", SETTINGS)
+    project.write("conftest.py", CONFTEST)
+    lost = "def test_lost(perfguard):\n    if IN_A_PROCESS:\n        pytest.skip('not here')\n    perfguard(product)\n"
+    project.write("test_lost.py", HEAD + lost)
+    run = project.run("--perfguard-update", timeout_s=LONG_S)
+    assert run.status == 1, run.text
+    assert ": none of 2 processes left a time: run 1 was skipped and timed nothing: not here; mend that" in run.text
+    assert not list((project.directory / "baselines").glob("test_*.json"))
+
+
+@pytest.mark.slow
+def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_project):
+    project = module_project("conftest-reads")
+    project.write("pyproject.toml", SETTINGS)
+    skips = "def pytest_collection_modifyitems(config, items):\n    if config.getoption('-m') != 'big':\n"
+    skips += "        for item in items:\n            item.add_marker(pytest.mark.skip('needs -m big'))\n"
+    markers = "def pytest_configure(config):\n    config.addinivalue_line('markers', 'big: needs much')\n"
+    project.write("conftest.py", CONFTEST + markers + skips)
+    project.write("test_big.py", HEAD + "@pytest.mark.big\ndef test_big(perfguard):\n    perfguard(product)\n")
+    run = project.run("--perfguard-update", "-m", "big", "--perfguard-report=big.json", timeout_s=LONG_S)
+    assert (run.status, run.counts) == (0, {"passed": 1}), run.text
+    (one,) = project.report("big.json")["workloads"]
+    assert len(one["timings"]) == 2
+
+
 BAD = (
     HEAD
     + """
