@@ -268,6 +268,20 @@ def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_p
     assert len(one["timings"]) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
+    """They have limits of their own; the first test of a file waits for the processes that time all of them."""
+    pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install 'perfguard[test]'")
+    project = module_project("limited")
+    project.write("pyproject.toml", SETTINGS)
+    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
+    project.write("conftest.py", CONFTEST + slow)
+    project.write("test_limited.py", HEAD + "def test_limited(perfguard):\n    perfguard(product)\n")
+    run = project.run("--perfguard-update", "-o", "timeout=15", timeout_s=LONG_S)
+    assert (run.status, run.counts) == (0, {"passed": 1}), run.text
+
+
 BAD = (
     HEAD
     + """
