@@ -31,6 +31,8 @@ Batch = TypeVar("Batch")
 
 LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
 
+#: The node id that a test was collected by: `--dist=loadgroup` of pytest-xdist appends the group to it (`test_x@gpu`).
+NODEID = pytest.StashKey[str]()
 #: What a test raises that skips itself.
 _SKIPS = (pytest.skip.Exception, SkipTest)
 #: Where the hooks find the guard of a test.
@@ -189,6 +191,10 @@ class GateGuard:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _nodeid(self) -> str:
+        return self._item.stash.get(NODEID, self._item.nodeid)
+
     def _prepare_backend(self) -> None:
         from perfguard.capture import REPLAY, backend
 
@@ -233,7 +239,7 @@ class GateGuard:
                 f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode')."
             )
         self._names.add(name)
-        workload = named(self._item.nodeid, name)
+        workload = named(self._nodeid, name)
         self.session.claim(workload, self._item)
         return workload
 
@@ -290,7 +296,7 @@ class GateGuard:
         from perfguard.judge import step_time_of
 
         workload = verdict.workload
-        name = workload.removeprefix(self._item.nodeid)[1:]
+        name = workload.removeprefix(self._nodeid)[1:]
         prefix = f"perfguard[{name}]" if name else "perfguard"
         # A rerun's verdict replaces the one before.
         kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]

@@ -25,7 +25,7 @@ from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT, is_gate_test, marker_arguments, without_fixture
+from perfguard.plugin.fixture import GUARD, LOOP_LEFT, NODEID, is_gate_test, marker_arguments, without_fixture
 from perfguard.plugin.gate_tests import GateTests, named
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.plugin.projects import Project, Projects
@@ -374,6 +374,12 @@ class GateSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began
+        for item in session.items:
+            if (collected_as := item.stash.get(NODEID, item.nodeid)) != item.nodeid:
+                self._collected[item.nodeid] = True
+                if collected_as in self._measuring:
+                    # From here on everybody calls it so.
+                    self._measuring = self._measuring - {collected_as} | {item.nodeid}
         self._selected = [item for item in session.items if item.nodeid in self._measuring]
         if not hasattr(self.config, "workerinput"):
             # A worker has no way to refuse the run: there the test says it.
@@ -401,6 +407,7 @@ class GateSession:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember what exists, whether or not it will be selected."""
+        item.stash[NODEID] = item.nodeid
         self._collected[item.nodeid] = True
         if is_gate_test(item):
             self._measuring.add(item.nodeid)

@@ -76,6 +76,20 @@ def test_exact_metrics_are_judged_in_the_workers_and_merged_on_the_controller(re
     assert "perfguard.outcome" in {p.get("name") for p in project.junit().iter("property")}
 
 
+def test_groups_of_tests_have_the_baselines_of_their_tests(recorded, tmp_path):
+    project = recorded.copy(tmp_path / "project")
+    grouped = "import pytest\npytestmark = pytest.mark.xdist_group('gpu')\n"
+    for name in FILES:
+        project.write(name, grouped + (project.directory / name).read_text())
+    run = project.run(
+        "-n2", "--dist=loadgroup", "--perfguard", "--perfguard-time=off", "--perfguard-report=report.json"
+    )
+    assert (run.status, run.counts) == (0, {"passed": 6}), run.text
+    assert set(project.findings()) == set(recorded.workloads)
+    assert "not run" not in run.out
+    assert "taken out" not in run.out
+
+
 def test_with_time_off_in_the_settings_xdist_is_allowed_and_no_timed_metric_is_judged(recorded, tmp_path):
     project = recorded.copy(tmp_path / "project")
     project.settings('time = "off"')
