@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.command import END_WITH_PARENT, GRACE_S, Ended, end_command, run_command
+from perfguard.capture.command import END_WITH_PARENT, GRACE_S, HOME, Ended, end_command, run_command
 from perfguard.capture.controlled import choose_cpus, controlled_environment
-from perfguard.capture.worktree import HOME, MARK, Place, Worktree, relocated, without_git_variables
+from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
 

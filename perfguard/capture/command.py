@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -23,6 +23,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: The first words of a Python that is to end with the one that starts it, whatever ends that: Linux kills it (prctl(2):
 #: PR_SET_PDEATHSIG is 1), elsewhere it goes on.
 END_WITH_PARENT = "import ctypes; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9)"
+
+#: Where this perfguard lies, for a Python that is to import it.
+HOME = str(Path(__file__).resolve().parents[2])
+_GUARD = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from perfguard.capture.command import stand_guard; "
+    "stand_guard(*sys.argv[2:])"
+)
 
 #: pytest as `python -m pytest` runs it, which ends with the one that starts it.
 PYTEST = (
@@ -67,9 +74,52 @@ def run_command(
 
     It is ended after `timeout_s`; where `is_hung` stands for that, as soon as it says so. It is asked a few times a second.
     `mark` is a variable of `environment` whose value nobody else has: by it every process the command ever started is
-    found, in whatever session. Raises `UsageError` when the command cannot be started, and `KeyboardInterrupt` after the
-    command has had its own.
+    found, in whatever session, and ended, also where this process is killed. Raises `UsageError` when the command cannot be
+    started, and `KeyboardInterrupt` after the command has had its own.
     """
+    with _guarded(mark, environment[mark]):
+        return _run(command, environment, mark, timeout_s, output, directory, is_hung)
+
+
+@contextlib.contextmanager
+def _guarded(mark: str, value: str) -> Iterator[None]:
+    """Have a process wait for the end of this one, whatever ends it, and kill what has the mark and is left."""
+    guardian = subprocess.Popen(
+        # Isolated: what lies in the working directory is no module of ours.
+        [sys.executable, "-I", "-c", _GUARD, HOME, mark, value],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
+        start_new_session=True,
+        env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
+    )
+    assert guardian.stdin is not None
+    try:
+        yield
+    finally:
+        # A word, and not the end of the pipe: a child that another thread forked may hold it open. It may be gone itself.
+        with contextlib.suppress(BrokenPipeError):
+            guardian.stdin.write(b".")
+            guardian.stdin.close()
+        guardian.wait()
+
+
+def stand_guard(mark: str, value: str) -> None:
+    """Wait until the process at the other end of standard input is done, or gone; then kill every process with the mark."""
+    sys.stdin.buffer.read(1)
+    kill_marked(mark, value)
+
+
+def _run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    mark: str,
+    timeout_s: float | None,
+    output: IO[bytes] | None,
+    directory: Path | None,
+    is_hung: Callable[[], bool] | None,
+) -> Ended:
     try:
         # Its own session: Ctrl-C in the terminal is passed on below, once.
         process = subprocess.Popen(

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.capture.command import kill_marked
+from perfguard.capture.command import HOME, kill_marked
 from perfguard.errors import CaptureError, UsageError, nearest
 
 #: The variable by which every process of a comparison is found.
@@ -31,8 +31,6 @@ MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
 _OWNER = "owner.json"
-#: The directory this perfguard is imported from.
-HOME = str(Path(__file__).resolve().parents[2])
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from perfguard.capture.worktree import stand_guard; stand_guard(sys.argv[2])"

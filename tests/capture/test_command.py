@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
+import uuid
+from collections.abc import Callable
 
 import pytest
 
-from perfguard.capture.command import END_WITH_PARENT, Ended
+from perfguard.capture.command import END_WITH_PARENT, Ended, _marked
 
 
 @pytest.mark.parametrize(
@@ -38,3 +42,32 @@ def test_a_process_ends_with_the_one_that_started_it():
     )
     done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == -9
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which processes have a mark")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_a_command_is_left_where_the_one_that_runs_it_is_ended(number, tmp_path):
+    """Nor what it started in a session of its own, as a launcher does; whatever a CI job ends its processes by."""
+    mark = str(uuid.uuid4())
+    worker = "import time; open('begun', 'w').close(); time.sleep(600)"
+    command = (
+        "import subprocess, sys, time; "
+        f"subprocess.Popen([sys.executable, '-c', {worker!r}], start_new_session=True); time.sleep(600)"
+    )
+    runs = (
+        "import os, sys; from perfguard.capture.command import run_command; "
+        f"run_command([sys.executable, '-c', {command!r}], environment={{**os.environ, 'OF_THE_TEST': {mark!r}}}, "
+        f"mark='OF_THE_TEST', timeout_s=None, directory={str(tmp_path)!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", runs]) as process:
+        wait_for((tmp_path / "begun").exists)
+        assert len(_marked("OF_THE_TEST", mark)) == 2
+        process.send_signal(number)
+    wait_for(lambda: not _marked("OF_THE_TEST", mark))
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
