@@ -34,7 +34,7 @@ from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
-from perfguard.workload import moves, workload_of
+from perfguard.workload import has_file, moves, workload_of
 
 if TYPE_CHECKING:
     from perfguard.plugin.confirmation import Budget, Confirmation
@@ -704,10 +704,16 @@ class GateSession:
                 unused.append(workload)
                 continue
             known = owner is not None or self._is_of_another_device(workload)
-            file_is_gone = not (self.config.rootpath / path).is_file()
+            file_is_gone = not self._has_file(workload)
             if not known and (file_is_gone or (path in self._collected_files and not partial)):
                 unused.append(workload)
         return tuple(unused)
+
+    def _has_file(self, workload: str) -> bool:
+        """Whether the file of a baseline's test is there; in a directory that packages share, also below that."""
+        root, rootdir = self.projects.of_workload(workload).settings.root, self.config.rootpath
+        is_above = root != rootdir and rootdir.is_relative_to(root)
+        return has_file(workload, root) if is_above else (rootdir / workload.partition("::")[0]).is_file()
 
     def _is_of_another_device(self, workload: str) -> bool:
         """Whether a baseline is of a device that nothing was measured on: a test for it may be collected only where it is."""

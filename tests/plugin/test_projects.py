@@ -39,6 +39,23 @@ def stored(project: Project) -> dict[str, list[str]]:
     return found
 
 
+def test_packages_that_keep_baselines_in_one_directory_above_them_do_not_call_each_others_unused(tmp_path):
+    """Each has a rootdir of its own, which the names begin at."""
+    top = Project(tmp_path / "top")
+    top.write("pyproject.toml", table())
+    for name in "ab":
+        top.write(f"{name}/pyproject.toml", ROOT)
+        top.write(f"{name}/test_of_{name}.py", REPLAY)
+        created = top.run("--rootdir", name, "-c", f"{name}/pyproject.toml", "--perfguard-update", name)
+        assert created.status == 0, created.text
+    assert stored(top) == {"baselines": ["test_of_a.py::test_one", "test_of_b.py::test_one"]}
+    run = top.run("--rootdir", "b", "-c", "b/pyproject.toml", "--perfguard", "b")
+    assert run.status == 0, run.text
+    assert "B104" not in run.out
+    (top.directory / "a" / "test_of_a.py").unlink()
+    assert "B104" in top.run("--rootdir", "b", "-c", "b/pyproject.toml", "--perfguard", "b").out
+
+
 @pytest.fixture(scope="module")
 def two_once(module_project) -> Project:
     project: Project = module_project("two")
