@@ -123,7 +123,7 @@ def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> Baseline
     """
     top = repository_of(test.parent)
     if top is None:
-        return BaselineCommit(reason=f"git knows no repository at {test.parent.name}")
+        return BaselineCommit(reason=_why_no_repository(test.parent))
     if not recorded:
         return BaselineCommit(reason="the baseline names no commit")
     commit, _, changed = recorded.partition("+")
@@ -148,6 +148,14 @@ def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> Baseline
     return BaselineCommit(
         reason=f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has these files"
     )
+
+
+def _why_no_repository(place: Path) -> str:
+    found = _run_git(place, "rev-parse", "--show-toplevel") if place.is_dir() else None
+    if found is not None and "dubious ownership" in found.stderr:
+        # A container's checkout is often another user's.
+        return f"git refuses {place.name}, which another user owns (git config --global --add safe.directory '*')"
+    return f"git knows no repository at {place.name}"
 
 
 def _digest_of(child: str, commit: str, baselines: Path, top: Path) -> str | None:
@@ -178,14 +186,19 @@ def _page(environ: Mapping[str, str]) -> str | None:
 
 
 def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
-    """Return what git says to what it is `given`, or None where it cannot. Without the locks by which it would refresh the
-    user's index."""
+    """Return what git says to what it is `given`, or None where it cannot."""
+    found = _run_git(root, *arguments, given=given)
+    return found.stdout.strip() if found is not None and found.returncode == 0 else None
+
+
+def _run_git(root: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str] | None:
+    """Run git without the locks by which it would refresh the user's index; None where there is none, or it hangs."""
     try:
-        found = subprocess.run(
+        return subprocess.run(
             ["git", "--no-optional-locks", *arguments],
             cwd=root,
             # A hook of git may have started this process, with variables for another place.
-            env=without_git_variables(os.environ),
+            env=without_git_variables(os.environ) | {"LC_ALL": "C"},
             input=given or "",
             capture_output=True,
             text=True,
@@ -195,4 +208,3 @@ def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() if found.returncode == 0 else None

@@ -226,6 +226,15 @@ def test_beside_a_new_file_that_is_never_committed_it_is_the_commit_it_names(rep
     assert repository.found(recorded) == BaselineCommit(commit=first)
 
 
+def test_a_checkout_of_another_user_says_what_to_set(repository, monkeypatch):
+    first = repository.commit("one", net="one", test="one")
+    # git's own way to play that.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    found = repository.found(first)
+    assert found.reason.startswith("git refuses ")
+    assert "which another user owns (git config --global --add safe.directory" in found.reason
+
+
 def test_in_a_shallow_checkout_there_is_none(repository, tmp_path):
     """Every file seems to come with its only commit."""
     repository.commit("one", net="one", test="one")
