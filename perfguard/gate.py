@@ -245,7 +245,7 @@ def judge_with_store(
     if update is Update.ALL or (update is Update.NEW_ONLY and baseline is None):
         if run is not None and policy.judge_time and verdict.outcome is not Outcome.INVALID:
             verdict = with_runs(verdict, *_parted([run(number) for number in range(1, runs + 1)]))
-            if verdict.lost_runs and not verdict.timings:
+            if verdict.lost_runs and not verdict.timings and policy.judges_runs:
                 return _settled(verdict, Refreshed(stored=baseline, state=Refresh.REFUSED, refused=_no_time(verdict)))
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from perfguard.window import StepWindow
 
 _TABLE = "[tool.perfguard]"
 _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+#: How deep packages lie below the directory that they share, and directories that hold none.
+_DEEPEST_PACKAGE = 3
+_NO_PACKAGES = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv"})
 _TOLERANCE_KEYS = ("relative", "absolute", "warn")
 _MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
 #: What becomes of a test whose operators changed, and whose step did not get worse.
@@ -145,6 +150,30 @@ def find_table(start: Path) -> Path | None:
         if path.is_file() and _own_table(path) is not None:
             return directory
     return None
+
+
+def has_test_file(root: Path, workload: str) -> bool:
+    """Whether the file of a workload's test lies below a directory, or below one in it that pytest takes for a root.
+
+    Baselines that several packages keep in one directory above them are named from the root that pytest had in each.
+    """
+    path = workload.partition("::")[0]
+    return (root / path).is_file() or any((below / path).is_file() for below in _roots_below(root))
+
+
+@cache
+def _roots_below(root: Path) -> tuple[Path, ...]:
+    found = []
+    for place, directories, files in os.walk(root):
+        directory = Path(place)
+        is_deepest = len(directory.relative_to(root).parts) == _DEEPEST_PACKAGE
+        # Copies of tests, and what is no project's.
+        directories[:] = (
+            [] if is_deepest else [d for d in directories if not d.startswith(".") and d not in _NO_PACKAGES]
+        )
+        if directory != root and not {*_ROOT_FILES}.isdisjoint(files):
+            found.append(directory)
+    return tuple(found)
 
 
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:

@@ -117,7 +117,7 @@ OPERATOR_WEIGHT = 0.05
 #: 31 % between unchanged processes (matrix products, minima of 30 steps).
 REPLACED_UNCERTAINTY = 0.25
 #: Operators that run as before are the scale that replaced ones are weighed with. With less of the baseline's time than this
-#: they are none: shares have six digits, and what a small operator takes moves by as much as replaced ones differ.
+#: they are a poor one: what a small operator takes moves by as much as replaced ones differ.
 SCALE_SHARE = 0.1
 #: An operator with at least this part of the added work is named; so are the largest, down to half of that work.
 CARRIER_PART = 0.05

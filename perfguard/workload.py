@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from glob import escape
-from pathlib import Path
 
 #: After the function: parameters in brackets, which may hold anything, and a name, which may as well.
 _REST = re.compile(r"(?P<function>[^\[#]*)(?P<parameters>\[.*?\](?=#|\Z))?(?:#(?P<name>.*))?\Z", re.DOTALL)
@@ -47,16 +44,6 @@ def places(text: str) -> tuple[str, str, str, str]:
     """Return the places a workload is at, the widest first: its file, its test function, its test, itself."""
     found = workload_of(text)
     return text.partition("::")[0], found.function, found.test, text
-
-
-def has_file(text: str, root: Path) -> bool:
-    """Whether the file of a workload's test lies in a directory, or in one up to three levels below it.
-
-    Baselines that several packages keep in one directory above them are named from the rootdir that pytest had in each.
-    """
-    path = text.partition("::")[0]
-    below = (f"{'*/' * depth}{escape(path)}" for depth in range(1, 4))
-    return (root / path).is_file() or (not os.path.isabs(path) and any(any(root.glob(one)) for one in below))
 
 
 def moved(names: Iterable[str], old: str, new: str) -> dict[str, str]:

@@ -84,16 +84,19 @@ def run_command(
 @contextlib.contextmanager
 def _guarded(mark: str, value: str) -> Iterator[None]:
     """Have a process wait for the end of this one, whatever ends it, and kill what has the mark and is left."""
-    guardian = subprocess.Popen(
-        # Isolated: what lies in the working directory is no module of ours.
-        [sys.executable, "-I", "-c", _GUARD, HOME, mark, value],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
-        start_new_session=True,
-        env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
-    )
+    try:
+        guardian = subprocess.Popen(
+            # Isolated: what lies in the working directory is no module of ours.
+            [sys.executable, "-I", "-c", _GUARD, HOME, mark, value],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
+            start_new_session=True,
+            env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
+        )
+    except OSError as error:
+        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Mend that, then run again.") from error
     assert guardian.stdin is not None
     try:
         yield

@@ -181,7 +181,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
     """Delete the named baselines, or those without a test file."""
     from perfguard.reports.names import printable
-    from perfguard.workload import has_file
+    from perfguard.settings import has_test_file
 
     doomed: dict[str, Store] = {}
     for workload in workloads:
@@ -190,7 +190,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if not workloads:
         store, settings = _open(baselines)
         names = store.workloads()
-        unused = [name for name in names if not has_file(name, settings.root)]
+        unused = [name for name in names if not has_test_file(settings.root, name)]
         if unused and unused == names:
             raise UsageError(
                 f"No baseline has its test file below {settings.root}, so their names begin at another directory; "

@@ -123,7 +123,7 @@ def compare(
             judged = tolerance is not None and not metric.by_run
             if before is None:
                 of_all = key[0], split_rank(key[1])[0]
-                is_more = totals[of_all] > totals_before.get(of_all, 0)
+                is_more = totals.get(of_all, 0) > totals_before.get(of_all, 0)
                 found.append(_new(metric, key, now, judged, metric.name in known_metrics, is_more=is_more))
             else:
                 found.append(_gone(metric, key, before, judged, metric.name in still_measured))
@@ -302,10 +302,11 @@ def _gone(
 
 def _totals(measurements: Iterable[Measurement]) -> dict[tuple[str, str], float]:
     """Add up each metric over its subjects, by rank."""
-    found: dict[tuple[str, str], float] = defaultdict(float)
+    found = defaultdict(list)
     for one in measurements:
-        found[one.metric, split_rank(one.subject)[0]] += one.value if isinstance(one.value, (int, float)) else 0.0
-    return found
+        if isinstance(one.value, (int, float)):
+            found[one.metric, split_rank(one.subject)[0]].append(one.value)
+    return {of_all: math.fsum(values) for of_all, values in found.items()}
 
 
 def _new(

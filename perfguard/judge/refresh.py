@@ -92,9 +92,9 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         return _told(old, new, changes, refused)
     kept, moved = _merged(before, after, terms)
     # Shares are parts of one whole, on any machine: what they weigh is told from those of one recording only.
-    shares = [one for one in new.measurements if one.metric == "operator_share"]
+    shares = [one for one in new.measurements if _is_unruled_share(one, policy)]
     if shares:
-        others = [one for one in kept if one.metric != "operator_share"]
+        others = [one for one in kept if not _is_unruled_share(one, policy)]
         kept = tuple(sorted([*others, *shares], key=lambda one: one.key))
     # What is only ranked is left out: a list of forty operator times hides the one call that matters.
     changes = [change for change in moved if change.key[0] not in METRICS or terms.gate(change.key) is not None]
@@ -137,7 +137,7 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
         changed = {key: one for key, one in after.items() if _belongs_to_step(key, terms)}
     stored = replace(
         old,
-        measurements=_with_the_cost({**kept, **changed, **improved}.values(), before, after),
+        measurements=_with_the_cost({**kept, **changed, **improved}.values(), before, after, policy),
         commit=new.commit,
         time_commit=_time_commit(old, {**before, **improved}.values()),
         reason=new.reason or old.reason,
@@ -155,6 +155,10 @@ def _time_commit(old: Baseline, kept: Iterable[Measurement]) -> str | None:
 
 def _has_worse_operators(terms: _Terms) -> bool:
     return any(state is State.WORSE and key[0] in CENSUS for key, state in terms.exact.items())
+
+
+def _is_unruled_share(one: Measurement, policy: Policy) -> bool:
+    return one.metric == "operator_share" and policy.rule(*one.key) is None
 
 
 def _belongs_to_step(key: _Key, terms: _Terms) -> bool:
@@ -239,23 +243,32 @@ def _merged(
         else:
             kept += [now] if now is not None else []
             changes.append(_change(key, was, now, terms))
-    return _with_the_cost(kept, before, after), changes
+    return _with_the_cost(kept, before, after, terms.policy), changes
 
 
-#: What the cost of a step was measured beside, and what it is made of. They are stored together: else the cost of one day has
-#: the load, or the milliseconds, of another.
-_OF_THE_COST = tuple((name, "") for name in ("run_calibration", "run_machine_load", "run_cpu_time", FRESH_TIME))
+#: What the cost of a step was measured beside: else the cost of one day has the load of another. And its milliseconds: what it
+#: costs, and what it takes with its waits.
+_BESIDE_THE_COST = (("run_calibration", ""), ("run_machine_load", ""))
+_OF_THE_STEP = (("run_cpu_time", ""), (FRESH_TIME, ""))
+_WAITS: _Key = ("run_blocked_time", "")
 
 
 def _with_the_cost(
-    kept: Iterable[Measurement], before: Mapping[_Key, Measurement], after: Mapping[_Key, Measurement]
+    kept: Iterable[Measurement], before: Mapping[_Key, Measurement], after: Mapping[_Key, Measurement], policy: Policy
 ) -> tuple[Measurement, ...]:
-    """Let the numbers of `_OF_THE_COST` come from the side that the cost comes from."""
+    """Let what belongs to the cost of a step come from the side that the cost comes from, but for what a rule judges by itself.
+
+    Its milliseconds also come along with its waits, where those are new.
+    """
     found = {one.key: one for one in kept}
     if (cost := found.get(_COST)) is not None:
-        side = before if cost == before.get(_COST) else after
-        found = {key: one for key, one in found.items() if key not in _OF_THE_COST}
-        found |= {key: side[key] for key in _OF_THE_COST if key in side}
+        is_old = cost == before.get(_COST)
+        waits_as_before = found.get(_WAITS) == before.get(_WAITS)
+        of_side = dict.fromkeys(_BESIDE_THE_COST, before if is_old else after)
+        of_side |= dict.fromkeys(_OF_THE_STEP, before if is_old and waits_as_before else after)
+        of_side = {key: side for key, side in of_side.items() if policy.rule(*key) is None}
+        found = {key: one for key, one in found.items() if key not in of_side}
+        found |= {key: side[key] for key, side in of_side.items() if key in side}
     return tuple(sorted(found.values(), key=lambda one: one.key))
 
 

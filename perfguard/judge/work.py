@@ -16,6 +16,8 @@ from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 
 #: Metrics that say which operators ran, how often and with which shapes: their differences are weighed together.
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
+#: What was removed is so many times what stays, or more, where all was: measured shares of some tens of operators have six digits.
+_NOTHING_LEFT = 1e4
 #: How often operators run; where nothing ran (graphs that a compiler saved), how often they stand in the graphs.
 COUNTED = ("operator_calls", "graph_operators")
 
@@ -40,16 +42,15 @@ class Work:
     def growth(self, *, is_time_same: bool) -> float:
         """Return by how much the operator time of a step grew, as a fraction; 0 where new operators replace others.
 
-        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, and not at all where next to
-        nothing runs as before; from the step's time it is known exactly: `is_time_same` says that it was judged, and is the
-        same.
+        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, of either side where little
+        runs as before, and not at all where nothing does; from the step's time it is known exactly: `is_time_same` says that
+        it was judged, and is the same.
         """
-        stays = 1 - math.fsum(self.removed.values())
-        if stays < thresholds.SCALE_SHARE:
-            return 0.0
         added, removed = _over_rest(self.added), _over_rest(self.removed)
-        if is_time_same and max(removed, self.recut_share) > thresholds.OPERATOR_WEIGHT:
+        if removed > _NOTHING_LEFT or (is_time_same and max(removed, self.recut_share) > thresholds.OPERATOR_WEIGHT):
             return 0.0
+        if self.is_timed and removed > 1 / thresholds.SCALE_SHARE - 1:
+            added *= 1 - thresholds.REPLACED_UNCERTAINTY
         return max(0.0, (added - removed * (1 + thresholds.REPLACED_UNCERTAINTY)) / (1 + removed))
 
     @property

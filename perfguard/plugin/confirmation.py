@@ -41,6 +41,8 @@ _LEFT_OUT = frozenset(
 _OF_PLUGINS = ("--perfguard", "--cov", "--no-cov", "--benchmark-", "--junit", "--html", "--json-report", "--alluredir")
 #: Options of one letter that may have their value glued on.
 _GLUED = ("-n", "-r")
+#: Options whose value may be a name that was selected as well.
+_WITH_VALUE = ("-k", "-m")
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
             keeps_value = not (name in _LEFT_OUT or is_glued or argument.startswith(_OF_PLUGINS))
             if keeps_value:
                 kept.append(argument)
-        elif keeps_value and argument not in selected:
+        elif keeps_value and (argument not in selected or kept[-1] in _WITH_VALUE):
             kept.append(argument)
             keeps_value = False
         else:

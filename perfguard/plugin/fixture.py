@@ -269,7 +269,7 @@ class GateGuard:
         again = (self._item, time.monotonic() - self._began) if timed else None
         verdict = self._tell(self.session.judge(recording, workload, self.settings, timed=again))
         if not verdict.passed:
-            pytest.fail(self.session.failure_message(verdict, self._item.nodeid))
+            pytest.fail(self.session.failure_message(verdict, self._nodeid))
 
     @contextmanager
     def _told(self) -> Iterator[None]:

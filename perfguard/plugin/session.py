@@ -32,9 +32,9 @@ from perfguard.plugin.projects import Project, Projects
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
-from perfguard.settings import Settings, read_settings, run_count, with_marker
+from perfguard.settings import Settings, has_test_file, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
-from perfguard.workload import has_file, moves, workload_of
+from perfguard.workload import moves, workload_of
 
 if TYPE_CHECKING:
     from perfguard.plugin.confirmation import Budget, Confirmation
@@ -463,7 +463,7 @@ class GateSession:
         if red:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
-            pytest.fail(self.failure_message(red[0], item.nodeid), pytrace=False)
+            pytest.fail(self.failure_message(red[0], item.stash.get(NODEID, item.nodeid)), pytrace=False)
         if not guard.verdicts and (guard.asked or is_gate_test(item)):
             self._fail(
                 item,
@@ -703,17 +703,19 @@ class GateSession:
             if owner in self._passed and workload not in self.verdicts:
                 unused.append(workload)
                 continue
-            known = owner is not None or self._is_of_another_device(workload)
-            file_is_gone = not self._has_file(workload)
-            if not known and (file_is_gone or (path in self._collected_files and not partial)):
+            if owner is not None:
+                continue
+            was_looked_at = path in self._collected_files and not partial
+            if not self._has_file(workload) or (was_looked_at and not self._is_of_another_device(workload)):
                 unused.append(workload)
         return tuple(unused)
 
     def _has_file(self, workload: str) -> bool:
         """Whether the file of a baseline's test is there; in a directory that packages share, also below that."""
         root, rootdir = self.projects.of_workload(workload).settings.root, self.config.rootpath
-        is_above = root != rootdir and rootdir.is_relative_to(root)
-        return has_file(workload, root) if is_above else (rootdir / workload.partition("::")[0]).is_file()
+        if (rootdir / workload.partition("::")[0]).is_file():
+            return True
+        return root != rootdir and rootdir.is_relative_to(root) and has_test_file(root, workload)
 
     def _is_of_another_device(self, workload: str) -> bool:
         """Whether a baseline is of a device that nothing was measured on: a test for it may be collected only where it is."""

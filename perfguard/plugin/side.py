@@ -7,6 +7,7 @@ in a worktree has all paths of the checkout replaced by the worktree's, so that 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import json
@@ -172,16 +173,25 @@ def strangers(tops: Sequence[str], checkout: str) -> list[str]:
 
 
 def _built_from(checkout: str) -> set[str]:
-    """Return the top-level modules that were installed as a copy from a directory or a file in the checkout (PEP 610)."""
+    """Return the top-level modules that were installed as a copy from a directory of the checkout (PEP 610)."""
     names = set()
     for distribution in importlib.metadata.distributions():
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        origin: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         url = urlsplit(origin.get("url", ""))
-        if url.scheme != "file" or origin.get("dir_info", {}).get("editable"):
+        # An archive in the checkout may be anybody's, and a submodule is another project's.
+        if url.scheme != "file" or "dir_info" not in origin or origin["dir_info"].get("editable"):
             continue
-        if is_below(url2pathname(url.path), checkout):
+        directory = Path(url2pathname(url.path))
+        if is_below(str(directory), checkout) and not _is_in_submodule(directory, Path(checkout)):
             names |= {file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"}
     return names
+
+
+def _is_in_submodule(directory: Path, checkout: Path) -> bool:
+    between = (one for one in (directory, *directory.parents) if one != checkout and one.is_relative_to(checkout))
+    return any((one / ".git").exists() for one in between)
 
 
 def _is_installed(file: str) -> bool:

@@ -802,3 +802,26 @@ def test_the_load_that_is_stored_is_that_of_the_cost_that_is_stored(ratcheting, 
     assert (found.state, stored["step_cost"], stored["run_machine_load"]) == (Refresh.UPDATED, cost, load)
     assert stored["host_memory_growth_bytes"] == 0.0
     assert {stored["run_cpu_time"], stored["run_wall_time"]} == {1000.0 * cost}
+
+
+def waiting(cost: float, waits_us: float) -> list[Measurement]:
+    """Return the times of a step in five processes: what it costs, what it waits, and both together."""
+    times = {"step_cost": cost, "run_cpu_time": 1000 * cost, "run_blocked_time": waits_us}
+    times["run_wall_time"] = 1000 * cost + waits_us
+    return [measured(name, value, samples=(value,) * 5) for name, value in times.items()]
+
+
+def test_the_milliseconds_come_along_with_the_waits_as_well():
+    found = values(refresh([CALLS, *waiting(4.0, 20_000.0)], [CALLS, *waiting(4.1, 0.0)]).stored)
+    assert (found["step_cost"], found["run_blocked_time"], found["run_wall_time"]) == (4.0, 0.0, 4100.0)
+
+
+@pytest.mark.parametrize("ratcheting", [True, False])
+def test_what_a_rule_judges_by_itself_goes_by_itself(ratcheting):
+    policy = rule("run_wall_time", Tolerance(relative=0.2))
+    do = ratchet if ratcheting else refresh
+    better = values(do([CALLS, *waiting(4.0, 20_000.0)], [CALLS, *waiting(4.0, 5_000.0)], policy=policy).stored)
+    assert better["run_wall_time"] == 9_000.0
+    # Within its tolerance it stays.
+    worse = values(do([CALLS, *waiting(4.0, 6_000.0)], [CALLS, *waiting(2.0, 9_500.0)], policy=policy).stored)
+    assert (worse["step_cost"], worse["run_wall_time"]) == (2.0, 10_000.0)

@@ -47,6 +47,9 @@ def work(before: list[Measurement], now: list[Measurement]) -> Work:
         pytest.param(side(a=(1, 50)), side(b=(1, 5000)), 0.0, id="nothing in common, so nothing to compare by"),
         pytest.param(side(a=(1, 2), b=(1, 98)), side(a=(1, 1.5), c=(1, 98)), 0.0, id="next to nothing in common"),
         pytest.param(
+            side(a=(1, 7), b=(1, 93)), side(a=(1, 7), c=(1, 279)), 0.93, id="little in common, and three times the work"
+        ),
+        pytest.param(
             rounded(a=(1, 1), b=(1, 1), c=(1, 1)), rounded(d=(1, 1), e=(1, 1)), 0.0, id="shares that do not add up to 1"
         ),
     ],

@@ -52,6 +52,7 @@ SLOWER = "TURNS = 100_000\n"
         (["--rootdir=.", "--basetemp", "/tmp/x", "-n0", "--lf"], [], []),
         # The test was selected by them, and conftest.py may ask for them.
         (["-k", "mlp", "-m", "gpu", "tests"], ["tests"], ["-k", "mlp", "-m", "gpu"]),
+        (["tests", "-k", "tests"], ["tests"], ["-k", "tests"]),
         # What stands after it would be files and tests; a log that is being written stays whole.
         (["--strict-markers", "--", "tests"], ["tests"], ["--strict-markers"]),
         (["--strict-markers", "tests", "--debug", "debug.log", "-f"], ["tests"], ["--strict-markers"]),
