@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -280,7 +280,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
                 )
             )
     moved = _moved_machine(verdict, baseline, comparisons)
-    busy = _busy_machine(comparisons)
+    busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
     # Shown, and blamed on nobody.
     excused = frozenset({"step_cost"} if moved is not None else ()) | (_UNDER_LOAD if busy else frozenset())
     findings = [replace(f, severity=Severity.NOTE) if f.place in excused else f for f in findings]
@@ -346,11 +346,12 @@ def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[C
     return found if step <= found.factor * thresholds.CONTROLS_SPREAD else None
 
 
-def _busy_machine(comparisons: Iterable[Comparison]) -> str:
-    """Say how much busier the machine is than it was for the baseline, where something that suffers from that is worse."""
-    comparisons = tuple(comparisons)
-    suffers = any(one.metric in _UNDER_LOAD and one.judged and one.state is State.WORSE for one in comparisons)
-    load = _more_load(comparisons) if suffers else None
+def _busy_machine(comparisons: Iterable[Comparison], failing: Collection[str]) -> str:
+    """Say how much busier the machine is than it was for the baseline, where something fails that suffers from that.
+
+    What would only warn (of a baseline of too few runs, or ignored by the user) needs no excuse.
+    """
+    load = _more_load(comparisons) if not _UNDER_LOAD.isdisjoint(failing) else None
     if load is None:
         return ""
     before, now = load

@@ -259,6 +259,17 @@ def test_a_busy_machine_is_no_slower_step(before, now, outcome, found):
     assert (verdict.outcome.value, [one.code.name for one in decisive(verdict)]) == (outcome, found)
 
 
+@pytest.mark.parametrize(("few", "policy"), [(2, Policy()), (5, Policy(ignore=("R101",)))])
+def test_what_would_only_warn_needs_no_excuse_on_a_busy_machine(few, policy):
+    base = replace(stored(*FIVE[:few], environment=HERE), commit=COMMIT)
+    base = replace(base, measurements=(*base.measurements, QUIET))
+    verdict = judged(Beside(why_not="no git"), *SLOW, policy=policy, base=base, load=0.6)
+    assert (verdict.outcome.value, [one.code.name for one in verdict.findings if one.code is Code.B112]) == (
+        "PASSED",
+        [],
+    )
+
+
 def test_what_fails_for_another_reason_on_a_busy_machine_blames_no_time():
     grown = measured("peak_memory_bytes", 2_000_000), measured("memory_allocations", 90, "cpu")
     base = _with(QUIET, measured("peak_memory_bytes", 1_000_000), measured("memory_allocations", 99, "cpu"))
