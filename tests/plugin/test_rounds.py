@@ -36,7 +36,7 @@ from perfguard import thresholds
 from perfguard.plugin import session
 
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
-thresholds.WINDOW_S, thresholds.WARMUP_S = 0.02, 0.02
+thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.BUSY_SHARE = 0.02, 0.02, 1.0
 session._LEAST_TIMEOUT_S, session._TIMEOUT_FACTOR = 10.0, 0.0
 
 def note(what, file="seen"):
