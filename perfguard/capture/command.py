@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,58 +79,32 @@ def run_command(
     found, in whatever session, and ended, also where this process is killed. Raises `UsageError` when the command cannot be
     started, and `KeyboardInterrupt` after the command has had its own.
     """
-    with _guarded(mark, environment[mark]):
-        return _run(command, environment, mark, timeout_s, output, directory, is_hung)
+    with guarded("perfguard.capture.command:kill_marked", mark, environment[mark]):
+        process = _started(command, environment, output, directory)
+        timed_out = False
+        try:
+            status = _wait(process, timeout_s, is_hung)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            end_command(process, mark=mark, value=environment[mark])
+            status = process.wait()
+        except BaseException:
+            end_command(process, mark=mark, value=environment[mark])
+            process.wait()
+            raise
+        left = _end_left_behind(mark, environment[mark])
+    return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
-@contextlib.contextmanager
-def _guarded(mark: str, value: str) -> Iterator[None]:
-    """Have a process wait for the end of this one, whatever ends it, and kill what has the mark and is left."""
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None, directory: Path | None
+) -> subprocess.Popen[bytes]:
     try:
-        guardian = subprocess.Popen(
-            # Isolated: what lies in the working directory is no module of ours.
-            [sys.executable, "-I", "-c", _GUARD, HOME, mark, value],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
-            start_new_session=True,
-            env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
-        )
-    except OSError as error:
-        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Mend that, then run again.") from error
-    assert guardian.stdin is not None
-    try:
-        yield
-    finally:
-        # A word, and not the end of the pipe: a child that another thread forked may hold it open. It may be gone itself.
-        with contextlib.suppress(BrokenPipeError):
-            guardian.stdin.write(b".")
-            guardian.stdin.close()
-        guardian.wait()
-
-
-def stand_guard(mark: str, value: str) -> None:
-    """Wait until the process at the other end of standard input is done, or gone; then kill every process with the mark."""
-    sys.stdin.buffer.read(1)
-    kill_marked(mark, value)
-
-
-def _run(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    mark: str,
-    timeout_s: float | None,
-    output: IO[bytes] | None,
-    directory: Path | None,
-    is_hung: Callable[[], bool] | None,
-) -> Ended:
-    try:
-        # Its own session: Ctrl-C in the terminal is passed on below, once.
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             env=dict(environment),
             cwd=directory,
+            # Ctrl-C in the terminal is passed on by `run_command`, once.
             start_new_session=True,
             stdin=None if output is None else subprocess.DEVNULL,
             stdout=output,
@@ -140,19 +116,43 @@ def _run(
         ) from None
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be started: {error.strerror}. Name a program.") from error
-    timed_out = False
+
+
+@contextlib.contextmanager
+def guarded(clear: str, *arguments: str) -> Iterator[None]:
+    """Have a process wait until this one is done, or gone, whatever ended it; it then calls `clear` (`module:function`).
+
+    Raises `UsageError` where that process cannot be started.
+    """
     try:
-        status = _wait(process, timeout_s, is_hung)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        end_command(process, mark=mark, value=environment[mark])
-        status = process.wait()
-    except BaseException:
-        end_command(process, mark=mark, value=environment[mark])
-        process.wait()
-        raise
-    left = _end_left_behind(mark, environment[mark])
-    return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
+        guardian = subprocess.Popen(
+            # Isolated: what lies in the working directory, anybody's, is no module of ours.
+            [sys.executable, "-I", "-c", _GUARD, HOME, clear, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=tempfile.gettempdir(),
+            # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
+            start_new_session=True,
+            env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
+        )
+    except OSError as error:
+        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Free processes or memory.") from error
+    assert guardian.stdin is not None
+    try:
+        yield
+    finally:
+        # A byte, and not only the end of the pipe: a child that another thread forked may hold that open.
+        with contextlib.suppress(BrokenPipeError):
+            guardian.stdin.write(b".")
+            guardian.stdin.close()
+        guardian.wait()
+
+
+def stand_guard(clear: str, *arguments: str) -> None:
+    """Wait until the process at the other end of standard input is done, or gone; then call the function `clear` names."""
+    sys.stdin.buffer.read(1)
+    pkgutil.resolve_name(clear)(*arguments)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> int:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.capture.command import HOME, kill_marked
+from perfguard.capture.command import guarded, kill_marked
 from perfguard.errors import CaptureError, UsageError, nearest
 
 #: The variable by which every process of a comparison is found.
@@ -31,10 +31,6 @@ MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
 _OWNER = "owner.json"
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from perfguard.capture.worktree import stand_guard; stand_guard(sys.argv[2])"
-)
 #: Set by git for its hooks; they would send every git below to the wrong place.
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 #: Seconds after which what another machine left in a shared place is taken for abandoned.
@@ -135,30 +131,12 @@ def guarded_place() -> Iterator[Place]:
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     mark = uuid.uuid4().hex
     _own(directory, None)
-    guardian = subprocess.Popen(
-        # Isolated: what lies in the temporary directory, anybody's, is no module of ours.
-        [sys.executable, "-I", "-c", _START, HOME, json.dumps([str(directory), mark])],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=directory.parent,
-        # Out of reach of Ctrl-C in the terminal, and of whoever ends a run that this comparison is a part of: by a mark.
-        start_new_session=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PERFGUARD_")},
-    )
-    assert guardian.stdin is not None
-    try:
+    with guarded("perfguard.capture.worktree:clear_away", str(directory), mark):
         yield Place(directory=directory, mark=mark)
-    finally:
-        guardian.stdin.close()
-        guardian.wait()
 
 
-def stand_guard(asked: str) -> None:
-    """Wait until the process at the other end of standard input is gone, then clear away what it left."""
-    directory, mark = json.loads(asked)
-    while sys.stdin.buffer.read(1):
-        continue
+def clear_away(directory: str, mark: str) -> None:
+    """Clear away what a comparison left: its processes first, then its directory."""
     kill_marked(MARK, mark)
     clear(Path(directory))
 

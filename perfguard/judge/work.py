@@ -16,10 +16,10 @@ from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 
 #: Metrics that say which operators ran, how often and with which shapes: their differences are weighed together.
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
-#: Where what was removed is so many times what stays, nothing does: shares of some tens of operators have six digits each.
-_NOTHING_LEFT = 1e4
 #: How often operators run; where nothing ran (graphs that a compiler saved), how often they stand in the graphs.
 COUNTED = ("operator_calls", "graph_operators")
+#: Where what was removed is so many times what stays, nothing does: shares of some tens of operators have six digits each.
+_NOTHING_LEFT = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

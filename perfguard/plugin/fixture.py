@@ -31,8 +31,7 @@ Batch = TypeVar("Batch")
 
 LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
 
-#: The node id that a test was collected by: `--dist=loadgroup` of pytest-xdist appends the group to it (`test_x@gpu`).
-NODEID = pytest.StashKey[str]()
+_COLLECTED_AS = pytest.StashKey[str]()
 #: What a test raises that skips itself.
 _SKIPS = (pytest.skip.Exception, SkipTest)
 #: Where the hooks find the guard of a test.
@@ -191,10 +190,6 @@ class GateGuard:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    @property
-    def _nodeid(self) -> str:
-        return self._item.stash.get(NODEID, self._item.nodeid)
-
     def _prepare_backend(self) -> None:
         from perfguard.capture import REPLAY, backend
 
@@ -239,7 +234,7 @@ class GateGuard:
                 f"{called} in {self._item.nodeid}; give each measurement a name: perfguard(step, name='decode')."
             )
         self._names.add(name)
-        workload = named(self._nodeid, name)
+        workload = named(nodeid_of(self._item), name)
         self.session.claim(workload, self._item)
         return workload
 
@@ -269,7 +264,7 @@ class GateGuard:
         again = (self._item, time.monotonic() - self._began) if timed else None
         verdict = self._tell(self.session.judge(recording, workload, self.settings, timed=again))
         if not verdict.passed:
-            pytest.fail(self.session.failure_message(verdict, self._nodeid))
+            pytest.fail(self.session.failure_message(verdict, nodeid_of(self._item)))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -296,7 +291,7 @@ class GateGuard:
         from perfguard.judge import step_time_of
 
         workload = verdict.workload
-        name = workload.removeprefix(self._nodeid)[1:]
+        name = workload.removeprefix(nodeid_of(self._item))[1:]
         prefix = f"perfguard[{name}]" if name else "perfguard"
         # A rerun's verdict replaces the one before.
         kept = [p for p in self._item.user_properties if not p[0].startswith(f"{prefix}.")]
@@ -309,6 +304,16 @@ class GateGuard:
         for measurement in verdict.measurements:
             if measurement.metric in ("peak_memory_bytes", "steps"):
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
+
+
+def remember_nodeid(item: pytest.Item) -> None:
+    """Remember the node id that a test is collected by: `--dist=loadgroup` of pytest-xdist adds the group (`test_x@gpu`)."""
+    item.stash[_COLLECTED_AS] = item.nodeid
+
+
+def nodeid_of(item: pytest.Item) -> str:
+    """Return the node id that a test was collected by, which its baseline is named after."""
+    return item.stash.get(_COLLECTED_AS, item.nodeid)
 
 
 def guard_for(request: pytest.FixtureRequest) -> Guard:

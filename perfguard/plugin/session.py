@@ -25,7 +25,15 @@ from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import GUARD, LOOP_LEFT, NODEID, is_gate_test, marker_arguments, without_fixture
+from perfguard.plugin.fixture import (
+    GUARD,
+    LOOP_LEFT,
+    is_gate_test,
+    marker_arguments,
+    nodeid_of,
+    remember_nodeid,
+    without_fixture,
+)
 from perfguard.plugin.gate_tests import GateTests, named
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.plugin.projects import Project, Projects
@@ -56,7 +64,7 @@ _FLAGS = {
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
 #: Options of pytest that show something, and run no test.
-_SHOWS = ("collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
+_SHOWS = ("help", "version", "markers", "collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
 
 
 def start(config: pytest.Config) -> None:
@@ -375,10 +383,10 @@ class GateSession:
         """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
         self.ready_s = time.monotonic() - self._began
         for item in session.items:
-            if (collected_as := item.stash.get(NODEID, item.nodeid)) != item.nodeid:
+            if (collected_as := nodeid_of(item)) != item.nodeid:
                 self._collected[item.nodeid] = True
                 if collected_as in self._measuring:
-                    # From here on everybody calls it so.
+                    # Reports call it so from here on, and they are compared with these names.
                     self._measuring = self._measuring - {collected_as} | {item.nodeid}
         self._selected = [item for item in session.items if item.nodeid in self._measuring]
         if not hasattr(self.config, "workerinput"):
@@ -407,7 +415,7 @@ class GateSession:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember what exists, whether or not it will be selected."""
-        item.stash[NODEID] = item.nodeid
+        remember_nodeid(item)
         self._collected[item.nodeid] = True
         if is_gate_test(item):
             self._measuring.add(item.nodeid)
@@ -463,7 +471,7 @@ class GateSession:
         if red:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
-            pytest.fail(self.failure_message(red[0], item.stash.get(NODEID, item.nodeid)), pytrace=False)
+            pytest.fail(self.failure_message(red[0], nodeid_of(item)), pytrace=False)
         if not guard.verdicts and (guard.asked or is_gate_test(item)):
             self._fail(
                 item,
@@ -747,7 +755,7 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
         kept = gate.kept(status)
         gate.tell_why()
         return kept
-    if _is_green(status) and not any(getattr(config.option, shown, False) for shown in ("help", "version", "markers")):
+    if _is_green(status) and not _only_shows(config):
         raise pytest.UsageError("perfguard: the gate was asked for, and no test session ran with it")
     return status
 

@@ -232,7 +232,8 @@ def test_a_checkout_of_another_user_says_what_to_set(repository, monkeypatch):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     found = repository.found(first)
     assert found.reason.startswith("git refuses ")
-    assert "which another user owns (git config --global --add safe.directory" in found.reason
+    command = f"(git config --global --add safe.directory {repository.top})"
+    assert found.reason.endswith(f"which another user owns {command}")
 
 
 def test_in_a_shallow_checkout_there_is_none(repository, tmp_path):

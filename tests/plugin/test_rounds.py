@@ -128,12 +128,17 @@ def processes(project, file="seen") -> list[list[str]]:
     return list(noted.values())
 
 
+def written(project, conftest=CONFTEST):
+    """Write the settings of a project, and its conftest.py."""
+    project.write("pyproject.toml", SETTINGS)
+    project.write("conftest.py", conftest)
+    return project
+
+
 @pytest.fixture(scope="module")
 def shared(module_project):
     """A file of tests of every kind with baselines of two processes, and what its timed processes noted."""
-    project = module_project("rounds")
-    project.write("pyproject.toml", SETTINGS)
-    project.write("conftest.py", CONFTEST)
+    project = written(module_project("rounds"))
     project.write("train.py", "open('trained', 'x').close()")
     project.write("test_shared.py", SHARED.replace("RECORDING", repr(str(RECORDINGS / "torch-mlp"))))
     run = project.run("--perfguard-update", "--perfguard-report=created.json", "-k", "not selected", timeout_s=LONG_S)
@@ -229,9 +234,7 @@ def test_by_name(request):
 
 @pytest.mark.slow
 def test_tests_that_come_to_their_guard_in_another_way_are_timed_as_well(module_project):
-    project = module_project("other-forms")
-    project.write("pyproject.toml", SETTINGS)
-    project.write("conftest.py", CONFTEST)
+    project = written(module_project("other-forms"))
     project.write("test_forms.py", OTHER_FORMS)
     for option, runs in (("--perfguard-update", 2), ("--perfguard-ratchet", 5), ("--perfguard", 1)):
         run = project.run(option, "--perfguard-report=forms.json", timeout_s=LONG_S)
@@ -242,9 +245,7 @@ def test_tests_that_come_to_their_guard_in_another_way_are_timed_as_well(module_
 @pytest.mark.slow
 def test_a_baseline_whose_processes_were_all_lost_is_not_written(module_project):
     """It would never be judged by time. The reason is told, and the way to store none on purpose."""
-    project = module_project("all-lost")
-    project.write("pyproject.toml", SETTINGS)
-    project.write("conftest.py", CONFTEST)
+    project = written(module_project("all-lost"))
     lost = "def test_lost(perfguard):\n    if IN_A_PROCESS:\n        pytest.skip('not here')\n    perfguard(product)\n"
     project.write("test_lost.py", HEAD + lost)
     run = project.run("--perfguard-update", timeout_s=LONG_S)
@@ -255,12 +256,10 @@ def test_a_baseline_whose_processes_were_all_lost_is_not_written(module_project)
 
 @pytest.mark.slow
 def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_project):
-    project = module_project("conftest-reads")
-    project.write("pyproject.toml", SETTINGS)
     skips = "def pytest_collection_modifyitems(config, items):\n    if config.getoption('-m') != 'big':\n"
     skips += "        for item in items:\n            item.add_marker(pytest.mark.skip('needs -m big'))\n"
     markers = "def pytest_configure(config):\n    config.addinivalue_line('markers', 'big: needs much')\n"
-    project.write("conftest.py", CONFTEST + markers + skips)
+    project = written(module_project("conftest-reads"), conftest=CONFTEST + markers + skips)
     project.write("test_big.py", HEAD + "@pytest.mark.big\ndef test_big(perfguard):\n    perfguard(product)\n")
     run = project.run("--perfguard-update", "-m", "big", "--perfguard-report=big.json", timeout_s=LONG_S)
     assert (run.status, run.counts) == (0, {"passed": 1}), run.text
@@ -273,10 +272,8 @@ def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_p
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
     pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install 'perfguard[test]'")
-    project = module_project("limited")
-    project.write("pyproject.toml", SETTINGS)
     slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
-    project.write("conftest.py", CONFTEST + slow)
+    project = written(module_project("limited"), conftest=CONFTEST + slow)
     project.write("test_limited.py", HEAD + "def test_limited(perfguard):\n    perfguard(product)\n")
     run = project.run("--perfguard-update", "-o", "timeout=15", timeout_s=LONG_S)
     assert (run.status, run.counts) == (0, {"passed": 1}), run.text
@@ -332,9 +329,7 @@ def test_after(perfguard):
 
 @pytest.mark.slow
 def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothing(module_project):
-    project = module_project("bad")
-    project.write("pyproject.toml", SETTINGS)
-    project.write("conftest.py", CONFTEST)
+    project = written(module_project("bad"))
     project.write("test_bad.py", BAD)
     run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-report=r.json", timeout_s=LONG_S)
     found = {one["workload"].removeprefix("test_bad.py::test_"): one for one in project.report("r.json")["workloads"]}
