@@ -173,7 +173,7 @@ class Advice:
     fix: str
 
 
-_LOOK = "look at the recording; refresh if it is meant"
+_LOOK = "look at the recording; refresh if it is intended"
 _COLUMNS = "a new profiler version? compare with `perfguard schema show NAME`"
 _REPORT = "report it to the profiler's maintainers, with the file and line named"
 
@@ -343,6 +343,6 @@ ADVICE: dict[Code, Advice] = {
     ),
     Code.R108: Advice(
         "operators with more than half of the baseline's operator time are gone, and hardly any new one runs instead",
-        "look whether the step still runs the model; refresh with a reason if it is meant",
+        "look whether the step still runs the model; refresh with a reason if it is intended",
     ),
 }

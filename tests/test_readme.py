@@ -85,6 +85,6 @@ def test_links_lead_to_files_and_headings(page):
 def test_what_the_example_says_is_what_the_code_writes():
     """The failure shown is real output; its words are those of today's messages."""
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "perfguard").rglob("*.py"))
-    for words in ("exact: any increase fails", "if this change is meant, accept it with:", "shown, not judged"):
+    for words in ("exact: any increase fails", "if the change is intended, accept it with:", "shown, not judged"):
         assert words in README
         assert words in code

@@ -154,7 +154,7 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
         return one
     waited_us, waits_us, before_us, now_us = numbers
     step = step_text(waits_us + now_us, relative_change(waited_us + before_us, waits_us + now_us))
-    return replace(one, finding=replace(one.finding, message=f"{step}; the step waits more: {one.finding.message}"))
+    return replace(one, finding=replace(one.finding, message=f"{step}; it waits longer: {one.finding.message}"))
 
 
 def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
@@ -177,7 +177,9 @@ def worse_operators(
     for rank, work in work_of(*sides).items():
         growth = work.growth(is_time_same=step is State.SAME)
         if growth > thresholds.OPERATOR_WEIGHT:
-            words = f"+{100 * growth:.1f} % {'operator time' if work.is_timed else 'operators'} in the step"
+            words = (
+                f"+{100 * growth:.1f} % {'operator time' if work.is_timed else 'operators'} in the step, all together"
+            )
             found |= {rank + operator: words for operator in work.carriers}
     return found
 
@@ -417,6 +419,7 @@ def _slower_in_runs(
     assert isinstance(before.value, (int, float))
     assert isinstance(now.value, (int, float))
     stored, runs = max(1, len(before.samples)), max(1, len(now.samples))
+    causes = f" ({metric.causes})" if metric.causes else ""
     few = ""
     if stored < thresholds.BASELINE_RUNS:
         few = (
@@ -430,21 +433,20 @@ def _slower_in_runs(
         place=label(*key),
         severity=Severity.WARNING if few else Severity.ERROR,
         message=f"{step} ({_allowed(limits, before.value, metric)}), "
-        f"worse in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''}{few}",
+        f"worse in {'all of ' if runs > 1 else ''}{runs} fresh process{'es' if runs > 1 else ''}{causes}{few}",
         weight=_weight(metric, _relative(max(before.value, limits.absolute), now.value), exact=False),
     )
     return _comparison(key, State.WORSE, judged, before, now, finding)
 
 
 def _readable_text(metric: Metric, key: tuple[str, str], reference: float, current: float, limits: Tolerance) -> str:
-    """Return `run_blocked_time 0.05 → 20.1 ms (possible causes: sleep, I/O, lock, loader), +20 ms`."""
+    """Return `run_blocked_time 0.05 → 20.1 ms, +20 ms`."""
     factor, unit = _readable(metric.unit, current)
     change = _change(reference, current, metric)
     if abs(reference) * limits.relative < limits.absolute:
         # Of next to nothing a percentage says nothing.
         change = f"+{show((current - reference) / factor)} {unit}"
-    causes = f" ({metric.causes})" if metric.causes else ""
-    return f"{label(*key)} {show(reference / factor)} → {show(current / factor)} {unit}{causes}, {change}"
+    return f"{label(*key)} {show(reference / factor)} → {show(current / factor)} {unit}, {change}"
 
 
 def _readable(unit: str, largest: float) -> tuple[float, str]:

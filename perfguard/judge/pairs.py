@@ -309,8 +309,8 @@ def _waits(found: Paired, standing: _Standing | None) -> Finding | None:
         code=Code.R101 if standing.everywhere else Code.R105,
         place="run_blocked_time",
         severity=Severity.ERROR if standing.everywhere else Severity.WARNING,
-        message=f"{step_text(now_us, ratio)}; the step waits more: {before} → {now} ms "
-        f"({METRICS['run_blocked_time'].causes}), allowed {most} ms{more}",
+        message=f"{step_text(now_us, ratio)}; it waits longer: {before} → {now} ms, "
+        f"allowed {most} ms{more} ({METRICS['run_blocked_time'].causes})",
         weight=weight_of_the_step(ratio or 0.0),
     )
 

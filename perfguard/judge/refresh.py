@@ -432,7 +432,7 @@ def _broken(old: Baseline, new: Baseline, policy: Policy) -> Finding | None:
     lost = lost_work(new.measurements, old.measurements, policy=policy)
     if lost is None:
         return None
-    return Finding(code=Code.B110, message=f'{lost.message} If this is meant, say why: {REASON_OPTION} "why"')
+    return Finding(code=Code.B110, message=f'{lost.message} If this is intended, say why: {REASON_OPTION} "why"')
 
 
 def _worse(changes: Iterable[Change]) -> Finding | None:
@@ -441,7 +441,7 @@ def _worse(changes: Iterable[Change]) -> Finding | None:
     if not worse:
         return None
     more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
-    return Finding(code=Code.B110, message=f'{worse[0]}{more}; if this is meant, say why: {REASON_OPTION} "why"')
+    return Finding(code=Code.B110, message=f'{worse[0]}{more}; if this is intended, say why: {REASON_OPTION} "why"')
 
 
 def _unfit(message: str) -> Finding:

@@ -131,7 +131,7 @@ def run_wall_p90(timing: Timing) -> float:
         relative=thresholds.STALL_TOLERANCE,
         absolute=thresholds.STALL_US,
         by_run=True,
-        causes="possible causes: sleep, I/O, lock, loader",
+        causes="possible causes: sleep, I/O, lock, data loader",
         meaning="Time of a step in a controlled process in which it neither ran nor waited for a CPU (sleep, I/O, a lock, a "
         "loader); the mean of the steps. Not measured where a device does the work: waiting for it is no stall.",
     )
@@ -157,7 +157,7 @@ def run_blocked_time(timing: Timing) -> float | None:
         relative=thresholds.MEMORY_GROWTH_TOLERANCE,
         absolute=thresholds.MEMORY_GROWTH_BYTES,
         by_run=True,
-        causes="a leak of the host",
+        causes="the host leaks memory",
         meaning="Host memory that a step in a controlled process keeps, in the third of the window in which it keeps least: a "
         "leak of Python objects, buffers or host tensors.",
     )

@@ -10,7 +10,7 @@ from perfguard.reports.ledger import told_ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, whole_time_lines
-from perfguard.reports.words import cause_words
+from perfguard.reports.words import where_words
 from perfguard.screen import LOG, Screen
 
 #: How many processes' numbers a row shows.
@@ -28,7 +28,7 @@ def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:
     if whole:
         lines += whole_time_lines(verdict)
     else:
-        lines += [line for line in (cause_words(verdict), *told_ledger_lines(verdict)) if line]
+        lines += [line for line in (where_words(verdict), *told_ledger_lines(verdict)) if line]
     if (lines or whole) and verdict.environment_changes:
         lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
     lines += [printable(note) for note in verdict.notes if whole or note.startswith(_NOT_TOGETHER)]

@@ -15,7 +15,7 @@ from perfguard.reports.names import printable
 from perfguard.reports.step_time import step_details, step_words
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.upgrades import with_upgrade
-from perfguard.reports.words import baseline_commit, cause_words, trade
+from perfguard.reports.words import baseline_commit, trade, where_words
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 
@@ -39,9 +39,9 @@ def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = Fal
     worst, *others = finding_lines(findings, most=_most(whole)) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
     # The cause goes before what it brought with it: views, wrappers, memory. All that may be long goes after what to do.
-    lines += [f"  {line}" for line in (trade(verdict), cause_words(verdict)) if line]
+    lines += [f"  {line}" for line in (trade(verdict), where_words(verdict)) if line]
     if verdict.outcome is Outcome.FAILED and (commit := baseline_commit(verdict)):
-        lines.append(f"  what changed since the baseline: git diff {commit}")
+        lines.append(f"  see what changed since the baseline: git diff {commit}")
     lines.append(f"  {_advice(verdict, refresh_command)}")
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
@@ -86,7 +86,7 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
         return "look at why the processes ended, then run the same command again"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"nothing was compared; record a baseline with: {refresh_command}"
-    return f"if this change is meant, accept it with: {refresh_command} --perfguard-reason 'why'"
+    return f"if the change is intended, accept it with: {refresh_command} --perfguard-reason 'why'"
 
 
 def finding_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:

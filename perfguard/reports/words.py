@@ -294,11 +294,16 @@ def _better(verdict: Verdict) -> str:
 
 
 def where_words(verdict: Verdict) -> str:
-    """Name the operators that the change is in; empty where there is nothing to say."""
+    """Name the operators that a failing step's time or added work is in, or say why none can be; empty where neither is.
+
+    Calls are exact: an operator that runs more often is named where the recording cannot say which took the time.
+    """
     if verdict.outcome is not Outcome.FAILED:
         return ""
-    if time := cause_words(verdict):
-        return time
+    step, found = step_time_of(verdict), attribution_of(verdict)
+    is_slower = step is not None and (step.change or 0) > 0
+    if is_slower and isinstance(found, Attribution):
+        return _where_the_time_went(verdict, found)
     changes = _by_weight(
         verdict,
         [
@@ -309,17 +314,9 @@ def where_words(verdict: Verdict) -> str:
     )
     names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes[:_FIRST]]
     more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
-    return f"Operators with added work: {', '.join(names)}{more}." if names else ""
-
-
-def cause_words(verdict: Verdict) -> str:
-    """Name the operators that made a failing step slower, or say why this recording cannot; empty of a step that did not."""
-    step, found = step_time_of(verdict), attribution_of(verdict)
-    if verdict.outcome is not Outcome.FAILED or step is None or (step.change or 0) <= 0:
-        return ""
-    if isinstance(found, Attribution):
-        return _where_the_time_went(verdict, found)
-    if isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
+    if names:
+        return f"The step does more work: {', '.join(names)}{more}."
+    if is_slower and isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
         return silence_text(found)
     return ""
 
@@ -468,7 +465,7 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     if verdict.outcome is Outcome.FAILED and is_test:
         if commit := baseline_commit(verdict):
             yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
-        yield "If it is meant, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
+        yield "If it is intended, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
     if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
     if any(finding.code in (Code.B103, Code.B108) for finding in verdict.findings) and verdict.passed and is_test:

@@ -157,14 +157,14 @@ def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout
     assert status == 1, said
     # On a busy machine another operator may take most of a step of microseconds, and then that one is named.
     assert re.search(
-        r"R102 operator_calls\[.*\] \d+ → \d+ calls/step, \+\d+ \(added work: \+300\.0 % operator time in the step\)",
+        r"R102 operator_calls\[.*\] \d+ → \d+ calls/step, \+\d+ \(added work: \+300\.0 % operator time in the step, ",
         said,
     ), said
     assert "slower step by step in 3 processes" in said
     row = next(line for line in said.splitlines() if line.startswith("FAILED     test_model.py::test_callable"))
     assert "slower, step by step" in row
     # Where the time went, if the machine let the two recordings show it.
-    assert "aten::addmm: more calls (2 → 8" in said or "The time cannot be attributed" in said, said
+    assert "aten::addmm: more calls (2 → 8" in said or "No operator can be named" in said, said
     (workload,) = json.loads(report.read_text())["workloads"]
     found = {one["metric"]: one for one in workload["measurements"]}["step_ab"]
     assert len(found["samples"]) == 3

@@ -83,7 +83,7 @@ def test_a_script_is_stored_compared_and_found_worse(project):
     assert refused.returncode == 1
     assert said(refused)[0] == "refused torch_train.py::train"
     assert said(refused)[1].startswith("  B110 the baseline would get worse without a reason: ")
-    assert said(refused)[1].endswith('; if this is meant, say why: --reason "why"')
+    assert said(refused)[1].endswith('; if this is intended, say why: --reason "why"')
     assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in said(refused))
     assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept
 

@@ -422,7 +422,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             8,
             9,
             {},
-            "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operators in the step)",
+            "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operators in the step, all together)",
         ),
         ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: any decrease fails)"),
         (

@@ -320,7 +320,7 @@ def test_the_time_of_a_step_that_stands_still_is_its_whole_time():
     step = step_time_of(verdict)
     assert step is not None
     assert step.text == "6.00 → 25.0 ms, +316.7 %"
-    assert verdict.findings[0].message.startswith("step 6.00 → 25.0 ms, +316.7 %; the step waits more: ")
+    assert verdict.findings[0].message.startswith("step 6.00 → 25.0 ms, +316.7 %; it waits longer: ")
 
 
 def test_waits_are_not_judged_where_the_user_switched_them_off():

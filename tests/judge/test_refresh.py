@@ -379,7 +379,7 @@ def refused(found: Refreshed, old: list[Measurement]) -> tuple[Code, str]:
 def test_a_relaxation_without_a_reason_is_refused_and_accepted_with_one(new, named, blank):
     old = [CALLS, MEMORY, STEP]
     found = refresh(old, new, reason=blank)
-    assert refused(found, old) == (Code.B110, f'{named}; if this is meant, say why: --perfguard-reason "why"')
+    assert refused(found, old) == (Code.B110, f'{named}; if this is intended, say why: --perfguard-reason "why"')
     accepted = refresh(old, new, reason=WHY)
     assert (accepted.state, accepted.refused, accepted.changes) == (Refresh.UPDATED, None, found.changes)
     assert accepted.stored == baseline(*new, commit="new", reason=WHY)
@@ -400,7 +400,7 @@ def test_a_step_that_hardly_does_anything_any_more_needs_a_reason():
     assert message.startswith(
         "operators that took 80 % of the baseline's operator time are gone, and what is new or runs"
     )
-    assert message.endswith('does the step still do its work? If this is meant, say why: --perfguard-reason "why"')
+    assert message.endswith('does the step still do its work? If this is intended, say why: --perfguard-reason "why"')
     assert refresh(BUSY_STEP, IDLE_STEP, reason=WHY).state is Refresh.UPDATED
 
 

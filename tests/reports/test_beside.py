@@ -91,7 +91,11 @@ def test_versions_are_shown_beside_what_changed():
 
 @pytest.mark.parametrize(
     "current_us, said",
-    [(2160, "step +160.0 us:"), (1950, "its step moved by −50.0 us"), (2400, "its step moved by +400.0 us")],
+    [
+        (2160, "step +160.0 us:"),
+        (1950, "the profiled step changed by −0.0500 ms"),
+        (2400, "the profiled step changed by +0.400 ms"),
+    ],
 )
 def test_a_ledger_explains_a_step_that_moved_as_it_did(current_us, said):
     entry = Entry(cause=Cause.PER_CALL, subject="aten::mm", base_ns=2_000_000, current_ns=1000 * current_us)

@@ -216,7 +216,7 @@ def test_every_finding_is_shown_or_counted(codes):
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
   The largest part is MatMul: +192.5 us, 77 % of the change in time (each call takes longer).
-  if this change is meant, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
+  if the change is intended, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 better, 0 changed; 0 not comparable; 4 shown, not judged
@@ -284,7 +284,7 @@ def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_as
         measurements=(Measurement(metric="step_time", subject="", value=350.0),),
         ledger=ledger,
     )
-    said = "The time cannot be attributed in this recording: the profiler's own time moved by −200.0 us, the step by +250.0 us."
+    said = "No operator can be named from this recording: the profiler's own time changed by −0.200 ms, the step by +0.250 ms."
     message = failure_message(failing, refresh_command=COMMAND)
     assert message.splitlines()[1] == f"  {said}"
     assert "residual" not in message
@@ -664,7 +664,7 @@ def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
     lines = failure_message(lost, refresh_command=COMMAND).splitlines()
     assert lines[:3] == [
         "perfguard FAILED: B110 the baseline would get worse without a reason: steps 3 → 4 steps",
-        f"  if this change is meant, accept it with: {COMMAND} --perfguard-reason 'why'",
+        f"  if the change is intended, accept it with: {COMMAND} --perfguard-reason 'why'",
         "    worse: steps 3 → 4 steps",
     ]
     unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))

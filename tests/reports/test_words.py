@@ -135,16 +135,16 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000), part(Cause.RESIDUAL, 10_000)],
-            "The time cannot be attributed in this recording: the profiler's own time moved by −890.0 us, "
-            "the step by +1000 us.",
+            "No operator can be named from this recording: the profiler's own time changed by −0.890 ms, "
+            "the step by +1.00 ms.",
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.IDLE, 900_000)],
-            "No operator explains the time: the gaps between operators moved by +900.0 us, the step by +1000 us.",
+            "No operator explains the time: between operators it changed by +0.900 ms, in the whole step by +1.00 ms.",
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm")],
-            "The time cannot be attributed in this recording: its step moved by +100.0 us, the judged one by +1000 us.",
+            "No operator can be named: the profiled step changed by +0.100 ms, the timed one by +1.00 ms.",
         ),
     ],
     ids=["an operator", "all parts of an operator", "the profiler", "gaps", "another change"],
@@ -160,7 +160,7 @@ def test_operators_that_changed_are_told_by_their_share_of_the_time():
         for name, share in (("aten::view", 0.001), ("aten::addmm", 0.6))
     ]
     found = verdict(Outcome.FAILED, error(Code.R102, "operator_calls[aten::addmm]"), comparisons=[*sides, *shares])
-    assert told(found, NOBODY).where == "Operators with added work: aten::addmm (1 → 2 calls a step)."
+    assert told(found, NOBODY).where == "The step does more work: aten::addmm (1 → 2 calls a step)."
 
 
 def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
