@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Silence, Verdict, attribution_of
 from perfguard.judge.compare import show
-from perfguard.judge.step_time import milliseconds
 from perfguard.reports.names import cut, printable, shortened
-from perfguard.reports.quantities import signed_us
+from perfguard.reports.quantities import signed_ms, signed_us
 
 #: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
 LEDGER_LINES = 8
@@ -62,23 +61,18 @@ def told_ledger_lines(verdict: Verdict) -> list[str]:
 
 def silence_text(silence: Silence) -> str:
     """Say in one sentence why no operator is named."""
-    step = _signed_ms(silence.step_ns)
+    step = signed_ms(silence.step_ns)
     if silence.doubt is Doubt.NOISE:
         return f"No operator is named: the step changed by {step}, which is within the noise."
     if silence.doubt is Doubt.MACHINE:
         return f"No operator is named: the machine was busy or changed its speed, and the step changed by {step}."
-    part = _signed_ms(silence.part_ns)
+    part = signed_ms(silence.part_ns)
     if silence.doubt is Doubt.OTHER_CHANGE:
         return f"No operator can be named: the profiled step changed by {part}, the timed one by {step}."
     if silence.part is Cause.IDLE and silence.part_ns * silence.step_ns > 0:
         return f"No operator explains the time: between operators it changed by {part}, in the whole step by {step}."
     name = "the time that no operator explains" if silence.part is None else _OF_NO_OPERATOR[silence.part]
     return f"No operator can be named from this recording: {name} changed by {part}, the step by {step}."
-
-
-def _signed_ms(change_ns: int) -> str:
-    """Write a difference in the unit of the step time: `+1.33 ms`."""
-    return f"{'−' if change_ns < 0 else '+'}{milliseconds(abs(change_ns) / 1e6)} ms"
 
 
 _OF_NO_OPERATOR = {

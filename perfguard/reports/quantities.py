@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from perfguard.judge.compare import show
+from perfguard.judge.step_time import milliseconds
 
 _BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -36,6 +37,11 @@ def time_us(us: float) -> str:
 def signed_us(us: float) -> str:
     """Write a difference of microseconds: `+612 us`, `−2.91 ms`."""
     return f"{'+' if us >= 0 else '−'}{time_us(abs(us))}"
+
+
+def signed_ms(change_ns: float) -> str:
+    """Write a difference of nanoseconds in the unit that step times have: `+1.33 ms`."""
+    return f"{'−' if change_ns < 0 else '+'}{milliseconds(abs(change_ns) / 1e6)} ms"
 
 
 def size_bytes(count: float) -> str:

@@ -32,7 +32,7 @@ from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import silence_text
 from perfguard.reports.names import cut, printable
-from perfguard.reports.quantities import changed, quantity, signed_us
+from perfguard.reports.quantities import changed, quantity, signed_ms
 from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
@@ -351,10 +351,10 @@ def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     of_the_whole = ", more than the whole change, because other parts shrank"
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
-    calls = _calls_of(verdict, first.subject) if first.cause is Cause.SHAPES else ""
+    calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
     why = _CAUSES[first.cause] + _shapes(verdict, first) + (f"; {calls}" if calls else "")
-    then = ", ".join(f"{_share_name(one)} {signed_us(one.change_ns / 1e3)}" for one in others[: _FIRST - 1])
-    return f"The largest part is {_share_name(first)}: {signed_us(first.change_ns / 1e3)}{of_the_whole} ({why})" + (
+    then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])
+    return f"The largest part is {_share_name(first)}: {signed_ms(first.change_ns)}{of_the_whole} ({why})" + (
         f"; then {then}." if then else "."
     )
 
@@ -393,7 +393,7 @@ _CAUSES = {
     Cause.NEW: "a new operator",
     Cause.VANISHED: "an operator that vanished",
     Cause.RENAMED: "an operator under a new name",
-    Cause.CALLS: "other numbers of calls",
+    Cause.CALLS: "it runs more or less often",
     Cause.SHAPES: "its shapes changed",
     Cause.PER_CALL: "each call takes longer",
     Cause.COMMUNICATION: "communication that is not overlapped",

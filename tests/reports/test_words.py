@@ -120,7 +120,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
     [
         (
             [part(Cause.SHAPES, 900_000, "aten::mm"), part(Cause.RESIDUAL, 100_000)],
-            "The largest part is aten::mm: +900.0 us, 90 % of the change in time (its shapes changed).",
+            "The largest part is aten::mm: +0.900 ms, 90 % of the change in time (its shapes changed).",
         ),
         # All that an operator adds is one part, and what is negligible beside it is not told.
         (
@@ -130,8 +130,8 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
                 part(Cause.PER_CALL, 60_000, "aten::addmm"),
                 part(Cause.CALLS, 40_000, "aten::view"),
             ],
-            "The largest part is aten::mm: +900.0 us, 90 % of the change in time (other numbers of calls); "
-            "then aten::addmm +60.0 us.",
+            "The largest part is aten::mm: +0.900 ms, 90 % of the change in time (it runs more or less often); "
+            "then aten::addmm +0.0600 ms.",
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000), part(Cause.RESIDUAL, 10_000)],
@@ -296,7 +296,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         **FRESH,
     )
     assert told(found, NOBODY).where == (
-        "The largest part is aten::mm: +1360 us, 58 % of the change in time "
+        "The largest part is aten::mm: +1.36 ms, 58 % of the change in time "
         "(its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048])."
     )
 
