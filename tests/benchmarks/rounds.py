@@ -1,14 +1,17 @@
 """What shared processes save, and what they cost in certainty: the same tests with shared processes and all isolated.
 
-Run: python -m tests.benchmarks.rounds [--groups N] [--models mlp,cnn,lenet] [--json FILE] [--quick]
+Run: python -m tests.benchmarks.rounds [--groups N] [--models mlp,cnn,lenet] [--json FILE] [--quick] [--before DIR]
      python -m tests.benchmarks.rounds --again FILE      (the tables of an earlier run)
 
-The first tables are the wall and CPU time of a refresh and of a judged run of two projects. The last is of verdicts: real
-sessions of pytest refresh a project of the models of `tests.benchmarks.verdicts` and of others beside them, unchanged and with
-+17 % planted; each has five processes a model, which are one group. The rule of a stored baseline then decides of every two
-groups. "One suspect" is what a judged run does: its first process is shared, the other four are the suspect's own. Sessions of
-all kinds take turns in random order, so that the machine's moods fall on all alike. In brackets: how many groups that share no
-process stand behind a figure.
+The first tables are the wall and CPU time of a refresh and of a judged run of two projects, and of the same runs without any
+timed process ("time off"), which sharing cannot shorten; with `--before` also with the perfguard of an earlier checkout,
+whose environment is its .venv. A file that is there is added to.
+
+The last table is of verdicts: real sessions of pytest refresh a project of the models of `tests.benchmarks.verdicts` and of
+others beside them, unchanged and with +17 % planted; each has five processes a model, which are one group. The rule of a stored
+baseline then decides of every two groups. "One suspect" is what a judged run does: its first process is shared, the other four
+are the suspect's own. Sessions of all kinds take turns in random order, so that the machine's moods fall on all alike. In
+brackets: how many groups that share no process stand behind a figure.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -39,7 +43,9 @@ MODELS, USERS = "tests/models (7 tests)", "a user's project (10 tests)"
 PLANTED = 0.17
 PROCESSES = 5
 WAYS = ("isolated", "shared")
-ISOLATED = ("-p", "tests.benchmarks.isolated")
+#: What is given to pytest for a run that is only timed.
+OPTIONS = {"isolated": ("-p", "tests.benchmarks.isolated"), "shared": (), "time off": ("--perfguard-time=off",)}
+BEFORE = "before"
 
 #: The models that are judged, in files of their framework, and what shares their processes.
 HEAD = """
@@ -95,13 +101,16 @@ Process = dict[str, Any]
 Groups = dict[str, list[list[Process]]]
 
 
-def pytest_run(directory: Path, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, float]:
+def pytest_run(
+    directory: Path, *arguments: str, environment: dict[str, str] | None = None, checkout: Path = ROOT
+) -> dict[str, float]:
     """Run pytest, and return the seconds it took by the clock and of CPUs, with all processes that it started."""
+    python = sys.executable if checkout == ROOT else checkout / ".venv/bin/python"
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments],
+        [python, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        env={**os.environ, "PYTHONPATH": str(checkout), **(environment or {})},
         capture_output=True,
         text=True,
         check=False,
@@ -118,21 +127,23 @@ def pytest_run(directory: Path, *arguments: str, environment: dict[str, str] | N
 # -- what it takes -----------------------------------------------------------------------------------------------------
 
 
-def took(select: Sequence[str]) -> list[dict[str, Any]]:
-    """Refresh and judge each project once, each way."""
+def took(select: Sequence[str], before: Path | None) -> list[dict[str, Any]]:
+    """Refresh and judge each project once: each way, without timed processes, and with the checkout of `before`."""
     rows = []
+    ways = [*OPTIONS, *([BEFORE] if before is not None else [])]
     with tempfile.TemporaryDirectory() as place:
-        for project, way in random.sample([*product((MODELS, USERS), WAYS)], 2 * len(WAYS)):
+        for project, way in random.sample([*product((MODELS, USERS), ways)], 2 * len(ways)):
+            checkout = before if way == BEFORE and before is not None else ROOT
             if project == MODELS:
-                directory = ROOT
-                more = [f"--perfguard-baselines={place}/{way}", *select, "tests/models"]
+                directory = checkout
+                more = [f"--perfguard-baselines={place}/{way.replace(' ', '-')}", *select, "tests/models"]
             else:
                 directory, more = Path(place) / f"{way}-project", [TESTS]
                 new_project(directory)
                 commit(directory)
-            more += ISOLATED if way == "isolated" else ()
+            more += OPTIONS.get(way, ())
             for what, flag in (("refresh", "--perfguard-update"), ("judged run", "--perfguard")):
-                found = pytest_run(directory, flag, *more)
+                found = pytest_run(directory, flag, *more, checkout=checkout)
                 rows.append({"project": project, "way": way, "what": what, **found})
                 print(f"{project}, {way}: {what} {found['wall_s']:.0f} s", file=sys.stderr)
     return rows
@@ -152,7 +163,7 @@ def session(models: Sequence[str], way: str, products: dict[str, int]) -> dict[s
         arguments = [f"--perfguard-runs={PROCESSES}", "--perfguard-report=report.json", "-k", chosen]
         pytest_run(
             directory,
-            *("--perfguard-update", *arguments, *(ISOLATED if way == "isolated" else ())),
+            *("--perfguard-update", *arguments, *OPTIONS[way]),
             environment={"PRODUCTS": json.dumps(products)},
         )
         report = json.loads((directory / "report.json").read_text(encoding="utf-8"))
@@ -168,9 +179,11 @@ def session(models: Sequence[str], way: str, products: dict[str, int]) -> dict[s
     }
 
 
-def collect(models: Sequence[str], groups: int, products: dict[str, int]) -> Iterator[dict[str, Groups]]:
+def collect(
+    models: Sequence[str], groups: int, products: dict[str, int], found: dict[str, Groups]
+) -> Iterator[dict[str, Groups]]:
     """Run sessions of every kind in random order; yield what there is of each model after every round of them."""
-    found: dict[str, Groups] = {model: {} for model in models}
+    found = {model: dict(found.get(model, {})) for model in {**found, **dict.fromkeys(models)}}
     for number in range(groups):
         kinds = [(way, planted) for way in WAYS for planted in (False, True)]
         for way, planted in random.sample(kinds, len(kinds)):
@@ -247,20 +260,25 @@ def tables(result: dict[str, Any]) -> str:
     for project in dict.fromkeys(one["project"] for one in result["took"]):
         ran = [one for one in result["took"] if one["project"] == project]
         rows = []
+        ways = [way for way in (BEFORE, *OPTIONS) if any(one["way"] == way for one in ran)]
+        against = [way for way in (BEFORE, "isolated") if way in ways]
         for what in ("refresh", "judged run"):
             medians = {
                 way: [
                     statistics.median(one[key] for one in ran if (one["what"], one["way"]) == (what, way))
                     for key in ("wall_s", "cpu_s")
                 ]
-                for way in WAYS
+                for way in ways
             }
             for place, name in enumerate(("wall", "CPU")):
-                before, now = (medians[way][place] for way in WAYS)
-                rows.append([f"{what}, {name}", f"{before:.0f} s", f"{now:.0f} s", f"{now / before:.2f} x"])
+                seconds = {way: medians[way][place] for way in ways}
+                ratios = [f"{seconds['shared'] / seconds[way]:.2f} x" for way in against]
+                rows.append([f"{what}, {name}", *(f"{one:.0f} s" for one in seconds.values()), *ratios])
         red = sum(one["status"] != 0 for one in ran)
-        head = f"{project}, medians of {len(ran) // (2 * len(WAYS))}, {red} of {len(ran)} runs were red"
-        parts.append(f"{head}\n{tabulate(rows, headers=['', *WAYS, 'shared / isolated'], disable_numparse=True)}")
+        times = min(Counter((one["way"], one["what"]) for one in ran).values())
+        head = f"{project}, medians of {times} or more, {red} of {len(ran)} runs were red"
+        headers = ["", *ways, *(f"shared / {way}" for way in against)]
+        parts.append(f"{head}\n{tabulate(rows, headers=headers, disable_numparse=True)}")
     lines = [row for model, groups in result["models"].items() for row in rows_of(model, groups)]
     head = [
         "model",
@@ -285,6 +303,7 @@ def main() -> None:
         "--quick", action="store_true", help="one group of the MLP, and the projects once: two tests of tests/models"
     )
     parser.add_argument("--json", type=Path, default=Path("rounds.json"))
+    parser.add_argument("--before", type=Path, help="an earlier checkout, with its environment in .venv")
     parser.add_argument("--again", type=Path)
     options = parser.parse_args()
     if options.again is not None:
@@ -292,16 +311,19 @@ def main() -> None:
         return
     models = ["mlp"] if options.quick else options.models.split(",")
     result: dict[str, Any] = {"took": [], "models": {}, "cpus": os.cpu_count()}
+    if options.json.is_file():
+        result = json.loads(options.json.read_text(encoding="utf-8"))
 
     def keep() -> None:
         options.json.write_text(json.dumps(result), encoding="utf-8")
 
     for _ in range(min(1, options.times) if options.quick else options.times):
-        result["took"] += took(["-k", "mlp_train"] if options.quick else [])
+        result["took"] += took(["-k", "mlp_train"] if options.quick else [], options.before)
         keep()
     groups = 1 if options.quick else options.groups
     products = {model: products_for(model, [PLANTED])[PLANTED] for model in models} if groups else {}
-    for result["models"] in collect(models, groups, products):
+    earlier = result["models"]
+    for result["models"] in collect(models, groups, products, earlier):
         keep()
     print(tables(result))
 
