@@ -311,14 +311,16 @@ def main() -> None:
         return
     models = ["mlp"] if options.quick else options.models.split(",")
     result: dict[str, Any] = {"took": [], "models": {}, "cpus": os.cpu_count()}
-    if options.json.is_file():
+    if options.json.is_file() and not options.quick:
         result = json.loads(options.json.read_text(encoding="utf-8"))
 
     def keep() -> None:
         options.json.write_text(json.dumps(result), encoding="utf-8")
 
     for _ in range(min(1, options.times) if options.quick else options.times):
-        result["took"] += took(["-k", "mlp_train"] if options.quick else [], options.before)
+        result["took"] += took(
+            ["-k", "mlp_train"] if options.quick else [], options.before and options.before.resolve()
+        )
         keep()
     groups = 1 if options.quick else options.groups
     products = {model: products_for(model, [PLANTED])[PLANTED] for model in models} if groups else {}
