@@ -8,7 +8,6 @@ import pkgutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,13 +130,13 @@ def guarded(clear: str, *arguments: str) -> Iterator[None]:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            cwd=tempfile.gettempdir(),
+            cwd=os.path.abspath(os.sep),
             # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
             start_new_session=True,
             env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
         )
     except OSError as error:
-        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Free processes or memory.") from error
+        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Mend that, then run again.") from error
     assert guardian.stdin is not None
     try:
         yield
@@ -151,8 +150,10 @@ def guarded(clear: str, *arguments: str) -> Iterator[None]:
 
 def stand_guard(clear: str, *arguments: str) -> None:
     """Wait until the process at the other end of standard input is done, or gone; then call the function `clear` names."""
+    # Imported before the wait: an upgrade of perfguard meanwhile does not matter.
+    function = pkgutil.resolve_name(clear)
     sys.stdin.buffer.read(1)
-    pkgutil.resolve_name(clear)(*arguments)
+    function(*arguments)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> int:

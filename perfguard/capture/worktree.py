@@ -1,7 +1,7 @@
 """A worktree: another commit of the user's repository beside the checkout, which goes away however this process ends.
 
-Everything lies in one temporary directory. A guardian, a process in a session of its own, waits until the pipe to it is
-closed: when the work is done, after Ctrl-C, and by the kernel after kill -9. Then it ends what was started, takes the worktree
+Everything lies in one temporary directory. A guardian, a process in a session of its own, waits until it is told that
+the work is done, or the pipe to it is closed, by the kernel after kill -9. Then it ends what was started, takes the worktree
 out of the repository and deletes the directory. What a guardian could not do any more (power cut) the next run does.
 
 The checkout itself, its index, its branch and its stash are never touched: git is asked for `worktree add --detach` and

@@ -88,6 +88,12 @@ class Comparison:
         """Whether only the baseline has it."""
         return self.current is None
 
+    @property
+    def is_more(self) -> bool:
+        """Whether there is more of it than in the baseline."""
+        before, now = self.reference or 0, self.current or 0
+        return isinstance(before, (int, float)) and isinstance(now, (int, float)) and now > before
+
 
 def compare(
     measurements: Iterable[Measurement],
@@ -241,17 +247,12 @@ def _of_added_work(one: Comparison, worse: Mapping[str, str]) -> Comparison:
     words = worse.get(one.subject, "")
     if rank == ALL_RANKS:
         words = next((words for subject, words in worse.items() if split_rank(subject)[1] == operator), "")
-    if one.metric not in COUNTED or one.state is not State.CHANGED or not words or not _has_more(one):
+    if one.metric not in COUNTED or one.state is not State.CHANGED or not words or not one.is_more:
         return one
     finding = one.finding
     if finding is not None:
         finding = replace(finding, message=f"{finding.message} (added work: {words})")
     return replace(one, state=State.WORSE, finding=finding)
-
-
-def _has_more(one: Comparison) -> bool:
-    before, now = one.reference or 0, one.current or 0
-    return isinstance(before, (int, float)) and isinstance(now, (int, float)) and now > before
 
 
 def _weighed(

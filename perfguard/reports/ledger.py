@@ -60,19 +60,20 @@ def told_ledger_lines(verdict: Verdict) -> list[str]:
 
 
 def silence_text(silence: Silence) -> str:
-    """Say in one sentence why no operator is named."""
+    """Say in one sentence why the time is put down to no operator."""
+    unknown = "Which operator took the time is not known:"
     step = signed_ms(silence.step_ns)
     if silence.doubt is Doubt.NOISE:
-        return f"No operator is named: the step changed by {step}, which is within the noise."
+        return f"{unknown} the step changed by {step}, which is within the noise."
     if silence.doubt is Doubt.MACHINE:
-        return f"No operator is named: the machine was busy or changed its speed, and the step changed by {step}."
+        return f"{unknown} the machine was busy or changed its speed, and the step changed by {step}."
     part = signed_ms(silence.part_ns)
     if silence.doubt is Doubt.OTHER_CHANGE:
-        return f"No operator can be named: the profiled step changed by {part}, the timed one by {step}."
+        return f"{unknown} the profiled step changed by {part}, the timed one by {step}."
     if silence.part is Cause.IDLE and silence.part_ns * silence.step_ns > 0:
         return f"No operator explains the time: between operators it changed by {part}, in the whole step by {step}."
     name = "the time that no operator explains" if silence.part is None else _OF_NO_OPERATOR[silence.part]
-    return f"No operator can be named from this recording: {name} changed by {part}, the step by {step}."
+    return f"{unknown} {name} changed by {part}, the step by {step}."
 
 
 _OF_NO_OPERATOR = {

@@ -304,14 +304,12 @@ def where_words(verdict: Verdict) -> str:
     is_slower = step is not None and (step.change or 0) > 0
     if is_slower and isinstance(found, Attribution):
         return _where_the_time_went(verdict, found)
-    changes = _by_weight(
-        verdict,
-        [
-            one
-            for one in verdict.comparisons
-            if one.judged and one.metric == "operator_calls" and one.state is State.WORSE
-        ],
-    )
+    failed = {finding.place for finding in verdict.findings if finding.severity is Severity.ERROR}
+    # A rule of the user may fail what runs less often, too.
+    calls = [
+        one for one in verdict.comparisons if one.metric == "operator_calls" and one.label in failed and one.is_more
+    ]
+    changes = _by_weight(verdict, calls)
     names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes[:_FIRST]]
     more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
     if names:

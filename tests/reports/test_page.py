@@ -180,7 +180,10 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
     assert "waterfall" not in kinds(verdict)
     tables = tables_of(verdict)
     assert len(tables.ledger) == len(verdict.ledger.entries)
-    assert tables.silence == "No operator is named: the step changed by +0 ms, which is within the noise."
+    assert (
+        tables.silence
+        == "Which operator took the time is not known: the step changed by +0 ms, which is within the noise."
+    )
     assert tables_of(show.failing()).silence == ""
     page = page_html(show.run_of(verdict))
     assert '<details class="ledger"><summary>' in page

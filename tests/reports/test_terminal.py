@@ -284,7 +284,7 @@ def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_as
         measurements=(Measurement(metric="step_time", subject="", value=350.0),),
         ledger=ledger,
     )
-    said = "No operator can be named from this recording: the profiler's own time changed by −0.200 ms, the step by +0.250 ms."
+    said = "Which operator took the time is not known: the profiler's own time changed by −0.200 ms, the step by +0.250 ms."
     message = failure_message(failing, refresh_command=COMMAND)
     assert message.splitlines()[1] == f"  {said}"
     assert "residual" not in message

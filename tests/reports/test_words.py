@@ -135,7 +135,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000), part(Cause.RESIDUAL, 10_000)],
-            "No operator can be named from this recording: the profiler's own time changed by −0.890 ms, "
+            "Which operator took the time is not known: the profiler's own time changed by −0.890 ms, "
             "the step by +1.00 ms.",
         ),
         (
@@ -144,7 +144,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm")],
-            "No operator can be named: the profiled step changed by +0.100 ms, the timed one by +1.00 ms.",
+            "Which operator took the time is not known: the profiled step changed by +0.100 ms, the timed one by +1.00 ms.",
         ),
     ],
     ids=["an operator", "all parts of an operator", "the profiler", "gaps", "another change"],
@@ -153,13 +153,36 @@ def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entri
     assert told(slower(*entries), NOBODY).where == expected
 
 
+UNKNOWN = "Which operator took the time is not known: the profiler's own time changed by −1.00 ms, the step by +1.00 ms."
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "severity", "expected"),
+    [
+        (3, 7, Severity.ERROR, "The step does more work: aten::mm (3 → 7 calls a step)."),
+        (None, 2, Severity.ERROR, "The step does more work: aten::mm (new)."),
+        # Failed by a rule of the user, or ignored.
+        (7, 3, Severity.ERROR, UNKNOWN),
+        (7, None, Severity.ERROR, UNKNOWN),
+        (3, 7, Severity.NOTE, UNKNOWN),
+    ],
+)
+def test_added_work_is_named_where_no_operator_has_the_time(before, now, severity, expected):
+    found = slower(part(Cause.PROFILER, 1_000_000))
+    calls = comparison("operator_calls", before, now, "aten::mm")
+    of_calls = replace(error(Code.R102, calls.label), severity=severity)
+    found = replace(found, findings=(*found.findings, of_calls), comparisons=(*found.comparisons, calls))
+    assert told(found, NOBODY).where == expected
+
+
 def test_operators_that_changed_are_told_by_their_share_of_the_time():
     sides = [comparison("operator_calls", 1, calls, name) for name, calls in (("aten::view", 99), ("aten::addmm", 2))]
     shares = [
         comparison("operator_share", share, share, name)
         for name, share in (("aten::view", 0.001), ("aten::addmm", 0.6))
     ]
-    found = verdict(Outcome.FAILED, error(Code.R102, "operator_calls[aten::addmm]"), comparisons=[*sides, *shares])
+    errors = [error(Code.R102, side.label) for side in sides]
+    found = verdict(Outcome.FAILED, *errors, comparisons=[*sides, *shares])
     assert told(found, NOBODY).where == "The step does more work: aten::addmm (1 → 2 calls a step)."
 
 
