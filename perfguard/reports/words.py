@@ -350,7 +350,9 @@ def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
     calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
-    why = _CAUSES[first.cause] + _shapes(verdict, first) + (f"; {calls}" if calls else "")
+    why = _CAUSES[first.cause] + _shapes(verdict, first)
+    if calls:
+        why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
     then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])
     return f"The largest part is {_share_name(first)}: {signed_ms(first.change_ns)}{of_the_whole} ({why})" + (
         f"; then {then}." if then else "."
@@ -391,7 +393,7 @@ _CAUSES = {
     Cause.NEW: "a new operator",
     Cause.VANISHED: "an operator that vanished",
     Cause.RENAMED: "an operator under a new name",
-    Cause.CALLS: "it runs more or less often",
+    Cause.CALLS: "called more often",
     Cause.SHAPES: "its shapes changed",
     Cause.PER_CALL: "each call takes longer",
     Cause.COMMUNICATION: "communication that is not overlapped",

@@ -130,7 +130,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
                 part(Cause.PER_CALL, 60_000, "aten::addmm"),
                 part(Cause.CALLS, 40_000, "aten::view"),
             ],
-            "The largest part is aten::mm: +0.900 ms, 90 % of the change in time (it runs more or less often); "
+            "The largest part is aten::mm: +0.900 ms, 90 % of the change in time (called more often); "
             "then aten::addmm +0.0600 ms.",
         ),
         (
@@ -153,7 +153,9 @@ def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entri
     assert told(slower(*entries), NOBODY).where == expected
 
 
-UNKNOWN = "Which operator took the time is not known: the profiler's own time changed by −1.00 ms, the step by +1.00 ms."
+UNKNOWN = (
+    "Which operator took the time is not known: the profiler's own time changed by −1.00 ms, the step by +1.00 ms."
+)
 
 
 @pytest.mark.parametrize(
