@@ -354,9 +354,8 @@ def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     if calls:
         why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
     then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])
-    return f"The largest part is {_share_name(first)}: {signed_ms(first.change_ns)}{of_the_whole} ({why})" + (
-        f"; then {then}." if then else "."
-    )
+    words = f"The largest part is {_share_name(first)} ({why}): {signed_ms(first.change_ns)}{of_the_whole}"
+    return f"{words}; then {then}." if then else f"{words}."
 
 
 def _calls_of(verdict: Verdict, operator: str) -> str:

@@ -215,7 +215,7 @@ def test_every_finding_is_shown_or_counted(codes):
             """\
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
-  The largest part is MatMul: +0.193 ms, 77 % of the change in time (each call takes longer).
+  The largest part is MatMul (each call takes longer): +0.193 ms, 77 % of the change in time.
   if the change is intended, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
