@@ -150,6 +150,26 @@ def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
     assert "operator_shapes[aten::addmm]" in changed(verdict)
 
 
+def test_a_step_that_begins_to_allocate_fails_and_one_that_stops_is_better(run):
+    """torch writes no event of memory for a step that allocates nothing; that is a 0, and not a gap."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+    x, weight, out = torch.ones(64, 64), torch.eye(64), torch.empty(64, 64)
+
+    def into():
+        torch.mm(x, weight, out=out)
+
+    def anew():
+        torch.mm(x, weight)
+
+    verdict = run("torch", into, anew)
+    assert verdict.outcome is Outcome.FAILED
+    assert "R102 memory_allocations[cpu] 0 → 1 allocations/step, +1 (exact: any increase fails)" in errors(verdict)
+
+    verdict = run("torch", anew, into)
+    assert verdict.outcome is Outcome.CHANGED, "mm gets other shapes with an output"
+    assert "memory_allocations[cpu]" in {one.label for one in verdict.comparisons if one.state is State.BETTER}
+
+
 def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_says_so(run):
     """The sleep is a lower bound that no machine undercuts, and long enough that no scheduler doubles the minimum."""
     work = torch_inference(1)

@@ -154,7 +154,8 @@ def _why_no_repository(place: Path) -> str:
     found = _run_git(place, "rev-parse", "--show-toplevel") if place.is_dir() else None
     if found is not None and "dubious ownership" in found.stderr:
         # A container's checkout is often another user's; git ends with the command that allows it.
-        return f"git refuses {place.name}, which another user owns ({found.stderr.split(chr(10) * 2)[-1].strip()})"
+        command = found.stderr.rpartition("\n\n")[2].strip()
+        return f"git refuses {place.name}, which another user owns ({command})"
     return f"git knows no repository at {place.name}"
 
 

@@ -52,7 +52,19 @@ def parts_of_a_step(steps: int) -> int:
 
 
 def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
-    """Return the memory of each step, by device; cut where the executions' steps are, empty where none was recorded."""
+    """Return the memory of each step, by device; cut where the executions' steps are, empty where none was recorded.
+
+    torch writes an event where memory is allocated or released, and none for a host that did neither. Where the header says
+    that memory was recorded that is a 0 and no gap: a step that begins to allocate is worse than one that did not.
+    """
+    found = _recorded(cycle, executions)
+    trace = cycle.content("trace")
+    if trace is None or trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
+        return found
+    return (*found, MemoryStep(device="cpu", step=0, rise_bytes=0, allocations=0, allocated_bytes=0, growth_bytes=0))
+
+
+def _recorded(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
     trace = cycle.content("trace")
     if trace is not None and "TorchMemory" in trace.folds:
         found: tuple[MemoryStep, ...] = trace.folds["TorchMemory"].steps(executions.edges_ns)

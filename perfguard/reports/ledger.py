@@ -60,7 +60,7 @@ def told_ledger_lines(verdict: Verdict) -> list[str]:
 
 
 def silence_text(silence: Silence) -> str:
-    """Say in one sentence why the time is put down to no operator."""
+    """Say in one sentence why no operator is named for the time."""
     unknown = "Which operator took the time is not known:"
     step = signed_ms(silence.step_ns)
     if silence.doubt is Doubt.NOISE:

@@ -392,7 +392,7 @@ _CAUSES = {
     Cause.NEW: "a new operator",
     Cause.VANISHED: "an operator that vanished",
     Cause.RENAMED: "an operator under a new name",
-    Cause.CALLS: "called more often",
+    Cause.CALLS: "the number of calls changed",
     Cause.SHAPES: "its shapes changed",
     Cause.PER_CALL: "each call takes longer",
     Cause.COMMUNICATION: "communication that is not overlapped",

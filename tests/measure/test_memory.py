@@ -145,6 +145,23 @@ def test_a_release_that_the_first_step_lacks_moves_no_peak(tmp_path):
     assert peak() == before
 
 
+@pytest.mark.parametrize(
+    "header, expected", [({"profile_memory": 1}, {0}), ({"profile_memory": 0}, set()), ({}, set())]
+)
+def test_no_event_is_a_zero_where_memory_was_recorded(header, expected, tmp_path):
+    place = tmp_path / "torch-mlp"
+    shutil.copytree(RECORDINGS / "torch-mlp", place)
+    (path,) = place.rglob("*.pt.trace.json")
+    trace = json.loads(path.read_text())
+    del trace["profile_memory"]
+    trace["traceEvents"] = [one for one in trace["traceEvents"] if one["name"] != "[memory]"]
+    path.write_text(json.dumps(header | trace))
+    of_memory = ("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes")
+    measured = [one for one in measure(inspect(replay(place))) if one.metric in of_memory]
+    assert {one.value for one in measured} == expected
+    assert {one.subject for one in measured} == ({"cpu"} if expected else set())
+
+
 def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
     generate("pt-torch", seed=3, ranks=MOST_RANKS + 3, steps=1, operators=4).write(tmp_path)
     contract = inspect(replay(tmp_path))
