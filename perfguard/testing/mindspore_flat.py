@@ -344,7 +344,7 @@ def _reports(truth: Truth, rank: Rank, form: Form) -> dict[str, bytes]:
         for offset, (kind, at) in enumerate((("Start of task", kernel.start_ns), ("End of task", kernel.end_ns))):
             count, name = (2 * place + offset) % 16, f"{_STREAM}_{kernel.task % 60_000}"
             ticks = _device_ns(rank, at) // 10
-            tasks.append(f"{kind:<15}{count:<5}0        0         {name:<9}{ticks:<16}{_STREAM}\n")
+            tasks.append(f"{kind:<14} {count:<4} 0        0         {name:<8} {ticks:<15} {_STREAM}\n")
     files = {
         f"output_op_compute_time_{number}.txt": "".join(lines).encode(),
         f"output_op_compute_time_detail_{number}.txt": "".join(detail).encode(),

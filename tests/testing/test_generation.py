@@ -49,6 +49,10 @@ def test_nothing_is_wrong_with_several_cycles(layout, tmp_path):
     assert errors_in(generate(layout, seed=3, cycles=2, steps=1, operators=1), tmp_path) == []
 
 
+def test_a_task_number_of_five_digits_does_not_touch_the_next_column(tmp_path):
+    assert errors_in(generate("ms-2.0", seed=8, ranks=3, steps=2, operators=11), tmp_path) == []
+
+
 SWITCHED = [
     ("ms-2.0", {"cpu_device": True}),
     ("ms-2.0", {"gpu": True, "data_process": True, "sink": True}),
