@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from perfguard.version import __version__
+
 if TYPE_CHECKING:
     from perfguard.capture.mindformers import read_mindformers
     from perfguard.capture.mindspore_callback import mindspore_callback as callback
@@ -29,8 +31,6 @@ __all__ = [
     "tools_profiler",
     "write_profiler_config",
 ]
-
-__version__ = "0.2.0"
 
 #: Module, and the name there.
 _HOMES = {

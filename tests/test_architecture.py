@@ -1,4 +1,4 @@
-"""What the house promises of itself: who imports whom, what loads with what, and that every code is raised."""
+"""What the house promises of itself: what loads with what, and that every code is raised. import-linter says who may import whom."""
 
 from __future__ import annotations
 
@@ -102,12 +102,6 @@ def test_the_help_loads_nothing_heavy(arguments):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_pytest_is_imported_by_the_plugin_only(path):
-    found = roots(imports(ast.walk(tree(path))))
-    assert not found & {"pytest", "_pytest", "pytest_benchmark"} or "plugin" in path.parts
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_framework_is_imported_in_functions_of_capture_only(path):
     module = tree(path)
     assert roots(at_load(module)) & FRAMEWORKS == set()
@@ -123,40 +117,6 @@ def test_pandas_is_never_imported(path):
 def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
     found = roots(at_load(tree(PACKAGE / "plugin" / name)))
     assert found <= {"pytest"} | set(sys.stdlib_module_names)
-
-
-#: The floors of the house, the top one first; names of one floor must not know each other.
-FLOORS = [
-    ["plugin", "cli", "testing"],
-    ["gate", "guard"],
-    ["reports", "stores", "capture"],
-    ["settings"],
-    ["judge"],
-    ["measure"],
-    ["contract"],
-    ["engines", "timing"],
-    ["recording"],
-    ["findings", "window", "workload", "documents", "thresholds", "screen"],
-    ["errors"],
-]
-FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
-
-
-def room(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
-
-
-@pytest.mark.parametrize("path", [p for p in MODULES if room(name_of(p)) in FLOOR_OF], ids=name_of)
-def test_a_floor_knows_only_the_floors_below(path):
-    mine = room(name_of(path))
-    for name in imports(ast.walk(tree(path))):
-        other = room(name) if name.startswith("perfguard.") else ""
-        if other and other != mine:
-            assert FLOOR_OF[mine] < FLOOR_OF[other], f"{name_of(path)} imports {name}"
-
-
-def test_every_module_has_a_floor():
-    assert {room(name_of(path)) for path in MODULES} - {"", "__main__"} == set(FLOOR_OF)
 
 
 # -- habits --------------------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import perfguard
 from perfguard.capture import Target
 from perfguard.recording import Environment
+from perfguard.version import __version__
 
 
 def environment_of(target: Target) -> Environment:
     """Describe this machine and the packages a target runs with."""
-    packages = {"perfguard": perfguard.__version__, **target.packages}
+    packages = {"perfguard": __version__, **target.packages}
     if (numpy := package_version("numpy")) is not None:
         packages["numpy"] = numpy
     return Environment(

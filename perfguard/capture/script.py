@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import perfguard
 from perfguard.capture import BACKENDS
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import cpu_model
@@ -28,6 +27,7 @@ from perfguard.capture.graphs import graph_environment
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerprint, Recording, Step, write_recording
+from perfguard.version import __version__
 from perfguard.window import Phase, StepWindow
 
 LAUNCHERS = ("msrun", "torchrun")
@@ -350,7 +350,7 @@ def _environment_of(one: Mapping[str, Any]) -> Environment:
     return Environment(
         python=one["python"],
         platform=f"{platform.system()} {platform.machine()}",
-        packages={"perfguard": perfguard.__version__, **one["packages"]},
+        packages={"perfguard": __version__, **one["packages"]},
         cpu_model=cpu_model(),
         cpu_count=os.cpu_count() or 0,
         device_name=one["device_name"] or cpu_model(),

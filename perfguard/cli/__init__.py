@@ -10,12 +10,12 @@ import sys
 
 import click
 
-import perfguard
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
 from perfguard.cli.screen import tell_plain, with_colours
 from perfguard.errors import PerfguardError
 from perfguard.screen import written_in_ascii
+from perfguard.version import __version__
 
 
 class _Commands(CommandGroup):
@@ -52,7 +52,7 @@ class _Commands(CommandGroup):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(perfguard.__version__, prog_name="perfguard")
+@click.version_option(__version__, prog_name="perfguard")
 def cli() -> None:
     """Run scripts under the profiler, check what profilers wrote, compare runs, keep baselines."""
 

@@ -217,9 +217,9 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
     from functools import partial
 
-    import perfguard
     from perfguard.capture.beside import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
+    from perfguard.version import __version__
 
     directory = Path.cwd().resolve()
     here = current_side(directory)
@@ -232,7 +232,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
         sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
     else:
         assert ref is not None
-        base = base_on(ref, here, perfguard.__version__)
+        base = base_on(ref, here, __version__)
         sides = f"{ref} → {here.python}"
     recorded, now = _record(here, asked, place)
     recorded_base, before = _record(base, asked, place)

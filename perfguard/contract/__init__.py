@@ -10,8 +10,9 @@ schemas/layouts, a line in `READERS`, a schema in schemas/artifacts, or a decora
 from __future__ import annotations
 
 from perfguard.contract.conditions import Expectation, expectation
+from perfguard.contract.cycle import Artifact, Asked, Cycle
 from perfguard.contract.extract import Extract
-from perfguard.contract.inspection import Artifact, Asked, Contract, Cycle
+from perfguard.contract.inspection import Contract
 from perfguard.contract.reduction import inspect, reduce
 
 __all__ = ["Artifact", "Asked", "Contract", "Cycle", "Expectation", "Extract", "expectation", "inspect", "reduce"]

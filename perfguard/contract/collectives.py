@@ -31,8 +31,7 @@ def annotated_collectives(trace: pl.DataFrame) -> pl.DataFrame:
     """Return what the events of a torch trace (raw JSON cells) annotate as collectives, by start."""
     import polars as pl
 
-    from perfguard.contract.executions import unquoted
-    from perfguard.contract.table import nanoseconds
+    from perfguard.contract.table import nanoseconds, unquoted
 
     if not {"name", "cat", "ts", "dur"} <= set(trace.columns):
         return no_collectives()

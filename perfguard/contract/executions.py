@@ -8,44 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.collectives import annotated_collectives, host_collectives, no_collectives
-from perfguard.contract.coverage import Covered, covered_steps
+from perfguard.contract.coverage import covered_steps
+from perfguard.contract.cycle import Executions, Steps
 from perfguard.contract.groups import aggregated
-from perfguard.contract.table import as_float64, as_int64, nanoseconds
+from perfguard.contract.table import as_float64, as_int64, nanoseconds, unquoted
 
 if TYPE_CHECKING:
     import msgspec
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: Categories of torch's trace that are work: host operators, and what ran on a device.
 TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
 #: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
 HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Steps:
-    """What is known of the steps of one cycle, and of what ran in them. `steps` is how many, None where nobody can tell."""
-
-    steps: int | None
-    #: Whether `step` was assigned by time, so that the steps can be compared with each other.
-    by_step: bool
-    #: Numbers the profiler itself gave the steps (torch's ProfilerStep#N), in order.
-    step_numbers: tuple[int, ...] = ()
-    #: Start and end of every step in the clock of the artifacts, in ns; empty where steps are only numbers.
-    edges_ns: tuple[tuple[int, int], ...] = ()
-    #: Whether the profiler itself marks the steps (and `step_numbers` are all it marked).
-    marks_steps: bool = False
-    #: Whether these ran on a device, and not on the host.
-    on_device: bool = False
-    #: Whether start times are known; else only how often and how long.
-    is_timeline: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,34 +38,6 @@ class Listed(Steps):
     rows: pl.DataFrame
     #: Collectives that are annotated beside the operators (operator, start_ns, duration_ns); None where no source does so.
     annotated: pl.DataFrame | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Executions(Steps):
-    """Executions of one cycle, added up."""
-
-    #: One row an operator, name, step and shapes, in the order of their first calls: see `groups.aggregated`.
-    groups: pl.DataFrame
-    #: What covers each step of `edges_ns`; empty where start times are not known.
-    covered: tuple[Covered, ...] = ()
-    #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
-    shapes: pl.DataFrame | None = None
-    #: The host's collectives one by one in the order of their starts: operator, start_ns, duration_ns.
-    collectives: pl.DataFrame = field(default_factory=no_collectives)
-
-    @property
-    def calls(self) -> int:
-        """How many executions there are."""
-        return int(self.groups["calls"].sum())
-
-    @property
-    def of_the_window(self) -> pl.DataFrame:
-        """The groups that count: what lies outside every step is of none; where steps are unknown all of it counts."""
-        return _of_the_window(self, self.groups)
-
-
-def _of_the_window(steps: Steps, frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.drop_nulls("step") if steps.by_step else frame
 
 
 def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
@@ -99,7 +53,7 @@ def summed(listed: Listed) -> Executions:
     """Add up executions that are listed one by one."""
     collectives = listed.annotated
     if collectives is None:
-        collectives = no_collectives() if listed.on_device else host_collectives(_of_the_window(listed, listed.rows))
+        collectives = no_collectives() if listed.on_device else host_collectives(listed.in_the_window(listed.rows))
     return Executions(
         groups=aggregated(listed.rows),
         covered=covered_steps(listed.rows, listed.edges_ns, listed.annotated) if listed.is_timeline else (),
@@ -618,30 +572,11 @@ def _counts(names: pl.Series) -> Counter[str]:
     return Counter(dict(names.value_counts().iter_rows()))
 
 
-def unquoted(column: str) -> pl.Expr:
-    """Return the expression that turns a column of raw JSON strings into their texts."""
-    import polars as pl
-
-    # Raw JSON strings; the few with escapes are decoded properly, the rest only lose their quotes.
-    return (
-        pl.when(pl.col(column).str.contains("\\", literal=True))
-        .then(pl.col(column).map_elements(_decode_string, return_dtype=pl.String))
-        .otherwise(pl.col(column).str.slice(1).str.head(-1))
-    )
-
-
 def _shape(column: str) -> pl.Expr:
     """Return shapes without their quotes; N/A, as a collective has it, is none."""
     import polars as pl
 
     return pl.col(column).str.strip_chars('"').replace("N/A", None)
-
-
-def _decode_string(text: str) -> str:
-    import json
-
-    value: str = json.loads(text)
-    return value
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perfguard.contract.table import NotKept
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
     from perfguard.recording import Recording
 
 #: The value of a cycle; None where there is nothing to know.

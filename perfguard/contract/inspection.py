@@ -23,12 +23,13 @@ from perfguard.contract.conditions import (
     undecided,
     worded,
 )
-from perfguard.contract.executions import Executions, executions_of
+from perfguard.contract.cycle import Artifact, Asked, Cycle
+from perfguard.contract.executions import executions_of
 from perfguard.contract.extract import Extract, extract_of
 from perfguard.contract.folds import Fold, fold_modules, folds_of
 from perfguard.contract.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
-from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Parent, Slot, size_of
-from perfguard.contract.memory import MemoryStep, memory_of
+from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Slot, size_of
+from perfguard.contract.memory import memory_of
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
 from perfguard.contract.readers.second_process import second_process
@@ -44,11 +45,9 @@ from perfguard.contract.shapes import shapes_of
 from perfguard.contract.table import Cells, NotKept, PassedTable, Table, Unreadable
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
-from perfguard.recording import Recording, Step
+from perfguard.recording import Recording
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.contract.readers.event_schema import EventSchema
     from perfguard.contract.readers.events import Events
     from perfguard.contract.remote import RemoteTree
@@ -64,61 +63,6 @@ _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENO
 TRACE = "chrome-trace"
 #: From so many events on what is asked of a trace is asked by a thread of its own.
 _WORTH_EVENTS = 200_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """One file found in a slot, read."""
-
-    slot: Slot
-    path: Path
-    content: Content
-    #: The path as findings name it: relative to what is judged.
-    place: str
-    #: The schema it was checked with: of a slot with several versions, the one that fits; None where it has none.
-    schema: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory).
-
-    Steps without `active` are those that were seen in a recording of a whole run.
-    """
-
-    active: int | None = None
-    steps: tuple[Step, ...] = ()
-    #: What else the caller says was set up: {"collect_freq": 10}.
-    numbers: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cycle:
-    """What the profiler wrote for one rank and one schedule cycle. `index` counts the cycles of the rank."""
-
-    layout: Layout
-    place: Path
-    rank: int
-    index: int
-    #: The artifact of every slot that could be read; of a slot with many files the last one, see `files`.
-    artifacts: Mapping[str, Artifact]
-    asked: Asked
-    #: Every artifact, several of a slot whose path has a wildcard.
-    files: tuple[Artifact, ...] = ()
-    #: What is known to have been on or off, and what the steps, ranks and files were said to be.
-    conditions: Mapping[str, bool] = field(default_factory=dict)
-    executions: Executions | None = None
-    #: With which inputs operators ran (operator, shapes as text, calls); None where there are no executions.
-    shapes: pl.DataFrame | None = None
-    #: Memory of each step and device; empty where none was recorded.
-    memory: tuple[MemoryStep, ...] = ()
-    #: The directories above it whose names say a rank or a window, the nearest first.
-    parents: tuple[Parent, ...] = ()
-
-    def content(self, slot: str) -> Content | None:
-        """Return what a slot holds, or None when it is missing or unreadable."""
-        artifact = self.artifacts.get(slot)
-        return artifact.content if artifact else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import DATABASES, step_of, unquoted
+from perfguard.contract.cycle import MemoryStep
+from perfguard.contract.executions import DATABASES, step_of
 from perfguard.contract.shared_memory import without_shared
-from perfguard.contract.table import as_float64, as_int64, in_int64, nanoseconds
+from perfguard.contract.table import as_float64, as_int64, in_int64, nanoseconds, unquoted
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from perfguard.contract.executions import Executions
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle, Executions
 
     Ints = np.ndarray[Any, np.dtype[np.int64]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStep:
-    """Memory of one device over one step, or over the window where steps are not known.
-
-    `step` is its number in the cycle, from 0; a step in which the level did not move is not there. `rise_bytes` is how far the
-    allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what was newly allocated, whether
-    or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is how high they stood above that
-    point in equal parts of the step's time, at the most in each part; empty where the step's start and end are not known.
-    """
-
-    device: str
-    step: int
-    rise_bytes: int
-    allocations: int
-    allocated_bytes: int
-    growth_bytes: int
-    curve_bytes: tuple[int, ...] = ()
 
 
 _LARGEST = 10**18

@@ -16,18 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.contract.conditions import Expectation
+from perfguard.contract.cycle import Asked, Cycle
 from perfguard.contract.extract import Extract, Sharing
-from perfguard.contract.inspection import (
-    Asked,
-    Contract,
-    Cycle,
-    Inspected,
-    Taking,
-    Task,
-    Wanted,
-    inspect_cycle,
-    rank_of,
-)
+from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, rank_of
 from perfguard.contract.layout import FoundCycle, Layout, Survey, layouts, size_of, survey
 from perfguard.contract.progress import Meter, Progress
 from perfguard.contract.readers import OPAQUE

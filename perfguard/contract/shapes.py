@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.executions import Executions
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle, Executions
 
 
 def no_shapes() -> pl.DataFrame:

@@ -212,3 +212,22 @@ def _nanoseconds_of(text: str) -> int | None:
     except (ArithmeticError, ValueError):
         return None
     return value if abs(value) < 2**63 else None
+
+
+def unquoted(column: str) -> pl.Expr:
+    """Return the expression that turns a column of raw JSON strings into their texts."""
+    import polars as pl
+
+    # Raw JSON strings; the few with escapes are decoded properly, the rest only lose their quotes.
+    return (
+        pl.when(pl.col(column).str.contains("\\", literal=True))
+        .then(pl.col(column).map_elements(_decode_string, return_dtype=pl.String))
+        .otherwise(pl.col(column).str.slice(1).str.head(-1))
+    )
+
+
+def _decode_string(text: str) -> str:
+    import json
+
+    value: str = json.loads(text)
+    return value

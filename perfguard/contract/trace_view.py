@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
-from perfguard.contract.table import nanoseconds
+from perfguard.contract.table import nanoseconds, unquoted
 
 if TYPE_CHECKING:
     import polars as pl

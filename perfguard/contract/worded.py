@@ -14,7 +14,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact
+    from perfguard.contract.cycle import Artifact
     from perfguard.contract.readers.large_comma import Rows
 
 

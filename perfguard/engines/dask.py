@@ -102,11 +102,11 @@ class DaskEngine:
         """Raise `UsageError` where there are no workers, or one does not have what this process has."""
         import polars as pl
 
-        import perfguard
+        from perfguard.version import __version__
 
         if not self._client.scheduler_info()["workers"]:
             raise UsageError(f"the Dask scheduler at {self.address} has no workers; {_start(self.address)}")
-        for name, version in (("perfguard", perfguard.__version__), ("polars", pl.__version__)):
+        for name, version in (("perfguard", __version__), ("polars", pl.__version__)):
             for worker, there in self.ask("pkgutil", "resolve_name", f"{name}:__version__").items():
                 if there != version:
                     found = "cannot be imported" if isinstance(there, BaseException) else f"is {there}"

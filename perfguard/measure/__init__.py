@@ -13,10 +13,10 @@ from __future__ import annotations
 from perfguard.measure import communication, device, graphs, pipeline, runs, summary, timeline
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
 from perfguard.measure.memory import MemoryTrack, memory_tracks
-from perfguard.measure.metrics import METRICS, measure
+from perfguard.measure.metrics import METRICS, measure, taken
 from perfguard.measure.operators import Operator, operators_of
 from perfguard.measure.runs import measure_runs
-from perfguard.measure.taking import Taking, taken
+from perfguard.measure.taking import Taking
 
 # The imports above filled METRICS.
 del communication, device, graphs, pipeline, runs, summary, timeline

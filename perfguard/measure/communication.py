@@ -219,7 +219,7 @@ def _database_table(cycle: Cycle, name: str) -> pl.DataFrame | None:
     """Return a table of the analysis databases, with its texts unquoted."""
     import polars as pl
 
-    from perfguard.contract.executions import unquoted
+    from perfguard.contract.table import unquoted
 
     for slot in _ANALYSES:
         content = cycle.content(slot)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
-    from perfguard.contract.memory import MemoryStep
+    from perfguard.contract.cycle import MemoryStep
 
 #: Of how many ranks there are tracks: those whose memory rises highest. A page shows no more, and 1024 ranks have one each.
 MOST_RANKS = 8
@@ -50,11 +50,10 @@ class MemoryTrack:
 
 def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
     """Return the tracks of every rank whose memory was recorded, the highest `MOST_RANKS` of them."""
-    from perfguard.measure.profile import profiles_of
-    from perfguard.measure.taking import takings
+    from perfguard.measure.profile import profiles
 
     found: dict[int, list[MemoryTrack]] = {}
-    for profile in profiles_of(takings(contract)):
+    for profile in profiles(contract):
         for device in sorted({step.device for step in profile.memory}):
             steps = [step for step in profile.memory if step.device == device]
             found.setdefault(profile.rank, []).append(_track(profile.rank, device, steps, len(profile.edges_ns)))

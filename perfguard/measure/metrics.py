@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from perfguard import thresholds
 from perfguard.contract.executions import calls_by
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric
+from perfguard.measure.taking import Taking, kept
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
-    from perfguard.contract.memory import MemoryStep
+    from perfguard.contract.cycle import MemoryStep
     from perfguard.measure.profile import Profile
-    from perfguard.measure.taking import Taking
     from perfguard.recording import Recording, Step
 
 ProfileMetric = Callable[["Profile"], Iterator[tuple[str, "Measured"]]]
@@ -85,10 +85,9 @@ def ranked_metric(description: Metric) -> Callable[[RankedMetric], RankedMetric]
 def measure(contract: Contract) -> tuple[Measurement, ...]:
     """Return every measurement the artifacts and steps allow, ordered by metric and subject."""
     from perfguard.measure.profile import profiles_of
-    from perfguard.measure.taking import takings
 
     found = []
-    cycles = takings(contract)
+    cycles = [taken(cycle) for cycle in contract.cycles] if contract.cycles else kept(contract)
     ranks = profiles_of(cycles)
     for name, function in _OF_PROFILE.items():
         by_subject: dict[str, list[Measured]] = {}
@@ -128,7 +127,19 @@ def _across_ranks(name: str, values: list[Measured]) -> Measured:
     return _ACROSS_RANKS[name]([value for value in values if isinstance(value, (int, float))])
 
 
-def values_of_cycle(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
+def taken(cycle: Cycle) -> Taking:
+    """Return what measuring needs of a cycle."""
+    return Taking(
+        rank=cycle.rank,
+        executions=cycle.executions,
+        shapes=cycle.shapes,
+        memory=cycle.memory,
+        asked=cycle.asked,
+        values=_values_of(cycle),
+    )
+
+
+def _values_of(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
     """Return what the metrics of single artifacts measured of one cycle, as (subject, value), by metric.
 
     What needs the rows of a table that was too large to be kept is not there; finding A112 names the table.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from perfguard.contract.coverage import Covered
-from perfguard.contract.memory import MemoryStep
+from perfguard.contract.cycle import MemoryStep
 from perfguard.contract.shapes import no_shapes
+from perfguard.measure.taking import Reduced, reduced
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
-    from perfguard.measure.taking import Reduced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,8 +44,6 @@ class Profile:
 
 def profiles(contract: Contract) -> list[Profile]:
     """Return one profile a rank, from the cycles whose executions could be read."""
-    from perfguard.measure.taking import reduced
-
     return profiles_of(reduced(contract))
 
 

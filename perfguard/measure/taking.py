@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from perfguard.contract import Asked, Contract, Cycle
-from perfguard.contract.memory import MemoryStep
+from perfguard.contract import Asked, Contract
+from perfguard.contract.cycle import MemoryStep
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.executions import Executions
+    from perfguard.contract.cycle import Executions
 
 
 class Reduced(Protocol):
@@ -55,27 +55,11 @@ class Taking:
     values: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
 
 
-def taken(cycle: Cycle) -> Taking:
-    """Return what measuring needs of a cycle."""
-    from perfguard.measure.metrics import values_of_cycle
-
-    return Taking(
-        rank=cycle.rank,
-        executions=cycle.executions,
-        shapes=cycle.shapes,
-        memory=cycle.memory,
-        asked=cycle.asked,
-        values=values_of_cycle(cycle),
-    )
-
-
-def takings(contract: Contract) -> list[Taking]:
-    """Return what was taken of every cycle of a contract; of cycles that were kept it is taken now."""
-    if contract.cycles:
-        return [taken(cycle) for cycle in contract.cycles]
+def kept(contract: Contract) -> list[Taking]:
+    """Return what was taken of every cycle of a contract while it was read."""
     return [extract.taken for extract in contract.extracts if isinstance(extract.taken, Taking)]
 
 
 def reduced(contract: Contract) -> Sequence[Reduced]:
     """Return the cycles of a contract, or what was taken of them."""
-    return contract.cycles or takings(contract)
+    return contract.cycles or kept(contract)

@@ -15,6 +15,7 @@ import pytest
 
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
 from perfguard.errors import CaptureError, PerfguardError, UsageError
+from perfguard.plugin.items import GUARD, LOOP_LEFT, is_gate_test, nodeid_of
 from perfguard.plugin.plain import PlainGuard, failing, script_of, source_of
 from perfguard.window import StepWindow
 from perfguard.workload import named
@@ -29,13 +30,8 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch")
 
-LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
-
-_COLLECTED_AS = pytest.StashKey[str]()
 #: What a test raises that skips itself.
 _SKIPS = (pytest.skip.Exception, SkipTest)
-#: Where the hooks find the guard of a test.
-GUARD = pytest.StashKey["GateGuard"]()
 
 
 class GateGuard:
@@ -306,16 +302,6 @@ class GateGuard:
                 self._item.user_properties.append((f"{prefix}.{measurement.label}", str(measurement.value)))
 
 
-def remember_nodeid(item: pytest.Item) -> None:
-    """Remember the node id that a test is collected by: `--dist=loadgroup` of pytest-xdist adds the group (`test_x@gpu`)."""
-    item.stash[_COLLECTED_AS] = item.nodeid
-
-
-def nodeid_of(item: pytest.Item) -> str:
-    """Return the node id that a test was collected by, which its baseline is named after."""
-    return item.stash.get(_COLLECTED_AS, item.nodeid)
-
-
 def guard_for(request: pytest.FixtureRequest) -> Guard:
     """Return the guard of a test: a plain one, or the gate's."""
     session: GateSession | None = request.config.pluginmanager.get_plugin("perfguard-session")
@@ -326,49 +312,3 @@ def guard_for(request: pytest.FixtureRequest) -> Guard:
     request.node.stash[GUARD] = guard
     request.addfinalizer(guard.finish)
     return guard
-
-
-def is_gate_test(item: pytest.Item) -> bool:
-    """Whether a test asks for the fixture itself: by an argument, through a fixture that it names, or by a marker of its own.
-
-    An autouse fixture asks for every test; one that never uses its guard is no gate test.
-    """
-    if "perfguard" not in getattr(item, "fixturenames", ()):
-        return False
-    if _has_marker(item):
-        return True
-    info = item._fixtureinfo  # type: ignore[attr-defined]
-    pending = {*info.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)}
-    named: set[str] = set()
-    while pending:
-        name = pending.pop()
-        named.add(name)
-        pending |= {one for made in info.name2fixturedefs.get(name, ()) for one in made.argnames} - named
-    return "perfguard" in named
-
-
-def without_fixture(item: pytest.Item) -> str:
-    """Return what is wrong with a marker of a test that does not have the fixture; nothing with one of its whole module."""
-    cls = item.getparent(pytest.Class)
-    if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
-        return "a unittest.TestCase takes no fixture as argument: write the test as a function"
-    return "it has the marker, and not the fixture: add the argument `perfguard`" if _has_marker(item) else ""
-
-
-def _has_marker(node: pytest.Item | pytest.Collector) -> bool:
-    return any(marker.name == "perfguard" for marker in node.own_markers)
-
-
-def marker_arguments(item: pytest.Item) -> dict[str, object]:
-    """Return the keywords of all perfguard markers of a test, the closest one winning."""
-    arguments: dict[str, object] = {}
-    for marker in reversed(list(item.iter_markers("perfguard"))):
-        if marker.args:
-            raise UsageError(
-                "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5)."
-            )
-        arguments |= marker.kwargs
-    return arguments
-
-
-__all__ = ["GUARD", "LOOP_LEFT", "GateGuard", "guard_for", "is_gate_test", "marker_arguments", "without_fixture"]

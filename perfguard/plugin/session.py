@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import perfguard
 from perfguard import thresholds
 from perfguard.capture.checkout import measured_commit, provenance
 from perfguard.documents import write_atomically
@@ -25,7 +24,8 @@ from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, renames, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.fixture import (
+from perfguard.plugin.gate_tests import GateTests, named
+from perfguard.plugin.items import (
     GUARD,
     LOOP_LEFT,
     is_gate_test,
@@ -34,7 +34,6 @@ from perfguard.plugin.fixture import (
     remember_nodeid,
     without_fixture,
 )
-from perfguard.plugin.gate_tests import GateTests, named
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.plugin.projects import Project, Projects
 from perfguard.recording import Provenance
@@ -42,6 +41,7 @@ from perfguard.reports import REPORTERS, RunReport, require_page
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, has_test_file, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
+from perfguard.version import __version__
 from perfguard.workload import moves, workload_of
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ class GateSession:
             Update.RATCHET: "judging, storing what got better",
         }
         machine = f"machine: {cpu_model()}, {os.cpu_count()} cores"
-        version = f"perfguard {perfguard.__version__}: {mode[self.update]}"
+        version = f"perfguard {__version__}: {mode[self.update]}"
         if len(self._usable) == 1:
             return [f"{version} {self._described(self._usable[0])}; {machine}"]
         return [f"{version}; {machine}", *(f"perfguard: {self._described(one)}" for one in self._usable)]

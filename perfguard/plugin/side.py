@@ -42,7 +42,7 @@ from perfguard.plugin.controlled import (
     request_for,
     run_tests,
 )
-from perfguard.plugin.fixture import is_gate_test
+from perfguard.plugin.items import is_gate_test
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import perfguard
 from perfguard.documents import dumps, newest_format
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import (
@@ -28,6 +27,7 @@ from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import RunReport
 from perfguard.settings import rules
 from perfguard.timing import LostRun, Timing
+from perfguard.version import __version__
 from perfguard.window import Phase
 
 
@@ -40,7 +40,7 @@ def report_document(report: RunReport) -> dict[str, Any]:
     """Return the report as a plain document."""
     return {
         "format": newest_format("report"),
-        "perfguard": report.written_by or perfguard.__version__,
+        "perfguard": report.written_by or __version__,
         "run": report.provenance.as_dict(),
         "workloads": [verdict_document(verdict) for verdict in report.verdicts],
         "summary": {

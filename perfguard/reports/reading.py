@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import perfguard
 from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
 from perfguard.errors import PerfguardError, StoreError
 from perfguard.findings import Code
@@ -17,6 +16,7 @@ from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_from_document
+from perfguard.version import __version__
 
 _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
 
@@ -47,7 +47,7 @@ def read_run(path: Path) -> RunReport:
     except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"{path} was written by {_writer(document)}, in format {number}, of which this perfguard "
-            f"({perfguard.__version__}, format {newest}) can read nothing. Run: pip install --upgrade perfguard"
+            f"({__version__}, format {newest}) can read nothing. Run: pip install --upgrade perfguard"
         ) from error
 
 
@@ -86,7 +86,7 @@ def _writer(document: Any) -> str:
 
 def _of_an_older(path: Path, document: Any, number: int, newest: int) -> str:
     return (
-        f"{path} was written by {_writer(document)}, an older one (format {number}; this is {perfguard.__version__}, format "
+        f"{path} was written by {_writer(document)}, an older one (format {number}; this is {__version__}, format "
         f"{newest}): it knows no steps, no memory over the window, and no limits"
     )
 
@@ -94,7 +94,7 @@ def _of_an_older(path: Path, document: Any, number: int, newest: int) -> str:
 def _of_a_newer(path: Path, document: Any, number: int, newest: int, left_out: Counter[str]) -> str:
     what = ", ".join(f"{count} x {name}" for name, count in sorted(left_out.items())) or "nothing of what it says"
     return (
-        f"{path} was written by {_writer(document)}, a newer one (format {number}; this is {perfguard.__version__}, format "
+        f"{path} was written by {_writer(document)}, a newer one (format {number}; this is {__version__}, format "
         f"{newest}), so this was left out: {what}. All of it is shown after: pip install --upgrade perfguard"
     )
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-import perfguard
 from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
 from perfguard.judge import Verdict
+from perfguard.version import __version__
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -33,7 +33,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
         "tool": {
             "driver": {
                 "name": "perfguard",
-                "version": perfguard.__version__,
+                "version": __version__,
                 "rules": [_rule(code) for code in Code],
             }
         },

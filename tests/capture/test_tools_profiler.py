@@ -17,7 +17,8 @@ import pytest
 import perfguard
 from perfguard.capture.replay import recordings_in
 from perfguard.capture.tools_config import read_tools_config
-from perfguard.capture.tools_profiler import CLAIM_FILE, ToolsProfiler, tools_profiler
+from perfguard.capture.tools_part import CLAIM_FILE
+from perfguard.capture.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.capture.torch_backend import TorchBackend
 from perfguard.errors import CaptureError, UsageError
 from perfguard.recording import Ending, read_recording

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract.inspection import Artifact
+from perfguard.contract.cycle import Artifact
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.contract.layout import Slot
 from perfguard.contract.readers import Content

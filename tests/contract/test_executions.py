@@ -27,11 +27,10 @@ from perfguard.contract.executions import (
     self_times,
     step_of,
     summed,
-    unquoted,
 )
 from perfguard.contract.layout import Slot, layout_named
 from perfguard.contract.readers import Content
-from perfguard.contract.table import Cells, Table
+from perfguard.contract.table import Cells, Table, unquoted
 from perfguard.recording import Recording, read_recording
 
 

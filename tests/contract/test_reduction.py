@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from perfguard.contract import Cycle, inspect, reduce
+from perfguard.contract.cycle import Asked
 from perfguard.contract.distribution import batches, beside_each_other, distributed, worthwhile_jobs
 from perfguard.contract.extract import FACTS
-from perfguard.contract.inspection import Asked, Task
+from perfguard.contract.inspection import Task
 from perfguard.contract.layout import FoundCycle, layouts
 from perfguard.engines.local import LocalEngine
 from perfguard.measure import measure, taken

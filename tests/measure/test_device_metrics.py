@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
-from perfguard.contract.executions import Executions, Listed, summed
+from perfguard.contract.cycle import Executions
+from perfguard.contract.executions import Listed, summed
 from perfguard.contract.layout import Slot, layout_named
 from perfguard.contract.readers import Content
 from perfguard.contract.table import Cells, Table

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from perfguard.findings import Finding
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.contract.readers.trace import Streamed
 

@@ -16,7 +16,7 @@ from perfguard.contract.readers.events import Words
 from perfguard.contract.trace_view import PROCESS_LABEL, PROCESS_NAME
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
     from perfguard.contract.readers.events import Events
 
 _NAME, _LABEL = re.compile(PROCESS_NAME), re.compile(PROCESS_LABEL)

@@ -24,7 +24,7 @@ from perfguard.contract.worded import WordedRows
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 from msgspec import UNSET
 
+from perfguard.contract.cycle import MemoryStep
 from perfguard.contract.folds import NO_NUMBER, fold, lacks, whole_numbers
 from perfguard.contract.invariants.torch_window import host_reserved
-from perfguard.contract.memory import MemoryStep, StepHeights, device_name, parts_of_a_step
+from perfguard.contract.memory import StepHeights, device_name, parts_of_a_step
 from perfguard.contract.readers.events import as_bytes
 from perfguard.contract.shared_memory import Account, own_addresses
 from perfguard.contract.spool import Rows, Spool
@@ -23,7 +24,7 @@ from perfguard.contract.worded import WordedRows
 from perfguard.findings import Code, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 

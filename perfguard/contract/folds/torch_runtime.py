@@ -13,7 +13,7 @@ from perfguard.contract.folds import fold
 from perfguard.contract.spool import Spool
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 

@@ -16,14 +16,15 @@ from msgspec import UNSET
 
 from perfguard.contract.collectives import COLLECTIVE, HOST_COLLECTIVE, no_collectives
 from perfguard.contract.coverage import CoveredSteps, Spans, in_steps
-from perfguard.contract.executions import HANDLE, TORCH_WORK, Executions, marks_of_steps, torch_shapes
+from perfguard.contract.cycle import Executions
+from perfguard.contract.executions import HANDLE, TORCH_WORK, marks_of_steps, torch_shapes
 from perfguard.contract.folds import fold
 from perfguard.contract.folds.nesting import NONE, Open, parents
 from perfguard.contract.readers.events import Words
 from perfguard.contract.spool import Rows, Spool
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 

@@ -16,7 +16,7 @@ from perfguard.contract.trace_view import CALL_SUMS, OVERLAP_LANES, STEP_MARK, L
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 

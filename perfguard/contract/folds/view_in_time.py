@@ -28,7 +28,7 @@ from perfguard.contract.worded import WordedRows
 from perfguard.findings import Code, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.events import Events
     from perfguard.findings import Finding
 

@@ -20,7 +20,7 @@ from perfguard.findings import Finding
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.large_comma import Rows
 
 #: Tables for which there are no folds are held up to this many bytes, as they always were: their cells take twice as much.

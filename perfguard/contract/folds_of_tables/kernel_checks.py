@@ -22,7 +22,7 @@ from perfguard.contract.worded import WordedLines
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers.large_comma import Rows
 
 _START, _DURATION, _WAIT, _DEVICE = "Start Time(us)", "Duration(us)", "Wait Time(us)", "Device_id"

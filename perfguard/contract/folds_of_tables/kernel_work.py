@@ -9,7 +9,8 @@ import polars as pl
 
 from perfguard.contract.collectives import no_collectives
 from perfguard.contract.coverage import Covered, CoveredSteps, covered_steps
-from perfguard.contract.executions import STEP_COLUMNS, Executions, kernel_rows, marked_edges
+from perfguard.contract.cycle import Executions
+from perfguard.contract.executions import STEP_COLUMNS, kernel_rows, marked_edges
 from perfguard.contract.folds_of_tables import fold_of_table
 from perfguard.contract.groups import KEYS, aggregated, merged
 from perfguard.contract.readers.large_comma import Rows, stream_csv
@@ -18,7 +19,7 @@ from perfguard.findings import Finding
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 _START, _DURATION = "Start Time(us)", "Duration(us)"
 _COLUMNS = frozenset({*STEP_COLUMNS, "Name", "Type", "Input Shapes", _START, _DURATION})

@@ -21,8 +21,8 @@ from perfguard.contract.table import NotKept
 from perfguard.findings import Finding
 
 if TYPE_CHECKING:
+    from perfguard.contract.cycle import Cycle
     from perfguard.contract.extract import Extract
-    from perfguard.contract.inspection import Cycle
     from perfguard.recording import Recording
 
 CycleCheck = Callable[["Cycle"], Iterator[Finding]]

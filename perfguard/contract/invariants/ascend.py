@@ -17,7 +17,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
     from perfguard.contract.readers import Content
 
 #: `Accelerator Core` of what is communication and no kernel; newer CANN says COMMUNICATION.

@@ -31,7 +31,7 @@ from perfguard.contract.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 
 #: Columns that hold an id of STRING_IDS.

@@ -22,7 +22,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: Three decimals of a microsecond, printed of a float that holds a quarter of one.
 EDGE_NS = 300

@@ -17,7 +17,7 @@ from perfguard.findings import Code, Finding
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: Old files print UNIX times as float64 (0.25 us apart) with one decimal, durations are of the numbers before that.
 _DURATION_US = 0.5

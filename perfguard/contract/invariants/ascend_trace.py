@@ -28,7 +28,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: One part in so many is what two monotonic clocks may differ by.
 _DRIFT = 20_000

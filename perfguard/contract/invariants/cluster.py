@@ -24,7 +24,7 @@ from perfguard.findings import Code, Finding
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 _DAY_US = 86_400e6
 

@@ -21,7 +21,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: The entry beside the operators that adds them up.
 TOTAL = "Total Op Info"

@@ -20,7 +20,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: Relative difference at which two ways to compute one float may differ.
 _RELATIVE = 1e-6

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants.disagreement import disagreements
+from perfguard.contract.table import unquoted
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 
 PROFILERS = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.ascend import quantities
 from perfguard.contract.invariants.database import (
@@ -26,12 +25,13 @@ from perfguard.contract.invariants.database import (
 )
 from perfguard.contract.invariants.database_steps import marked_steps, operations_of, step_of, what_ran
 from perfguard.contract.invariants.disagreement import disagreements
+from perfguard.contract.table import unquoted
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 
 #: The two clocks of an operation's start: 21 us apart in real output; and they may drift.

@@ -11,7 +11,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact
+    from perfguard.contract.cycle import Artifact
 
 
 def disagreeing_rows(

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.ascend import quantity
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.contract.table import unquoted
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 _MOST = 0.9
 #: Six significant digits are printed, or a float's own; a clock is joined to a microsecond.

@@ -16,7 +16,7 @@ from perfguard.contract.passes import BUILT, VALIDATED, Pass, saved_passes
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: What is saved of a graph that goes to a device operator by operator, before it is built.
 _BEFORE_BUILT = frozenset(

@@ -18,8 +18,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.executions import Executions
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle, Executions
 
 #: How many operators one finding names before it counts the rest.
 _NAMED = 8

@@ -14,7 +14,7 @@ from perfguard.contract.table import as_int64
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 
 @invariant(needs=("task",))

@@ -13,17 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
-from perfguard.contract.table import as_float64, as_int64, nanoseconds
+from perfguard.contract.table import as_float64, as_int64, nanoseconds, unquoted
 from perfguard.contract.trace_view import host_calls, host_operators
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: Two cells of six significant digits that stand for the same number; a third adds half as much again.
 _TWO_PRINTS = 1.1e-5

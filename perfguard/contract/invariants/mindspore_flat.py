@@ -21,7 +21,7 @@ from perfguard.findings import Code, Finding, Severity
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: Sums of numbers that were printed in full.
 _EXACT = 1e-6

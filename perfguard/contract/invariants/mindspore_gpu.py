@@ -17,7 +17,7 @@ from perfguard.findings import Code, Finding
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 _RELATIVE = 2e-5
 _DAY_NS = 86_400 * 10**9

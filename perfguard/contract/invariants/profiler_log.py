@@ -11,7 +11,7 @@ from perfguard.contract.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 _LIFE = re.compile(r"\] CpuProfiler (start|stop|finalize)\b")
 _LEVEL = re.compile(r"^\[[^\]]*\] (?:\[\d+\] )?\[(ERROR|CRITICAL|FATAL|WARNING)\]\s*(.*)")

@@ -22,7 +22,7 @@ from perfguard.contract.table import as_float64, as_int64
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 
 @invariant(needs=("summary_events",))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreeing_rows, disagreements
-from perfguard.contract.table import nanoseconds
+from perfguard.contract.table import nanoseconds, unquoted
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Cycle
+    from perfguard.contract.cycle import Cycle
 
 #: Layouts whose writers name every process they draw; MindSpore before 2.5 and its GPU form leave some without a name.
 NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")

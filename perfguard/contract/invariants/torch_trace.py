@@ -9,17 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreements
 from perfguard.contract.shared_memory import without_shared
-from perfguard.contract.table import nanoseconds
+from perfguard.contract.table import nanoseconds, unquoted
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: torch before 2.1 wrote whole microseconds, so that a child may seem to end one later than its parent.
 TOLERANCE_NS = 1000

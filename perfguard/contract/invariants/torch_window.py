@@ -9,16 +9,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import unquoted
 from perfguard.contract.invariants import invariant
 from perfguard.contract.invariants.disagreement import disagreements
-from perfguard.contract.table import nanoseconds
+from perfguard.contract.table import nanoseconds, unquoted
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.inspection import Artifact, Cycle
+    from perfguard.contract.cycle import Artifact, Cycle
 
 #: Microseconds are written as floats (2.x) or whole (1.12): an edge may be off by one.
 EDGE_NS = 1_000

@@ -18,8 +18,8 @@ from perfguard.window import Phase
 if TYPE_CHECKING:
     import polars as pl
 
+    from perfguard.contract.cycle import Cycle
     from perfguard.contract.extract import Extract
-    from perfguard.contract.inspection import Cycle
     from perfguard.recording import Recording
 
 _ENDINGS = {

@@ -21,8 +21,8 @@ from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, en
 from perfguard.contract.readers.document import refuse_repeated_keys
 from perfguard.contract.readers.event_schema import TIMES, Check, EventSchema, NameRule, attribute, keywords
 from perfguard.contract.readers.events import BETWEEN, Events, Numbers, Vocabulary, Words
+from perfguard.contract.readers.limits import SHORTEST_EVENT, UNREPEATED
 from perfguard.contract.readers.times import proven
-from perfguard.contract.readers.trace import SHORTEST_EVENT, UNREPEATED
 from perfguard.contract.schema import MAX_KEYS, WORDED_ROWS, RowError, object_columns
 from perfguard.contract.table import Cells, Table, Unreadable, cell_value
 

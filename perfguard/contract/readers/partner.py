@@ -20,7 +20,7 @@ from perfguard.contract.readers.chunks import Broken, Chunk, CutShort, Ended, Wa
 from perfguard.contract.readers.decoder import EventDecoder
 from perfguard.contract.readers.event_schema import compiled
 from perfguard.contract.readers.events import ColumnName, Events
-from perfguard.contract.readers.second_process import COLUMN_BYTES, ROOM, SLOT_BYTES, TEXT_BYTES, send
+from perfguard.contract.readers.handover import COLUMN_BYTES, ROOM, SLOT_BYTES, TEXT_BYTES, send
 from perfguard.contract.table import Unreadable
 
 #: How many of the chunks that are set aside are with the other process: one at work, one that waits.

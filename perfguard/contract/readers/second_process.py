@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from perfguard.contract.readers.handover import beyond_the_standard_ones, mapped, send, shared_memory
 
 if TYPE_CHECKING:
     from perfguard.contract.readers.decoder import EventDecoder
@@ -18,14 +19,9 @@ if TYPE_CHECKING:
 
 #: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
 WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
-#: How many chunks are set aside at once.
-ROOM = 8
-#: Room for the text of a chunk, and for its columns: they take a fifth of the text.
-TEXT_BYTES, COLUMN_BYTES = 1024 * 1024 + 4096, 2 * 1024 * 1024
-SLOT_BYTES = TEXT_BYTES + COLUMN_BYTES
 #: What it runs: with the modules of this process, whatever lies in the working directory. Who interrupts this process ends
 #: that one with it.
-_PROGRAM = f"""
+_PROGRAM = """
 import pickle, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path[:], modules = pickle.load(sys.stdin.buffer)
@@ -33,7 +29,7 @@ from importlib import import_module
 for name in modules:
     import_module(name)
 from perfguard.contract.readers.partner import decode_for_another
-from {__name__} import mapped
+from perfguard.contract.readers.handover import mapped
 decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
 """
 
@@ -110,7 +106,7 @@ class Second:
             self._memory = mapped(shared)
             self._replies, replies = os.pipe()
             self._stack.callback(os.close, self._replies)
-            with _beyond_the_standard_ones(replies) as said:
+            with beyond_the_standard_ones(replies) as said:
                 process = self._stack.enter_context(
                     subprocess.Popen(
                         [sys.executable or sys.orig_argv[0], "-P", "-c", _PROGRAM, str(shared), str(said)],
@@ -124,38 +120,3 @@ class Second:
             assert process.stdin is not None
             send((sys.path, self._modules), process.stdin)
             self._process = process
-
-
-def send(message: Any, to: IO[bytes]) -> None:
-    """Write a message to a pipe that is not buffered; raises `BrokenPipeError` where nobody reads it any more."""
-    left = memoryview(pickle.dumps(message))
-    while left:
-        left = left[to.write(left) :]
-
-
-@contextmanager
-def shared_memory() -> Iterator[int]:
-    """Make memory that two processes can map, for as long as this lasts."""
-    with _beyond_the_standard_ones(os.memfd_create("perfguard")) as memory:
-        os.ftruncate(memory, ROOM * SLOT_BYTES)
-        yield memory
-
-
-@contextmanager
-def _beyond_the_standard_ones(file: int) -> Iterator[int]:
-    """Give a file another number than those of stdin, stdout and stderr, which may be closed here; close it in the end."""
-    import fcntl
-
-    try:
-        number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(file)
-    try:
-        yield number
-    finally:
-        os.close(number)
-
-
-def mapped(memory: int) -> mmap.mmap:
-    """Map the memory that was made."""
-    return mmap.mmap(memory, ROOM * SLOT_BYTES)

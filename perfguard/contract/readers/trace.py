@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.contract.readers import MAX_BYTES, MAX_RATIO, Content, read_bytes
 from perfguard.contract.readers.document import malformed, refuse_repeated_keys
+from perfguard.contract.readers.limits import MANY, SHORTEST_EVENT, UNREPEATED
 from perfguard.contract.schema import MAX_KEYS, object_columns, row_schema
 from perfguard.contract.table import Cells, Table, Unreadable
 
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from perfguard.contract.readers.events import Events
     from perfguard.contract.readers.second_process import Second
     from perfguard.contract.schema import RowError
-
-#: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
-MANY, SHORTEST_EVENT = 100_000, 24
-
-#: Keys of an event that its arguments have no use for, so that counting them in the text finds a repeated one.
-UNREPEATED = ("ph", "ts", "dur", "pid", "tid", "cat")
 
 
 def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:

@@ -15,12 +15,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import perfguard
 from perfguard.reports import TOLD_FIRST, in_telling_order, require_page
 from perfguard.reports.names import printable
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
 from perfguard.reports.words import since_when, told
+from perfguard.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     ]
     text: str = environment.get_template("page.html").render(
         report=report,
-        version=report.written_by or perfguard.__version__,
+        version=report.written_by or __version__,
         outcomes=_outcomes(report),
         coverage=_coverage(report.coverage),
         workloads=workloads,

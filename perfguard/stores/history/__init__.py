@@ -2,8 +2,8 @@
 
 What goes in: an `Entry`, one run of a suite, whole or not at all, and the same one only once. What comes out: runs, and
 `Series` of numbers in the order of their commits. `entry` has the values and where they come from, `tables` the columns,
-`migrations` how older ones become these, `database` opens a place and words what a database says, `archive` reads and
-writes them.
+`migrations` how older ones become these, `place` names a file, `database` opens it and words what a database says, `archive`
+reads and writes them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError
+from perfguard.stores.history.place import NoHistoryError, file_of
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History
@@ -22,15 +23,7 @@ HISTORY_FILE = "perfguard-history.db"
 #: How long a writer waits for the others.
 WAIT_S = 30.0
 
-
-class NoHistoryError(UsageError):
-    """Nobody has added anything there yet."""
-
-    def __init__(self, shown: str) -> None:
-        super().__init__(
-            f"There is no history in {shown}; write a report with: pytest --perfguard --perfguard-report FILE, "
-            f"and add it with: perfguard history add FILE"
-        )
+__all__ = ["HISTORY_FILE", "WAIT_S", "NoHistoryError", "open_history"]
 
 
 def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float | None = None) -> History:
@@ -50,13 +43,3 @@ def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float
             "Run: pip install 'perfguard[history]'"
         ) from error
     return History(opened(place, root=root, writing=writing, wait_s=WAIT_S if wait_s is None else wait_s))
-
-
-def file_of(place: str, *, root: Path) -> Path:
-    """Return the file that a place which is no URL names. Raises `UsageError` for the home of somebody nobody knows."""
-    try:
-        return root / Path(place).expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            f"{place} begins with a home directory that is not known here. Name another file: --history FILE"
-        ) from error

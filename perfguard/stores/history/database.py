@@ -25,8 +25,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from perfguard.errors import DamagedError, StoreError, UsageError
-from perfguard.stores.history import NoHistoryError, file_of
 from perfguard.stores.history.migrations import newer, upgrade
+from perfguard.stores.history.place import NoHistoryError, file_of
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
 
 #: PostgreSQL's advisory lock of this database that every writer takes: "perfguar" as a number.

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import perfguard
 from perfguard.documents import checked, newest_format, parsed, sized_number
 from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry, canonical, instant, is_timed
+from perfguard.version import __version__
 
 _REMEDY = "Write it again with: perfguard history export --format json FILE"
 _COLUMNS = (
@@ -23,7 +23,7 @@ _COLUMNS = (
 def document_text(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the text of the document, a run a line; one run is held at a time."""
     newest = newest_format("history")
-    yield f'{{\n"format": {newest},\n"perfguard": {canonical(perfguard.__version__)},\n"runs": ['
+    yield f'{{\n"format": {newest},\n"perfguard": {canonical(__version__)},\n"runs": ['
     for number, entry in enumerate(entries):
         yield ("," if number else "") + "\n" + canonical(entry_document(entry))
     yield "\n]\n}\n"

@@ -1,0 +1,97 @@
+"""Items: what a test of pytest says of itself (its fixture, its markers, its node id), and the guard that hangs on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.judge import Verdict
+
+LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
+
+_COLLECTED_AS = pytest.StashKey[str]()
+
+
+class HookedGuard(Protocol):
+    """What the hooks ask of the guard of a test."""
+
+    #: What its test came to.
+    verdicts: list[Verdict]
+    #: How many of them hang on a report.
+    reported: int
+    #: Whether the test asked for anything.
+    asked: bool
+
+    @property
+    def left_open(self) -> bool:
+        """Whether a window is open that nobody ended."""
+
+    def abandon(self, error: BaseException) -> None:
+        """End what a failing test left open."""
+
+    def judge_callbacks(self) -> None:
+        """Judge what callbacks recorded."""
+
+    def settle_baselines(self, *, passed: bool) -> None:
+        """Write what a refresh is due to write, now that the test has ended."""
+
+
+#: Where the hooks find the guard of a test.
+GUARD = pytest.StashKey[HookedGuard]()
+
+
+def remember_nodeid(item: pytest.Item) -> None:
+    """Remember the node id that a test is collected by: `--dist=loadgroup` of pytest-xdist adds the group (`test_x@gpu`)."""
+    item.stash[_COLLECTED_AS] = item.nodeid
+
+
+def nodeid_of(item: pytest.Item) -> str:
+    """Return the node id that a test was collected by, which its baseline is named after."""
+    return item.stash.get(_COLLECTED_AS, item.nodeid)
+
+
+def is_gate_test(item: pytest.Item) -> bool:
+    """Whether a test asks for the fixture itself: by an argument, through a fixture that it names, or by a marker of its own.
+
+    An autouse fixture asks for every test; one that never uses its guard is no gate test.
+    """
+    if "perfguard" not in getattr(item, "fixturenames", ()):
+        return False
+    if _has_marker(item):
+        return True
+    info = item._fixtureinfo  # type: ignore[attr-defined]
+    pending = {*info.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)}
+    named: set[str] = set()
+    while pending:
+        name = pending.pop()
+        named.add(name)
+        pending |= {one for made in info.name2fixturedefs.get(name, ()) for one in made.argnames} - named
+    return "perfguard" in named
+
+
+def without_fixture(item: pytest.Item) -> str:
+    """Return what is wrong with a marker of a test that does not have the fixture; nothing with one of its whole module."""
+    cls = item.getparent(pytest.Class)
+    if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
+        return "a unittest.TestCase takes no fixture as argument: write the test as a function"
+    return "it has the marker, and not the fixture: add the argument `perfguard`" if _has_marker(item) else ""
+
+
+def _has_marker(node: pytest.Item | pytest.Collector) -> bool:
+    return any(marker.name == "perfguard" for marker in node.own_markers)
+
+
+def marker_arguments(item: pytest.Item) -> dict[str, object]:
+    """Return the keywords of all perfguard markers of a test, the closest one winning."""
+    arguments: dict[str, object] = {}
+    for marker in reversed(list(item.iter_markers("perfguard"))):
+        if marker.args:
+            raise UsageError(
+                "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5)."
+            )
+        arguments |= marker.kwargs
+    return arguments
