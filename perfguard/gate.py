@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
+from perfguard.artifacts.excerpt import with_excerpts
+from perfguard.artifacts.layout import Layout, layout_named
+from perfguard.artifacts.remote import RemoteTree
 from perfguard.capture.replay import replay
 from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
-from perfguard.contract.excerpt import with_excerpts
-from perfguard.contract.layout import Layout, layout_named
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
-from perfguard.contract.remote import RemoteTree
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import Code, Finding, worst_first
 from perfguard.judge import (

@@ -1,7 +1,9 @@
 """Fixtures of the whole suite."""
 
 import os
-from collections.abc import Callable
+import shutil
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +27,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
     os.environ.pop(_name, None)
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
+#: Far beyond what any test here needs; only a hang reaches it.
+SECONDS_UNTIL_A_HANG = 10
+
+
+class Hung(BaseException):
+    """A test hangs. No Exception, so that nothing under test can take it for one of its own (TimeoutError is an OSError)."""
+
 
 @pytest.fixture
 def environment(request: pytest.FixtureRequest) -> Callable[[str], Path]:
@@ -34,3 +45,55 @@ def environment(request: pytest.FixtureRequest) -> Callable[[str], Path]:
         return interpreter(name, Path(request.config.cache.mkdir("environments")))
 
     return python_of
+
+
+@pytest.fixture
+def copy_recording(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that copies one of the small recordings and returns its directory."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(RECORDINGS / name, tmp_path / name))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Return the directory of recorded corpus entries, or skip where the corpus is not at hand."""
+    named = os.environ.get("PERFGUARD_CORPUS")
+    place = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    if not (place / "recorded").is_dir():
+        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
+    return place / "recorded"
+
+
+@pytest.fixture(scope="session")
+def real_traces(corpus: Path) -> tuple[tuple[Path, str], ...]:
+    """Return every trace of the corpus that goes by in chunks, each with the names of its schemas."""
+    from perfguard.artifacts.layout import survey
+    from perfguard.dialects.folds import folds_of
+
+    found = {
+        (file.path, name)
+        for directory in sorted(one for one in corpus.parent.glob("*/*") if one.is_dir())
+        for cycle in survey(directory).cycles
+        for file in cycle.files
+        if file.slot.format == "chrome-trace" and folds_of(file.slot.name, cycle.layout.id)
+        for name in file.slot.schemas
+    }
+    assert found
+    return tuple(sorted(found))
+
+
+@pytest.fixture
+def must_not_hang() -> Iterator[None]:
+    """Raise `Hung` inside a test that hangs."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Hung(f"still running after {SECONDS_UNTIL_A_HANG} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS_UNTIL_A_HANG)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -1,4 +1,4 @@
-"""What the house promises of itself: what loads with what, and that every code is raised. import-linter says who may import whom."""
+"""What the house promises of itself: what loads with what, and that every code is raised; who imports whom: import-linter."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from perfguard.artifacts.readers import READERS
+from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.cli import cli
-from perfguard.contract.readers import READERS
-from perfguard.contract.schema import RowSchema, row_schema
 from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.benchmarks import history

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.contract.conditions import parts_of
-from perfguard.contract.layout import Slot, layouts
-from perfguard.contract.readers import OPAQUE, READERS
+from perfguard.artifacts.conditions import parts_of
+from perfguard.artifacts.layout import Slot, layouts
+from perfguard.artifacts.readers import OPAQUE, READERS
 from perfguard.documents import schema, schemas_directory
 from perfguard.reports import catalogue
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from perfguard.artifacts.conditions import check_names, parts_of
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.readers import OPAQUE, READERS
+from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.contract.conditions import check_names, parts_of
-from perfguard.contract.executions import SOURCES
-from perfguard.contract.invariants import INVARIANTS, _load
-from perfguard.contract.layout import layouts
-from perfguard.contract.readers import OPAQUE, READERS
-from perfguard.contract.schema import is_table, row_schema
+from perfguard.dialects.executions import SOURCES
+from perfguard.dialects.invariants import INVARIANTS, _load
 from perfguard.documents import schema, schema_names, schemas_directory, violations
 from perfguard.findings import Code, Severity
 

@@ -117,7 +117,7 @@ class SummaryMonitor:
 
     def tensor_steps(self, total: int) -> tuple[int, ...]:
         """Return the steps tensors are collected in: by `collect_tensor_freq`, else at most 20 and the first."""
-        from perfguard.contract.invariants.summary_events import tensor_frequency
+        from perfguard.dialects.invariants.summary_events import tensor_frequency
 
         if total < 1:
             return ()

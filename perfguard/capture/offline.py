@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from perfguard.artifacts.layout import FoundCycle, survey
 from perfguard.capture.replay import recordings_in
-from perfguard.contract.layout import FoundCycle, survey
 from perfguard.errors import UsageError
 from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from perfguard.contract.remote import RemoteTree, Unfetched
+from perfguard.artifacts.remote import RemoteTree, Unfetched
 from perfguard.errors import DamagedError, UsageError
 from perfguard.recording import RECORDING_FILE, STEPS_FILE, Recording, read_recording
 

@@ -17,11 +17,11 @@ from perfguard.cli.screen import quiet_option, screen, tell, tell_json, verbose_
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from perfguard.artifacts.layout import Layout
+    from perfguard.artifacts.remote import RemoteTree
     from perfguard.cli.bar import Bar
     from perfguard.contract import Expectation
-    from perfguard.contract.layout import Layout
     from perfguard.contract.reduction import Visit
-    from perfguard.contract.remote import RemoteTree
     from perfguard.judge import Outcome, Policy, Verdict
 
     #: A recording of this machine, or of another file system.
@@ -84,10 +84,10 @@ def command(
 
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """
+    from perfguard.artifacts.layout import layout_named
     from perfguard.cli.bar import Bar
     from perfguard.cli.output import refuse_clash
     from perfguard.contract import expectation
-    from perfguard.contract.layout import layout_named
     from perfguard.documents import dumps, write_atomically
     from perfguard.judge import Policy
     from perfguard.reports import RunReport
@@ -138,8 +138,8 @@ def command(
 
 def _places(directory: str) -> list[Place]:
     """Return the recordings in a directory of this machine or of another file system."""
+    from perfguard.artifacts.remote import local_path
     from perfguard.capture.replay import recordings_in, trees_in
-    from perfguard.contract.remote import local_path
 
     path = local_path(directory)
     return list(trees_in(directory)) if path is None else list(recordings_in(path))
@@ -148,8 +148,8 @@ def _places(directory: str) -> list[Place]:
 @contextmanager
 def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> Iterator[Callable[[Place], Visit]]:
     """Give what has the cycles of a place inspected: by the engine of that name."""
+    from perfguard.artifacts.remote import RemoteTree
     from perfguard.contract.distribution import beside_each_other, distributed
-    from perfguard.contract.remote import RemoteTree
     from perfguard.engines import engine_named
 
     if name == "local" and scheduler is None:

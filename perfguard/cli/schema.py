@@ -27,7 +27,7 @@ def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> Non
     """
     from tabulate import tabulate
 
-    from perfguard.contract.layout import layout_named, layouts
+    from perfguard.artifacts.layout import layout_named, layouts
     from perfguard.documents import schema
     from perfguard.reports import catalogue
 
@@ -58,7 +58,7 @@ def show(name: str, as_json: bool) -> None:
     """
     from tabulate import tabulate
 
-    from perfguard.contract.layout import layouts
+    from perfguard.artifacts.layout import layouts
     from perfguard.documents import schema, schema_names
     from perfguard.reports.catalogue import columns
 

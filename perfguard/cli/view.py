@@ -62,7 +62,7 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
 
 def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
     """Return the first timeline of a recording, and its bytes where they fit into a page."""
-    from perfguard.contract.timelines import timelines_in, trace_bytes
+    from perfguard.artifacts.timelines import timelines_in, trace_bytes
     from perfguard.recording import read_recording
 
     assert verdict.recording is not None

@@ -12,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.contract import folds_of_tables
-from perfguard.contract.conditions import (
+from perfguard.artifacts.conditions import (
     Expectation,
     Known,
     contradicted,
@@ -23,34 +22,35 @@ from perfguard.contract.conditions import (
     undecided,
     worded,
 )
-from perfguard.contract.cycle import Artifact, Asked, Cycle
-from perfguard.contract.executions import executions_of
-from perfguard.contract.extract import Extract, extract_of
-from perfguard.contract.folds import Fold, fold_modules, folds_of
-from perfguard.contract.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
-from perfguard.contract.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Slot, size_of
-from perfguard.contract.memory import memory_of
-from perfguard.contract.progress import Meter, Tell
-from perfguard.contract.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
-from perfguard.contract.readers.second_process import second_process
-from perfguard.contract.readers.trace import Streamed, stream_trace
-from perfguard.contract.schema import (
+from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Slot, size_of
+from perfguard.artifacts.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
+from perfguard.artifacts.readers.second_process import second_process
+from perfguard.artifacts.readers.trace import Streamed, stream_trace
+from perfguard.artifacts.schema import (
     WORDED_ROWS,
     RowSchema,
     documents_in_cells,
     row_schema,
     unnamed_columns,
 )
-from perfguard.contract.shapes import shapes_of
-from perfguard.contract.table import Cells, NotKept, PassedTable, Table, Unreadable
+from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
+from perfguard.contract.progress import Meter, Tell
+from perfguard.dialects import folds_of_tables
+from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.executions import executions_of
+from perfguard.dialects.extract import Extract, extract_of
+from perfguard.dialects.folds import Fold, fold_modules, folds_of
+from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
+from perfguard.dialects.memory import memory_of
+from perfguard.dialects.shapes import shapes_of
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import Recording
 
 if TYPE_CHECKING:
-    from perfguard.contract.readers.event_schema import EventSchema
-    from perfguard.contract.readers.events import Events
-    from perfguard.contract.remote import RemoteTree
+    from perfguard.artifacts.readers.event_schema import EventSchema
+    from perfguard.artifacts.readers.events import Events
+    from perfguard.artifacts.remote import RemoteTree
 
 _Read = TypeVar("_Read")
 
@@ -158,7 +158,7 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
     """Read, check and reduce one cycle. Never raises for what its files hold; that they cannot be read at all is a finding."""
     if task.tree is None:
         return _inspected(task, wanted, tell)
-    from perfguard.contract.remote import Unfetched
+    from perfguard.artifacts.remote import Unfetched
 
     with ExitStack() as stack:
         try:
@@ -238,7 +238,7 @@ def _examined(cycle: Cycle, processes: int | None) -> tuple[Cycle, list[Finding]
     which both run.
     """
     # They know cycles, and are loaded when there is one.
-    from perfguard.contract.invariants import check_cycle, check_folds
+    from perfguard.dialects.invariants import check_cycle, check_folds
 
     if processes == 1 or sum(one.content.events for one in cycle.artifacts.values()) < _WORTH_EVENTS:
         found, not_made = _with_executions(cycle)
@@ -567,7 +567,7 @@ def _read_version(
 @cache
 def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
     """Compile a schema of traces with what the folds of a slot read beside it; once, however many ranks there are."""
-    from perfguard.contract.readers.event_schema import compiled
+    from perfguard.artifacts.readers.event_schema import compiled
 
     wanted: dict[str, set[str]] = defaultdict(set)
     for one in folds_of(slot, layout).values():

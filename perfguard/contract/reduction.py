@@ -15,20 +15,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfguard.contract.conditions import Expectation
-from perfguard.contract.cycle import Asked, Cycle
-from perfguard.contract.extract import Extract, Sharing
+from perfguard.artifacts.conditions import Expectation
+from perfguard.artifacts.layout import FoundCycle, Layout, Survey, layouts, size_of, survey
+from perfguard.artifacts.readers import OPAQUE
+from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, rank_of
-from perfguard.contract.layout import FoundCycle, Layout, Survey, layouts, size_of, survey
 from perfguard.contract.progress import Meter, Progress
-from perfguard.contract.readers import OPAQUE
-from perfguard.contract.schema import WORDED_ROWS
+from perfguard.dialects.cycle import Asked, Cycle
+from perfguard.dialects.extract import Extract, Sharing
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
-    from perfguard.contract.remote import RemoteTree
+    from perfguard.artifacts.remote import RemoteTree
 
 #: Has tasks inspected, and yields what became of them in their order.
 Visit = Callable[[Sequence[Task], Wanted], Iterator[Inspected]]
@@ -90,7 +90,7 @@ class _Inspection:
 
     def run(self, wanted: Wanted, visit: Visit) -> Contract:
         """Survey, visit, reduce."""
-        from perfguard.contract.invariants import check_recording
+        from perfguard.dialects.invariants import check_recording
 
         recording, expected = self.recording, self.expected
         directory = self._profiler_directory()

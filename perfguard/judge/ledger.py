@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from perfguard.contract.collectives import COLLECTIVE
+from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.judge.compare import differences
 from perfguard.measure.measurement import Measurement
 

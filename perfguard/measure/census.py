@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.executions import calls_by
+from perfguard.dialects.executions import calls_by
 from perfguard.measure.graphs import final_operators
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract.schema import row_schema
+from perfguard.artifacts.schema import row_schema
 from perfguard.documents import schema
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, ranked_metric, shown
@@ -219,7 +219,7 @@ def _database_table(cycle: Cycle, name: str) -> pl.DataFrame | None:
     """Return a table of the analysis databases, with its texts unquoted."""
     import polars as pl
 
-    from perfguard.contract.table import unquoted
+    from perfguard.artifacts.table import unquoted
 
     for slot in _ANALYSES:
         content = cycle.content(slot)
@@ -238,7 +238,7 @@ def _database_table(cycle: Cycle, name: str) -> pl.DataFrame | None:
 
 
 def _steps_of_database(table: pl.DataFrame) -> list[dict[str, dict[str, float]]]:
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     steps: dict[str, dict[str, dict[str, float]]] = {}
     elapse, wait = as_float64(table["elapse_time"]).to_list(), as_float64(table["wait_time"]).to_list()
@@ -254,7 +254,7 @@ def _links_of_database(table: pl.DataFrame) -> dict[str, tuple[float, float, int
     """Sum sizes and times; a link of an operation has a row for each size of its packets, all with the same total."""
     import polars as pl
 
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     once = table.filter(pl.col("hccl_op_name") != _TOTAL).unique(
         ["step", "hccl_op_name", "group_name", "transport_type"], keep="first", maintain_order=True
@@ -299,7 +299,7 @@ _RAW_PARTS = ("total", "iteration_interval", "fp_and_bp", "tail")
 
 
 def _step_parts(cycle: Cycle) -> dict[str, list[float]]:
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     found: dict[str, list[float]] = {}
     for slot in ("step_trace_time", "cluster_step_trace_time"):

@@ -29,7 +29,7 @@ def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Mean over the kernels that have the counter. Which counters there are depends on aic_metrics."""
     import polars as pl
 
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     content = cycle.content("kernel_details")
     if content is None:
@@ -76,7 +76,7 @@ def flops(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 )
 def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Time(us) of api_statistic, over the steps of the window where they are known."""
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     content = cycle.content("api_statistic")
     if content is None:

@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perfguard.contract.passes import BUILT, VALIDATED, pass_of
+from perfguard.dialects.passes import BUILT, VALIDATED, pass_of
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric
 
 if TYPE_CHECKING:
     from perfguard.contract import Artifact, Cycle
-    from perfguard.contract.passes import Pass
+    from perfguard.dialects.passes import Pass
 
 _SLOTS = ("graph_ir", "verbose_ir", "trace_code_graph")
 #: Numbers the compiler puts around the name of a function: `25_1___main___Net_construct_117`, `construct.Default.352`.

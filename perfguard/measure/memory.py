@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
-    from perfguard.contract.cycle import MemoryStep
+    from perfguard.dialects.cycle import MemoryStep
 
 #: Of how many ranks there are tracks: those whose memory rises highest. A page shows no more, and 1024 ranks have one each.
 MOST_RANKS = 8

@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfguard import thresholds
-from perfguard.contract.executions import calls_by
+from perfguard.dialects.executions import calls_by
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric
 from perfguard.measure.taking import Taking, kept
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract, Cycle
-    from perfguard.contract.cycle import MemoryStep
+    from perfguard.dialects.cycle import MemoryStep
     from perfguard.measure.profile import Profile
     from perfguard.recording import Recording, Step
 
@@ -144,7 +144,7 @@ def _values_of(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
 
     What needs the rows of a table that was too large to be kept is not there; finding A112 names the table.
     """
-    from perfguard.contract.table import NotKept
+    from perfguard.artifacts.table import NotKept
 
     found = {}
     for name, (needs, function) in _OF_CYCLE.items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 def pipeline_queue_usage(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """output_queue_usage_rate by operator; the root, which feeds the training itself, has no such queue."""
-    from perfguard.contract.table import as_float64
+    from perfguard.artifacts.table import as_float64
 
     content = cycle.content("minddata_pipeline_raw")
     if content is None:
@@ -41,7 +41,7 @@ def pipeline_queue_usage(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 )
 def pipeline_batch_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Time records (type 0) of the iterator or the device queue: extra 0 is the pipeline, 1 the push, 2 the batch; in ms."""
-    from perfguard.contract.table import as_int64
+    from perfguard.artifacts.table import as_int64
 
     for slot in ("dataset_iterator_profiling", "device_queue_profiling"):
         artifact = cycle.artifacts.get(slot)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from perfguard.contract.coverage import Covered
-from perfguard.contract.cycle import MemoryStep
-from perfguard.contract.shapes import no_shapes
+from perfguard.dialects.coverage import Covered
+from perfguard.dialects.cycle import MemoryStep
+from perfguard.dialects.shapes import no_shapes
 from perfguard.measure.taking import Reduced, reduced
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from perfguard.measure.metrics import Measured, cycle_metric
 
 if TYPE_CHECKING:
     from perfguard.contract import Cycle
-    from perfguard.contract.invariants.summary_events import CollectedValue
+    from perfguard.dialects.invariants.summary_events import CollectedValue
 
 #: Of how many steps a scalar is kept; of a longer training every so many steps, and the last one.
 _STEPS_KEPT = 200
@@ -108,7 +108,7 @@ def summary_tags(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 
 def _by_file(cycle: Cycle) -> Iterator[tuple[str, list[CollectedValue]]]:
     """Yield the values of every summary file; `run2:` leads the subjects of a second one, as of a training that went on."""
-    from perfguard.contract.invariants.summary_events import collected_values
+    from perfguard.dialects.invariants.summary_events import collected_values
 
     files = sorted(
         (file for file in cycle.files if file.slot.name == "summary_events"), key=lambda file: file.path.name

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perfguard.contract import Asked, Contract
-from perfguard.contract.cycle import MemoryStep
+from perfguard.dialects.cycle import MemoryStep
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.contract.cycle import Executions
+    from perfguard.dialects.cycle import Executions
 
 
 class Reduced(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from perfguard.contract.collectives import COLLECTIVE
+from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, metric, shown
 

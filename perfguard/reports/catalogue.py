@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from perfguard.contract.conditions import CONDITIONS
-from perfguard.contract.layout import Layout, Slot, layouts
-from perfguard.contract.readers import OPAQUE
-from perfguard.contract.schema import is_table, row_schema
+from perfguard.artifacts.conditions import CONDITIONS
+from perfguard.artifacts.layout import Layout, Slot, layouts
+from perfguard.artifacts.readers import OPAQUE
+from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names
 
 #: How deep the keys of a JSON document are listed.

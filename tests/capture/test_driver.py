@@ -13,7 +13,7 @@ from perfguard.capture import BACKENDS, backend
 from perfguard.capture.driver import Driver, require_callable
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.contract.executions import calls_by
+from perfguard.dialects.executions import calls_by
 from perfguard.errors import CaptureError, UsageError
 from perfguard.findings import Severity
 from perfguard.recording import Ending, read_recording

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.contract import expectation
-from perfguard.contract.executions import listed_of
-from perfguard.contract.invariants.summary_events import collected_values
+from perfguard.dialects.executions import listed_of
+from perfguard.dialects.invariants.summary_events import collected_values
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfguard.artifacts.conditions import CONDITIONS
 from perfguard.capture.mindspore_options import PARAMETERS, mindspore_options
-from perfguard.contract.conditions import CONDITIONS
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 

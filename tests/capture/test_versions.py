@@ -8,7 +8,7 @@ import pytest
 
 from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
-from perfguard.contract.executions import calls_by
+from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.recording import Ending

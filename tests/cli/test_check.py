@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from jsonschema import Draft202012Validator
 
-from perfguard.contract.layout import layouts
+from perfguard.artifacts.layout import layouts
 from perfguard.documents import schema
 from tests.cli import RECORDINGS, TORCH, copied, run
 

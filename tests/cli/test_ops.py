@@ -11,7 +11,7 @@ from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.reports.names import printable
 from tests.cli import RECORDINGS, TORCH, copied, run
-from tests.contract.test_graph_files import IR
+from tests.dialects.test_graph_files import IR
 
 NAMES = ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"]
 

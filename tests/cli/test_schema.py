@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from perfguard.contract.conditions import CONDITIONS
-from perfguard.contract.layout import layouts
-from perfguard.contract.schema import is_table, row_schema
+from perfguard.artifacts.conditions import CONDITIONS
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names, schemas_directory
 from perfguard.reports import catalogue
 from tests.cli import run

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perfguard.contract import Contract, inspect
-from perfguard.contract.executions import executions_of
+from perfguard.dialects.executions import executions_of
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 

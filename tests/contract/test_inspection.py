@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfguard.artifacts import layout as layout_module
+from perfguard.artifacts.layout import Layout, Recognition, Slot, layout_named
+from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract import Contract, expectation, inspect
 from perfguard.contract import inspection as inspection_module
-from perfguard.contract import layout as layout_module
 from perfguard.contract import reduction as reduction_module
-from perfguard.contract.layout import Layout, Recognition, Slot, layout_named
-from perfguard.contract.schema import WORDED_ROWS
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.recording import Recording, read_recording
 

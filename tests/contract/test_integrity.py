@@ -24,7 +24,7 @@ from perfguard.contract import Contract, inspect
 from perfguard.errors import StoreError
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Severity
 from perfguard.recording import Recording, read_recording
-from tests.contract.conftest import RECORDINGS
+from tests.conftest import RECORDINGS
 
 GRAPH, PYNATIVE, TORCH, REPEAT = "mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2"
 DETAIL, TYPES = "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"

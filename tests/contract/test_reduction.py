@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.artifacts.layout import FoundCycle, layouts
 from perfguard.contract import Cycle, inspect, reduce
-from perfguard.contract.cycle import Asked
 from perfguard.contract.distribution import batches, beside_each_other, distributed, worthwhile_jobs
-from perfguard.contract.extract import FACTS
 from perfguard.contract.inspection import Task
-from perfguard.contract.layout import FoundCycle, layouts
+from perfguard.dialects.cycle import Asked
+from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
 from perfguard.measure import measure, taken
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
-from tests.contract.conftest import RECORDINGS
+from tests.conftest import RECORDINGS
 from tests.contract.test_alike_ranks import recorded
 from tests.runs import several_runs
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from perfguard.artifacts.conditions import CONDITIONS
 from perfguard.contract import Expectation
-from perfguard.contract.conditions import CONDITIONS
 from perfguard.errors import UsageError
 from perfguard.testing import LAYOUTS, Tree, conditions_of, generate, variants_of
 from tests.facts import RECORDINGS

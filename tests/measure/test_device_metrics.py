@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfguard.artifacts.layout import Slot, layout_named
+from perfguard.artifacts.readers import Content
+from perfguard.artifacts.table import Cells, Table
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
-from perfguard.contract.cycle import Executions
-from perfguard.contract.executions import Listed, summed
-from perfguard.contract.layout import Slot, layout_named
-from perfguard.contract.readers import Content
-from perfguard.contract.table import Cells, Table
+from perfguard.dialects.cycle import Executions
+from perfguard.dialects.executions import Listed, summed
 from perfguard.measure import METRICS, measure
 from perfguard.measure.communication import kind_of
 from perfguard.recording import Recording

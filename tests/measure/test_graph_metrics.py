@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.contract import inspect
-from perfguard.contract.passes import Pass, pass_of, saved_passes
+from perfguard.dialects.passes import Pass, pass_of, saved_passes
 from perfguard.judge import Baseline, Policy
 from perfguard.judge.compare import compare
 from perfguard.measure import METRICS, measure

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.contract.memory import StepHeights, parts_of_a_step
+from perfguard.dialects.memory import StepHeights, parts_of_a_step
 from perfguard.measure import MemoryTrack, measure, memory_tracks
 from perfguard.measure.memory import MOST_RANKS
 from perfguard.measure.profile import profiles

@@ -15,7 +15,7 @@ from perfguard.judge import Outcome, Policy
 from perfguard.judge.tolerance import Rule, Tolerance
 from perfguard.measure import METRICS, Kind, measure
 from perfguard.recording import read_recording
-from tests.contract.test_summary import LINEAGE_EVENTS, NAME, VERSION, event, part, scalar, write
+from tests.dialects.test_summary import LINEAGE_EVENTS, NAME, VERSION, event, part, scalar, write
 
 HISTOGRAM = part(1, part(1, b"fc.weight/auto") + part(9, b""))
 

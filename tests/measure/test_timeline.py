@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.contract.coverage import covered_steps
-from perfguard.contract.groups import aggregated
+from perfguard.dialects.coverage import covered_steps
+from perfguard.dialects.groups import aggregated
 from perfguard.measure.profile import Profile
 from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
 

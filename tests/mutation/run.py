@@ -19,8 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from perfguard.artifacts.layout import FoundFile, Layout
 from perfguard.contract import Contract, inspect, inspection
-from perfguard.contract.layout import FoundFile, Layout
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -619,7 +619,7 @@ def _operator_lines(report: Report) -> Iterator[str]:
 
 
 def _check_lines(report: Report) -> Iterator[str]:
-    from perfguard.contract.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
+    from perfguard.dialects.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
 
     list(check_recording(read_recording(Path.cwd()), ()))  # loads them all
     kills: Counter[str] = Counter(killer for one in report.outcomes for killer in one.killers)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfguard.artifacts.conditions import CONDITIONS
+from perfguard.artifacts.layout import FoundCycle, FoundFile, survey
 from perfguard.contract import Expectation
-from perfguard.contract.conditions import CONDITIONS
-from perfguard.contract.layout import FoundCycle, FoundFile, survey
 from perfguard.errors import UsageError
 from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, conditions_of, generate

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.artifacts.layout import layouts
 from perfguard.contract import Contract, expectation, inspect
-from perfguard.contract.invariants import INVARIANTS
-from perfguard.contract.layout import layouts
+from perfguard.dialects.invariants import INVARIANTS
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, Tree, generate, variants_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from perfguard.artifacts.layout import layouts
 from perfguard.contract import expectation, inspect
-from perfguard.contract.executions import calls_by
-from perfguard.contract.layout import layouts
+from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.recording import read_recording

@@ -48,8 +48,8 @@ def polars_columns(path: Path, schema_name: str) -> dict[str, Any]:
     """polars reads the columns that the schema says more of than that they are texts, numbers as numbers, in a stream."""
     import polars as pl
 
-    from perfguard.contract.grammar import ANY_CELL, _cell
-    from perfguard.contract.schema import RowSchema, row_schema
+    from perfguard.artifacts.grammar import ANY_CELL, _cell
+    from perfguard.artifacts.schema import RowSchema, row_schema
 
     rules = _rules(schema_name)
     rows = RowSchema(row_schema(rules), rules)
@@ -113,13 +113,13 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
 
     import numpy as np
 
-    from perfguard.contract.folds.torch_work import SelfTimes
-    from perfguard.contract.readers.event_schema import compiled
-    from perfguard.contract.readers.events import Events
-    from perfguard.contract.readers.second_process import second_process
-    from perfguard.contract.readers.trace import stream_trace
-    from perfguard.contract.schema import row_schema
-    from perfguard.contract.spool import Spool
+    from perfguard.artifacts.readers.event_schema import compiled
+    from perfguard.artifacts.readers.events import Events
+    from perfguard.artifacts.readers.second_process import second_process
+    from perfguard.artifacts.readers.trace import stream_trace
+    from perfguard.artifacts.schema import row_schema
+    from perfguard.artifacts.spool import Spool
+    from perfguard.dialects.folds.torch_work import SelfTimes
     from perfguard.documents import schema
 
     work_begins()
@@ -186,10 +186,10 @@ def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
 
 def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Let the rows go by; returns how many there were, and the folds of these names."""
-    from perfguard.contract.folds_of_tables import folds_of
+    from perfguard.artifacts.readers.large_comma import Rows, read_header, stream_csv
+    from perfguard.artifacts.schema import row_schema
     from perfguard.contract.inspection import _row_rules
-    from perfguard.contract.readers.large_comma import Rows, read_header, stream_csv
-    from perfguard.contract.schema import row_schema
+    from perfguard.dialects.folds_of_tables import folds_of
 
     rules = _rules(schema_name)
     work_begins()
@@ -208,9 +208,9 @@ def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[
 
 def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
     """The readers alone on every trace of a directory, one after the other: what checking them all must cost at least."""
-    from perfguard.contract.readers.event_schema import compiled
-    from perfguard.contract.readers.trace import stream_trace
-    from perfguard.contract.schema import row_schema
+    from perfguard.artifacts.readers.event_schema import compiled
+    from perfguard.artifacts.readers.trace import stream_trace
+    from perfguard.artifacts.schema import row_schema
 
     work_begins()
     rules = _rules(schema_name)

@@ -1,0 +1,142 @@
+"""Readers: bytes -> columns. A reader turns one file of one format family into a `Content`, and judges nothing else.
+
+What goes in: a path, and the artifact's schema (which names the columns of a trace event). What comes out: `Content`, its
+table in cell texts. What the file cannot be read as is raised as `Unreadable` with the place; the contract makes it S101.
+To add a format: write `read(path, schema) -> Content` in a module of its own and one line in `READERS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.table import Table, Unreadable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Files above this are not read whole; what would hold them is the streaming reader of a later version.
+MAX_BYTES = 2 * 1024**3
+
+
+#: How much larger than what is on the disk a file may be, unpacked or not: gzip shrinks a trace 13 to 20 times, so far
+#: beyond that it is a bomb or a hole.
+MAX_RATIO = 200
+#: How many columns a table, or how many different keys the events of a trace may have; real ones have up to 1 056.
+MAX_COLUMNS = 20_000
+_SPARSE_FROM = 16 * 1024**2
+
+#: The format of files that are known to be there and are not opened: raw binary data.
+OPAQUE = "opaque"
+
+#: What a format without a document has; JSON's null is a document.
+NO_DOCUMENT = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a file holds: rows (`table`), a JSON document around or instead of them, or only lines nobody parses."""
+
+    table: Table | None = None
+    document: Any = NO_DOCUMENT
+    #: Tables by name, of a format that holds many (a database).
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
+    short_rows: tuple[tuple[int, str], ...] = ()
+    #: Of a content that went by and is not held: what its folds kept, by their names.
+    folds: Mapping[str, Any] = field(default_factory=dict)
+    #: Of a trace that went by: where its events are in the document, and how many there were.
+    events_path: str = "$"
+    events: int = 0
+    #: The same for two traces whose events have the same times.
+    digest: bytes = b""
+    #: Shows the events once more, chunk by chunk, to whom wants to word which of them are wrong.
+    look_again: Callable[[Callable[[Any], None]], Any] | None = None
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows; raises when the format has none."""
+        if self.table is None:
+            raise ValueError("this artifact has no table")
+        return self.table.frame
+
+
+Reader = Callable[[Path, Mapping[str, Any]], Content]
+
+
+def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file whole; raises `Unreadable` for anything else, for what is too large, and for a sparse file."""
+    if not path.is_file():
+        raise Unreadable("it is not a regular file")
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > limit:
+                raise Unreadable(f"it has {found.st_size} bytes, more than the {limit} that are read whole")
+            refuse_holes(found)
+            return file.read(limit)
+    except OSError as error:
+        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+
+
+def refuse_holes(found: os.stat_result) -> None:
+    """Raise `Unreadable` for a file that is mostly holes: it would fill the memory out of nothing."""
+    if found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
+        raise Unreadable(f"it claims {found.st_size} bytes and has {found.st_blocks * 512} on the disk")
+
+
+def decode_text(raw: bytes) -> str:
+    """Decode UTF-8; raises `Unreadable` with the line of the first broken byte."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8", f":{line}") from error
+
+
+def read_text(path: Path) -> str:
+    """Read a text whole, line breaks as they are; raises `Unreadable` where it is empty or its last line has no end.
+
+    Every writer of these formats ends its last line: one without an end was cut, perhaps in the middle of a number.
+    """
+    text = decode_text(read_bytes(path))
+    if not text:
+        raise Unreadable("it is empty")
+    if not text.endswith(("\n", "\r")):
+        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
+    return text
+
+
+def _reader(module: str, function: str) -> Reader:
+    # Looked up when used: `perfguard check` of a CSV need not load the trace reader.
+    def read(path: Path, schema: Mapping[str, Any]) -> Content:
+        from importlib import import_module
+
+        found: Reader = getattr(import_module(f"perfguard.artifacts.readers.{module}"), function)
+        return found(path, schema)
+
+    return read
+
+
+READERS: dict[str, Reader] = {
+    "csv": _reader("comma", "read_csv"),
+    "csv-spaced": _reader("whitespace", "read_spaced_csv"),
+    "whitespace": _reader("whitespace", "read_whitespace"),
+    "gpu-op-timestamps": _reader("gpu", "read_gpu_timestamps"),
+    "gpu-activity-timestamps": _reader("gpu", "read_activity_timestamps"),
+    "gpu-step-points": _reader("gpu", "read_step_points"),
+    "cpu-op-timestamps": _reader("semicolon", "read_timestamps"),
+    "cpu-framework": _reader("semicolon", "read_framework"),
+    "chrome-trace": _reader("trace", "read_trace"),
+    "json": _reader("document", "read_json"),
+    "log": _reader("document", "read_log"),
+    "ragged": _reader("ragged", "read_ragged"),
+    "columns": _reader("columns", "read_columns"),
+    "tfrecord": _reader("summary", "read_records"),
+    "ir": _reader("graph", "read_ir"),
+    "dot": _reader("graph", "read_dot"),
+    "sqlite": _reader("database", "read_database"),
+}

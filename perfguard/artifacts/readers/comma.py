@@ -1,0 +1,118 @@
+"""Comma separated tables with a header line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.readers import MAX_BYTES, MAX_COLUMNS, Content, read_text
+from perfguard.artifacts.table import Cells, Table, Unreadable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read a CSV file with a header; every cell stays text, an empty cell is the empty text.
+
+    Raises `Unreadable` for an empty file, broken UTF-8, a file cut off in its last line, a repeated column, or a row whose
+    number of cells is not the header's (the place names its line). Where the schema says `x-short-rows`, rows that lack
+    cells are left out and told instead.
+    """
+    text = read_text(path)
+    header, _ = header_of(text)
+    # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
+    plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
+    short: list[tuple[int, str]] | None = [] if "x-short-rows" in schema else None
+    frame, lines = (
+        _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
+    )
+    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines), short_rows=tuple(short or ()))
+
+
+def header_of(text: str) -> tuple[list[str], int]:
+    """Return the names of the columns, and how many lines they take; raises `Unreadable` for what is no header."""
+    header, end = next(rows_of(text), ([], 0))
+    if not header:
+        raise Unreadable("it has no header line", ":1")
+    if len(header) == 1 and (separator := next((one for one in ";\t" if one in header[0]), None)):
+        # A spreadsheet saves with the separator of its country.
+        raise Unreadable(f"its cells are separated by {separator!r}, not by a comma", ":1")
+    if len(header) > MAX_COLUMNS:
+        raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", ":1")
+    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
+        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
+    return header, end
+
+
+def _frame_of_plain(text: str, header: list[str]) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        frame = pl.read_csv(io.BytesIO(text.encode()), infer_schema=False)
+    except pl.exceptions.PolarsError:
+        # A row is too long: the other way words it, and reads whatever only polars refused.
+        return _frame_of_any(text, header)[0]
+    # polars pads a short row with nulls; only a row without its last cell can be one, so only those are looked at.
+    if frame[frame.columns[-1]].null_count():
+        return _frame_of_any(text, header)[0]
+    return frame.fill_null("")
+
+
+def _frame_of_any(
+    text: str, header: list[str], short: list[tuple[int, str]] | None = None
+) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Read with the csv module, which knows the line of every row. Rows that lack cells are put into `short`, if given."""
+    parsed = rows_of(text)
+    _, line = next(parsed)
+    return frame_of_rows(parsed, header, line, short)
+
+
+def frame_of_rows(
+    parsed: Iterable[tuple[list[str], int]], header: Sequence[str], line: int, short: list[tuple[int, str]] | None
+) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Return rows as text cells, with the number of the line each begins in. They come behind `line` lines.
+
+    Rows that lack cells are put into `short`, if given; else they are `Unreadable`, as rows with too many are.
+    """
+    import polars as pl
+
+    rows, lines = [], []
+    for row, end in parsed:
+        if len(row) == len(header):
+            rows.append(row)
+            lines.append(line + 1)
+        else:
+            message = wrong_length(row, header)
+            if short is None or len(row) > len(header):
+                raise Unreadable(message, f":{line + 1}")
+            short.append((line + 1, message))
+        line = end
+    return pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row"), tuple(lines)
+
+
+def wrong_length(row: Sequence[str], header: Sequence[str]) -> str:
+    """Word that a row has not as many cells as the header."""
+    return f"the row has {len(row)} cells, the header {len(header)}: {','.join(row)[:120]!r}"
+
+
+def rows_of(text: str, before_it: int = 0) -> Iterator[tuple[list[str], int]]:
+    """Yield every row with the number of its last line, where `before_it` lines come before the text.
+
+    Raises `Unreadable` for what is not CSV.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # A cell may be as long as the file (shapes of a fused operator with thousands of inputs); the module stops at 128 KiB.
+    # The limit is the whole process's, so it is set for the file and put back.
+    before = csv.field_size_limit(MAX_BYTES)
+    try:
+        for row in reader:
+            yield row, before_it + reader.line_num
+    except csv.Error as error:
+        raise Unreadable(f"it is not CSV: {error}", f":{before_it + reader.line_num}") from error
+    finally:
+        csv.field_size_limit(before)

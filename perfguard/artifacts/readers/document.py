@@ -1,0 +1,106 @@
+"""Plain JSON documents and the profilers' own logs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfguard.artifacts.readers import Content, decode_text, read_bytes
+from perfguard.artifacts.table import Unreadable
+
+#: Documents and traces above this are not searched for repeated keys: that needs every object as a Python one.
+MAX_SEARCHED_BYTES = 64 * 1024**2
+#: How much text before and after the place where JSON breaks off is quoted, in bytes.
+_AROUND = 40
+#: The first half of a character beyond 16 bits without its second; the decoder only says that the data end too soon.
+_HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+#: How much of a log is looked at.
+MAX_LOG_BYTES = 64 * 1024**2
+
+
+def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read one JSON document. NaN, Infinity, trailing text and a key that stands twice in one object are refused."""
+    import msgspec
+
+    raw = read_bytes(path)
+    try:
+        document = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise malformed("it is not JSON", raw, error) from error
+    refuse_repeated_keys(raw)
+    return Content(document=document)
+
+
+def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
+    """Word why JSON cannot be read; where the decoder says at which byte, with the line and the text around it.
+
+    `error` is msgspec's; its words for a byte and for a file that is cut off are all that it says of the place.
+    """
+    if not raw.strip():
+        return Unreadable(f"{what}: the file is empty")
+    found = re.search(r" \(byte ([0-9]+)\)\Z", str(error))
+    if found is None and (half := _HALF_PAIR.search(raw)):
+        line = raw.count(b"\n", 0, half.start()) + 1
+        return Unreadable(f"{what}: {half[0].decode()} is half of a surrogate pair", f":{line}")
+    if found is None and "truncated" in str(error):
+        end = raw[-4 * _AROUND :].decode("utf-8", "replace").splitlines()[-1][-_AROUND:]
+        return Unreadable(f"{what}: the file ends in the middle of it, after {end!r}")
+    if found is None:
+        return Unreadable(f"{what}: {error}")
+    at = int(found[1])
+    reason = f"{what}: {str(error)[: found.start()]}"
+    before = raw[max(0, at - _AROUND) : at].decode("utf-8", "replace").splitlines()
+    after = raw[at : at + _AROUND].decode("utf-8", "replace").splitlines()
+    if before:
+        reason += f" after {before[-1]!r}"
+    if after:
+        reason += f", before {after[0]!r}"
+    line = raw[:at].count(b"\n") + 1
+    return Unreadable(reason, f":{line}")
+
+
+def refuse_repeated_keys(raw: bytes, decoded: Mapping[str, Any] | None = None) -> None:
+    """Raise `Unreadable` when an object has a key twice: which of the two counts is anybody's guess (RFC 8259, section 4).
+
+    Given the `decoded` outermost object, only its own keys are looked at.
+    """
+    if decoded is not None:
+        for key in decoded:
+            if raw.count(json.dumps(key).encode()) > 1:
+                break
+        else:
+            return
+    if len(raw) <= MAX_SEARCHED_BYTES:
+        json.loads(raw, object_pairs_hook=_unique if decoded is None else _unique_among(frozenset(decoded)))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise Unreadable(f"an object has the key {repeated[:80]!r} twice")
+
+
+def _unique_among(outermost: frozenset[str]) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> None:
+        if {name for name, _ in pairs} == outermost:
+            _unique(pairs)
+
+    return unique
+
+
+def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read a log as lines of text; of a very long one only the beginning."""
+    if not path.is_file():
+        raise Unreadable("it is not a regular file")
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_LOG_BYTES)
+    except OSError as error:
+        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+    if len(raw) == MAX_LOG_BYTES:
+        raw = raw[: raw.rfind(b"\n") + 1]  # not half a line, and not half a character
+    return Content(document=decode_text(raw).splitlines())

@@ -1,0 +1,121 @@
+"""Graphs as text: MindSpore's `.ir` files and `.dot` drawings.
+
+Their frame is looked at, whether every node is there, and which operators the nodes are; not what the graph computes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.table import Unreadable
+
+#: A block of an `.ir` file begins at the margin (`subgraph @net() {`, `jit config {`); a `#` line quotes Python source.
+_OPENS = re.compile(r"^[^\s#}].*\{$", re.MULTILINE)
+_CLOSES = re.compile(r"^\}", re.MULTILINE)
+_SUBGRAPH = re.compile(r"^subgraph @.*\{$", re.MULTILINE)
+#: In another order of its graphs (MS_DEV_SAVE_GRAPHS_SORT_MODE=1) a dump says `# Total subgraph: 6`, in 2.0 `#Total subgraph:`.
+_ANNOUNCED = re.compile(r"^# ?Total subgraphs?: ([0-9]{1,9})$", re.MULTILINE)
+_ENTRY = re.compile(r"# ?IR entry *:(.*)")
+_ANNOUNCED_NODES = re.compile(r"^Total number of cnodes: ([0-9]{1,9})$", re.MULTILINE)
+#: What begins at the margin of a graph: the graph itself, a node with its number and name, the node that ends it.
+_LINE = re.compile(r"^(?:(subgraph @)|  (?:%([0-9]{1,9})\(.*?\) = |(?=Return\())(.*))", re.MULTILINE)
+#: What a node calls, where it is an operator: MindSpore 2.3 and later write PrimFunc_MatMul where 2.0 wrote MatMul, and
+#: S-Prim-MatMul before types are known. `call @graph(`, `%3[@graph](` and the like are no operators.
+_OPERATOR = re.compile(r"(?:PrimFunc_|S-Prim-)?([A-Za-z_]\w*)\(")
+#: A node of a drawing, and an edge with both its ends; labels are no part of either.
+_DRAWN = re.compile(r"^[ \t]*(\w+)[ \t]*\[", re.MULTILINE)
+_EDGE = re.compile(r"^[ \t]*(\w+)(?::\w+)*[ \t]*->[ \t]*(\w+)", re.MULTILINE)
+
+
+def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read an `.ir` file; the document is `{"entry": name or None, "subgraphs": number, "operators": {name: how often}}`.
+
+    A dump begins with `# IR entry: @name`; it says how many subgraphs follow, and every block is closed. The nodes of a
+    subgraph are numbered from 0, its end (`Return`) has no number, and MindSpore 2.7 and later say how many there are. A dump
+    that was cut off, or lost a node, breaks one of these. Files of other content (actor sets, the memory tracker's graph,
+    analyze_fail.ir) have no such frame, and no operators. Raises `Unreadable` for what is empty, no text, or not whole.
+    Source: MindSpore 2.0, 2.7, 2.8, 2.9 and 2.10, 13 000 dumps of levels 1 to 3 read, in both orders
+    (MS_DEV_SAVE_GRAPHS_SORT_MODE); anf_ir_dump.
+    """
+    text = _text(path)
+    first = text.split("\n", 1)[0]
+    subgraphs = len(_SUBGRAPH.findall(text))
+    named = _ENTRY.match(first)
+    if named is None:
+        return Content(document={"entry": None, "subgraphs": subgraphs, "operators": {}})
+    entry = named[1].strip()
+    if not entry.startswith("@") or len(entry) < 2:
+        raise Unreadable(f"its first line names no graph: {first[:120]!r}", ":1")
+    opened, closed = len(_OPENS.findall(text)), len(_CLOSES.findall(text))
+    if opened != closed:
+        raise Unreadable(f"it opens {opened} blocks and closes {closed}: part of it is missing")
+    announced = _ANNOUNCED.search(text)
+    if announced is None:
+        raise Unreadable("it does not say how many subgraphs it has: part of it is missing")
+    if int(announced[1]) != subgraphs:
+        raise Unreadable(f"it announces {announced[1]} subgraphs and holds {subgraphs}")
+    operators = _operators(text)
+    return Content(document={"entry": entry[1:], "subgraphs": subgraphs, "operators": operators})
+
+
+def _operators(text: str) -> dict[str, int]:
+    """Return how often each operator is a node; raises `Unreadable` where a node is missing."""
+    found: Counter[str] = Counter()
+    nodes = number = 0
+    for match in _LINE.finditer(text):
+        begins, numbered, called = match.groups()
+        if begins:
+            number = 0
+            continue
+        nodes += 1
+        if numbered is not None:
+            if int(numbered) != number:
+                line = text.count("\n", 0, match.start()) + 1
+                raise Unreadable(f"node %{numbered} follows where %{number} belongs: part of it is missing", f":{line}")
+            number += 1
+        if operator := _OPERATOR.match(called):
+            found[operator[1]] += 1
+    announced = _ANNOUNCED_NODES.search(text)
+    if announced is not None and int(announced[1]) != nodes:
+        raise Unreadable(f"it announces {announced[1]} nodes and holds {nodes}: part of it is missing")
+    return dict(sorted(found.items()))
+
+
+def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read a `.dot` drawing of a graph; the document is `{"name": name of the digraph}`.
+
+    Raises `Unreadable` for what is empty, no text, no digraph, cut off, or has an edge to a node that is not drawn. Source:
+    MindSpore 2.0, 2.7 to 2.10, 3 000 drawings of level 3 read; Graphviz, the DOT language (which would draw such a node).
+    """
+    text = _text(path)
+    begin = re.match(r"\s*(?:strict\s+)?digraph\s+(\S*)\s*\{", text)
+    if begin is None:
+        raise Unreadable(f"it does not begin with a digraph: {text[:60]!r}", ":1")
+    # Braces inside labels and identifiers in quotes are text, not structure.
+    plain = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
+    opened, closed = plain.count("{"), plain.count("}")
+    if opened != closed or not plain.rstrip().endswith("}"):
+        raise Unreadable(f"it opens {opened} blocks and closes {closed}: part of it is missing")
+    drawn = set(_DRAWN.findall(plain))
+    for edge in _EDGE.finditer(plain):
+        for end in edge.groups():
+            if end not in drawn:
+                line = plain.count("\n", 0, edge.start()) + 1
+                raise Unreadable(f"an edge leads to or from {end[:80]}, and no such node is drawn", f":{line}")
+    return Content(document={"name": begin[1]})
+
+
+def _text(path: Path) -> str:
+    text = read_text(path).replace("\r\n", "\n")
+    if not text.strip():
+        raise Unreadable("it is empty")
+    if "\0" in text:
+        raise Unreadable(
+            "it holds a byte of value 0, so it is no text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}"
+        )
+    return text

@@ -1,0 +1,481 @@
+"""Large comma separated tables: they go by in blocks of a few MB, every row is validated, and the table is never whole.
+
+A block is cut at a line end and split into lines. A line that matches the schema's `grammar` is proven. Of the lines that do
+not match, `RowSchema` is asked. Where a line cannot stand alone (a line break inside quotation marks, a lone carriage return),
+the csv module reads the whole block, as `comma` does. So the verdict is that of a table that is read whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_of
+from perfguard.artifacts.readers import MAX_RATIO
+from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
+from perfguard.artifacts.schema import WORDED_ROWS, RowError, RowSchema, documents_in_cells
+from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Smaller tables are read whole: that costs up to ten times their size, and all their rows can be joined with other files.
+STREAMED_FROM = 16 * 1024**2
+#: How much is read at a time. Larger blocks leave the processor's caches, smaller ones cost more calls.
+BLOCK_BYTES = 4 * 1024**2
+#: How long one row may be; the shapes of a fused operator with thousands of inputs are longer than any block.
+LONGEST_ROW = 256 * 1024**2
+
+#: So few rows jsonschema judges one by one sooner than their columns are judged.
+_FEW = 100
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+_NO_END = "unexpected end of data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Some valid rows of a table that goes by: text cells of the columns that were asked for."""
+
+    frame: pl.DataFrame
+    #: How many rows came before, and the line each of these begins in.
+    first: int
+    lines: Sequence[int]
+    #: All cells of one of them (counted from 0), of the columns nobody asked for as well.
+    cells_of: Callable[[int], tuple[str, ...]]
+    _known: dict[tuple[str, str], pl.Series] = field(default_factory=dict)
+
+    def nanoseconds(self, column: str) -> pl.Series:
+        """Return a column of microseconds as exact nanoseconds, see `table.nanoseconds`."""
+        return self._converted(column, nanoseconds)
+
+    def whole_numbers(self, column: str) -> pl.Series:
+        """Return a column as Int64, see `table.as_int64`."""
+        return self._converted(column, as_int64)
+
+    def quantity(self, column: str) -> pl.Series:
+        """Return a column as Float64, null for what is no number (N/A, blank)."""
+        return self._converted(column, _quantity)
+
+    def _converted(self, column: str, convert: Callable[[pl.Series], pl.Series]) -> pl.Series:
+        # Several folds look at the same column; it is converted once.
+        key = (column, convert.__name__)
+        if key not in self._known:
+            self._known[key] = convert(self.frame[column])
+        return self._known[key]
+
+
+def _quantity(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    found = column.cast(pl.Float64, strict=False)
+    if found.null_count():
+        # Mostly N/A and blanks, over and over.
+        odd = column.filter(found.is_null()).unique()
+        if odd.str.strip_chars(' \t"').cast(pl.Float64, strict=False).null_count() < len(odd):
+            return column.str.strip_chars(' \t"').cast(pl.Float64, strict=False)
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Streamed:
+    """What was found in a table that went by."""
+
+    header: tuple[str, ...] = ()
+    #: How many rows there were, and how many of them break the schema.
+    rows: int = 0
+    broken: int = 0
+    #: What is wrong with the first of them, and with the documents inside cells, each with the line of its row.
+    errors: list[tuple[int, RowError]] = field(default_factory=list)
+    documents: list[tuple[int, RowError]] = field(default_factory=list)
+    #: The first rows that were left out because cells are missing (line, message), and how many there were.
+    short_rows: list[tuple[int, str]] = field(default_factory=list)
+    short: int = 0
+    #: Where reading ended before the end, and why.
+    unreadable: Unreadable | None = None
+
+
+def is_large(path: Path) -> bool:
+    """Whether a table is to go by in blocks."""
+    try:
+        return path.is_file() and path.stat().st_size >= STREAMED_FROM
+    except OSError:
+        # Reading it says why.
+        return False
+
+
+def read_header(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns; raises `Unreadable` as `comma.read_csv` does."""
+    source = _Source(path)
+    try:
+        return source.header()[0]
+    finally:
+        source.file.close()
+
+
+def stream_csv(
+    path: Path, schema: Mapping[str, Any], rules: Mapping[str, Any], columns: Sequence[str], see: Callable[[Rows], None]
+) -> Streamed:
+    """Validate every row of a table with the row schema `schema` of the document `rules`, and show them to `see`.
+
+    `see` gets the cells of `columns` (of those that are there) a block at a time; no more from the first row on that breaks
+    the schema. Never raises for what is in the file: the result says how far it could be read.
+    """
+    found = Streamed()
+    try:
+        source = _Source(path)
+    except Unreadable as error:
+        found.unreadable = error
+        return found
+    try:
+        header, body, line = source.header()
+        found.header = header
+        _Pass(header=header, schema=schema, rules=rules, columns=columns, see=see, found=found).go(source, body, line)
+    except Unreadable as error:
+        found.unreadable = error
+    finally:
+        source.file.close()
+    return found
+
+
+class _Source:
+    """The bytes of one file, as far as it reached when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise Unreadable("it is not a regular file")
+        try:
+            self.file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+        self._status = os.fstat(self.file.fileno())
+        self._left = self._status.st_size
+        if self._left > STREAMED_FROM and self._status.st_blocks * 512 * MAX_RATIO < self._left:
+            self.file.close()
+            raise Unreadable(f"it claims {self._left} bytes and has {self._status.st_blocks * 512} on the disk")
+
+    def header(self) -> tuple[tuple[str, ...], bytes, int]:
+        """Return the header, what of the first block lies behind it, and how many lines it takes."""
+        block = self.take(0)
+        if not block:
+            raise Unreadable("it is empty")
+        block = block.removeprefix(_BYTE_ORDER_MARK)
+        try:
+            header, lines = _header_of(block)
+        except Unreadable:
+            _refuse_cut(block, 0)
+            raise
+        ends = [match.end() for match in islice(_LINE_BREAK.finditer(block), lines)]
+        if len(ends) < lines:
+            _refuse_cut(block, 0)
+        return tuple(header), block[ends[-1] :], lines
+
+    def take(self, line: int) -> bytes:
+        """Return the next whole lines, behind the `line` lines before them; nothing at the end."""
+        if not self._left:
+            return b""
+        data = self.file.read(min(BLOCK_BYTES, self._left))
+        if data and not data.endswith(b"\n"):
+            data += self.file.readline(min(LONGEST_ROW, self._left - len(data)))
+        self._left -= len(data)
+        if self._left and not data.endswith(b"\n"):
+            self.refuse_change()
+            begins = line + data.count(b"\n") + 1
+            raise Unreadable(f"the row has more than {LONGEST_ROW} bytes", f":{begins}")
+        return data
+
+    def is_at_end(self) -> bool:
+        return not self._left
+
+    def refuse_change(self) -> None:
+        """Raise `Unreadable` where somebody wrote to the file since it was opened."""
+        now = os.fstat(self.file.fileno())
+        before = self._status.st_size
+        if now.st_size != before:
+            raise Unreadable(
+                f"it had {before} bytes when reading began, and has {now.st_size} now: it is still being written"
+            )
+        if now.st_mtime_ns != self._status.st_mtime_ns:
+            raise Unreadable("it was written to while it was read")
+
+
+class _Pass:
+    """One pass over the blocks of a table."""
+
+    def __init__(
+        self,
+        *,
+        header: Sequence[str],
+        schema: Mapping[str, Any],
+        rules: Mapping[str, Any],
+        columns: Sequence[str],
+        see: Callable[[Rows], None],
+        found: Streamed,
+    ) -> None:
+        self._header = list(header)
+        self._rules = RowSchema(schema, rules)
+        # A text cell is never missing, so single columns can be asked of without the others.
+        self._rules_of_cells = RowSchema({key: one for key, one in schema.items() if key != "required"}, rules)
+        self._grammar: Grammar = grammar_of(header, self._rules)
+        self._fitting = line_of(len(header))
+        self._pads = "x-short-rows" in rules
+        self._wanted = [name for name in self._header if name in columns]
+        self._see = see
+        self._found = found
+        named = schema.get("properties", {})
+        self._documents = {"properties": {n: named[n] for n in header if "contentSchema" in named.get(n, {})}}
+        self._told: set[str] = set()
+
+    def go(self, source: _Source, body: bytes, line: int) -> None:
+        """Look at every block; raises `Unreadable` where it cannot go on."""
+        block = body
+        while True:
+            if source.is_at_end() and block and not block.endswith((b"\n", b"\r")):
+                cut = block.rfind(b"\n") + 1
+                self._block(block[:cut], line, source)
+                source.refuse_change()
+                _refuse_cut(block, line)
+            line = self._block(block, line, source)
+            if source.is_at_end():
+                break
+            block = source.take(line)
+        source.refuse_change()
+
+    def _block(self, block: bytes, line: int, source: _Source) -> int:
+        """Look at a block that lies behind `line` lines; return how many lines lie behind it."""
+        if not block:
+            return line
+        lines = self._lines(block, line, source)
+        if lines is None or len(self._header) == 1 or not self._regular_block(block, lines, line):
+            return self._irregular_block(block, line, source)
+        return line + len(lines)
+
+    def _lines(self, block: bytes, line: int, source: _Source) -> pl.Series | None:
+        """Split a block into lines, null for blank ones; None where that is not to be had."""
+        import polars as pl
+
+        if block.startswith(_BYTE_ORDER_MARK):
+            # polars would leave it out.
+            return None
+        try:
+            frame = pl.read_csv(block, has_header=False, separator="\x01", quote_char=None, schema={"line": pl.String})
+        except pl.exceptions.PolarsError:
+            self._refuse_bytes(block, line, source)
+            return None
+        lines = frame["line"]
+        # Every byte is in a line or in a line break of one kind (counting the line breaks would cost ten times as much).
+        breaks = len(block) - (lines.str.len_bytes().sum() or 0)
+        return lines if breaks == len(lines) or (breaks == 2 * len(lines) and b"\r" in block) else None
+
+    def _refuse_bytes(self, block: bytes, line: int, source: _Source) -> None:
+        """Raise `Unreadable` where bytes are no UTF-8, once the lines before them have been looked at."""
+        try:
+            block.decode()
+        except UnicodeDecodeError as error:
+            self._block(block[: block.rfind(b"\n", 0, error.start) + 1], line, source)
+            place = line + block.count(b"\n", 0, error.start) + 1
+            raise Unreadable(f"byte 0x{block[error.start]:02x} is not UTF-8", f":{place}") from error
+
+    # -- lines that each are a row -------------------------------------------------------------------------------
+
+    def _regular_block(self, block: bytes, lines: pl.Series, line: int) -> bool:
+        """Look at a block whose lines stand alone; return False, and leave all as it was, where they do not."""
+        import polars as pl
+
+        proven = lines.str.contains(self._grammar.pattern).fill_null(False)
+        if self._grammar.is_open:
+            proven = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
+        refused: set[int] = set()
+        if not proven.all():
+            odd = (~proven).arg_true()
+            texts = lines.gather(odd)
+            if not texts.str.contains(REGULAR_LINE).fill_null(False).all():
+                return False
+            fits = texts.str.contains(self._fitting)
+            if not fits.all():
+                return self._block_with_misfits(lines, odd.filter(~fits).to_list(), line)
+            rows = odd.to_list()
+            refused = {rows[row] for row in self._invalid(self._table(texts))}
+        if self._grammar.open_columns:
+            cells = self._cells(block, self._grammar.open_columns)
+            refused |= set(self._rules_of_cells.invalid_rows(Table(frame=cells, cells=Cells.TEXT)))
+            self._look_into(cells, range(line + 1, line + 1 + len(lines)))
+        self._tell(
+            sorted(refused), range(line + 1, line + 1 + len(lines)), lambda rows: self._table(lines.gather(list(rows)))
+        )
+        self._show(
+            lambda: self._cells(block, self._wanted),
+            range(line + 1, line + 1 + len(lines)),
+            lambda row: tuple(next(csv.reader([lines[row]], strict=True))),
+        )
+        return True
+
+    def _invalid(self, table: Table) -> list[int]:
+        """Return the rows that break the schema."""
+        if table.height > _FEW:
+            return self._rules.invalid_rows(table)
+        validator = self._rules.validator(self._rules.schema)
+        return [row for row in range(table.height) if not validator.is_valid(self._rules.instance(table, row))]
+
+    def _block_with_misfits(self, lines: pl.Series, misfits: list[int], line: int) -> bool:
+        """Look at lines of which some have not as many cells as the header: they are left out, or reading ends there."""
+        import polars as pl
+
+        for row in misfits:
+            cells = next(csv.reader([lines[row]], strict=True))
+            if not self._pads or len(cells) > len(self._header):
+                before = lines.head(row)
+                self._rows(self._table(before).frame, range(line + 1, line + 1 + row))
+                raise Unreadable(wrong_length(cells, self._header), f":{line + 1 + row}")
+            self._leave_out(line + 1 + row, wrong_length(cells, self._header))
+        left_out = set(misfits)
+        kept = [row for row in range(len(lines)) if row not in left_out]
+        self._rows(self._table(lines.gather(pl.Series(kept, dtype=pl.UInt32))).frame, [line + 1 + row for row in kept])
+        return True
+
+    def _leave_out(self, line: int, message: str) -> None:
+        self._found.short += 1
+        if self._found.short <= WORDED_ROWS:
+            self._found.short_rows.append((line, message))
+
+    def _table(self, lines: pl.Series) -> Table:
+        """Return regular lines as a table of text cells."""
+        text = "\n".join([*lines.to_list(), ""])
+        return Table(frame=self._cells(text.encode(), self._header), cells=Cells.TEXT)
+
+    def _cells(self, block: bytes, columns: Sequence[str]) -> pl.DataFrame:
+        import polars as pl
+
+        if not block:
+            return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+        places = [self._header.index(name) for name in columns]
+        # The names are given as numbers: polars reads columns in the order of the file.
+        schema = {str(place): pl.String for place in range(len(self._header))}
+        frame = pl.read_csv(block, has_header=False, columns=places, schema=schema)
+        frame = frame.rename({str(place): name for place, name in zip(places, columns, strict=True)})
+        blank = [name for name in columns if frame[name].null_count()]
+        return frame.with_columns(pl.col(blank).fill_null("")) if blank else frame
+
+    # -- lines that may not --------------------------------------------------------------------------------------
+
+    def _irregular_block(self, block: bytes, line: int, source: _Source) -> int:
+        """Look at a block as the csv module reads it, with the blocks behind it where a cell reaches into them."""
+        import polars as pl
+
+        while True:
+            rows, ends, unreadable = _parsed(_decoded(block, line), line)
+            if unreadable is None or not unreadable.message.endswith(_NO_END) or source.is_at_end():
+                break
+            if len(block) > LONGEST_ROW:
+                begins = (ends[-1] if ends else line) + 1
+                message = f"the row has more than {LONGEST_ROW} bytes: no quotation mark ends the cell"
+                raise Unreadable(message, f":{begins}")
+            # Twice as much each time, so that a long cell is not read over and over again.
+            more = [block]
+            while sum(map(len, more)) < 2 * len(block) and not source.is_at_end():
+                more.append(source.take(line))
+            block = b"".join(more)
+        kept, lines = [], []
+        begins = line
+        for row, end in zip(rows, ends, strict=True):
+            if len(row) == len(self._header):
+                kept.append(row)
+                lines.append(begins + 1)
+            elif self._pads and len(row) < len(self._header):
+                self._leave_out(begins + 1, wrong_length(row, self._header))
+            else:
+                unreadable = Unreadable(wrong_length(row, self._header), f":{begins + 1}")
+                break
+            begins = end
+        self._rows(pl.DataFrame(kept, schema=dict.fromkeys(self._header, pl.String), orient="row"), lines)
+        if unreadable is not None:
+            raise unreadable
+        if source.is_at_end():
+            # A cell may have reached from this block to the end of the file.
+            _refuse_cut(block, line)
+        return begins
+
+    def _rows(self, frame: pl.DataFrame, lines: Sequence[int]) -> None:
+        """Look at rows whose cells are known."""
+        table = Table(frame=frame, cells=Cells.TEXT)
+        self._look_into(frame, lines)
+        self._tell(self._invalid(table), lines, lambda rows: Table(frame=frame[list(rows)], cells=Cells.TEXT))
+        self._show(lambda: frame.select(self._wanted), lines, frame.row)
+
+    # -- what comes of it ----------------------------------------------------------------------------------------
+
+    def _tell(self, refused: Sequence[int], lines: Sequence[int], table_of: Callable[[Sequence[int]], Table]) -> None:
+        """Word the first rows that break the schema, and count all."""
+        left = max(WORDED_ROWS - self._found.broken, 0)
+        worded = refused[:left]
+        self._found.broken += len(refused)
+        if worded:
+            for error in self._rules.errors(table_of(worded), range(len(worded))):
+                self._found.errors.append((lines[worded[error.row]], error))
+
+    def _look_into(self, cells: pl.DataFrame, lines: Sequence[int]) -> None:
+        """Check the documents inside cells; each text is told once."""
+        if not self._documents["properties"] or len(self._found.documents) >= WORDED_ROWS:
+            return
+        for error in documents_in_cells(Table(frame=cells, cells=Cells.TEXT), self._documents):
+            text = f"{error.path} {cells[error.path.removeprefix('$.')][error.row]}"
+            if text not in self._told and len(self._found.documents) < WORDED_ROWS:
+                self._told.add(text)
+                self._found.documents.append((lines[error.row], error))
+
+    def _show(
+        self,
+        cells: Callable[[], pl.DataFrame],
+        lines: Sequence[int],
+        cells_of: Callable[[int], tuple[str, ...]],
+    ) -> None:
+        """Show rows to whoever folds them, as long as all are valid."""
+        first = self._found.rows
+        self._found.rows += len(lines)
+        if self._wanted and len(lines) and not self._found.broken and not self._found.documents:
+            self._see(Rows(frame=cells(), first=first, lines=lines, cells_of=cells_of))
+
+
+def _header_of(block: bytes) -> tuple[list[str], int]:
+    """Return the header that a block begins with, and how many lines it takes; mostly the first line is all that is needed."""
+    first = block[: block.find(b"\n") + 1]
+    if first:
+        try:
+            return header_of(_decoded(first, 0))
+        except Unreadable as error:
+            if not error.message.endswith(_NO_END):
+                raise
+    return header_of(_decoded(block, 0))
+
+
+def _parsed(text: str, line: int) -> tuple[list[list[str]], list[int], Unreadable | None]:
+    """Return rows, the last line of each, and why there are no more of them."""
+    rows: list[list[str]] = []
+    ends: list[int] = []
+    try:
+        for row, end in rows_of(text, line):
+            rows.append(row)
+            ends.append(end)
+    except Unreadable as error:
+        return rows, ends, error
+    return rows, ends, None
+
+
+def _decoded(block: bytes, line: int) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        place = line + block.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"byte 0x{block[error.start]:02x} is not UTF-8", f":{place}") from error
+
+
+def _refuse_cut(block: bytes, line: int) -> None:
+    if not block.endswith((b"\n", b"\r")):
+        place = line + block.count(b"\n") + 1
+        raise Unreadable("its last line is cut off: no line break at the end", f":{place}")

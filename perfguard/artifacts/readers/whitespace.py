@@ -1,0 +1,193 @@
+"""Tables of MindSpore 1.x to 2.4 that are separated by blanks, or by a comma and a blank.
+
+Source: MindSpore 2.0 source: common/util.py (fwrite_format), optime_parser.py, hwts_log_parser.py, aicpu_data_parser.py,
+flops_parser.py; read on real output of 1.x (mindinsight test data).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfguard.artifacts.readers import NO_DOCUMENT, Content, read_text
+from perfguard.artifacts.readers.comma import read_csv
+from perfguard.artifacts.schema import is_table, row_schema
+from perfguard.artifacts.table import Cells, Table, Unreadable, number_of
+
+#: `====op compute time====` above a table, `-----  -----` below its header.
+_ORNAMENT = re.compile(r"={4,}.*={4,}|-+(?:[ \t]+-+)*")
+#: `Detail:` between two tables.
+_HEADING = re.compile(r"[A-Za-z]+:")
+
+
+def read_spaced_csv(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read a CSV file whose cells (also of the header) may have blanks around them; they are taken off.
+
+    Raises `Unreadable` for what is no CSV, and where two columns differ in blanks only.
+    """
+    content = read_csv(path, schema)
+    assert content.table is not None
+    names = [name.strip(" \t") for name in content.frame.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
+    frame = content.frame
+    stripped = frame.with_columns(frame[name].str.strip_chars(" \t") for name in frame.columns)
+    stripped.columns = names
+    return Content(table=Table(frame=stripped, cells=Cells.TEXT, lines=content.table.lines))
+
+
+def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read a table whose cells are separated by blanks.
+
+    Titles in `====`, rulers of `----`, and blank lines are left out. The first line is the header, unless one of its cells is a
+    number: then the columns are the schema's, in order. A cell may hold blanks where the schema says which text it is: column
+    names, values of an `enum`, and `x-total`, the text that begins the last row together with the columns it fills (the
+    others are blank there). A schema of type object names several tables; each begins with its header.
+
+    Raises `Unreadable` for an empty file, a last line that is cut off, and a row with more or fewer cells than its header.
+    """
+    text = read_text(path)
+    lines = [
+        (number, line.strip(" \t\r"))
+        for number, line in enumerate(text[:-1].split("\n"), start=1)
+        if line.strip(" \t\r") and not _ORNAMENT.fullmatch(line.strip(" \t\r"))
+    ]
+    if not lines:
+        raise Unreadable("it has no header line", ":1")
+    if is_table(schema) or "properties" not in schema:
+        return Content(table=_read_section(lines, _rules(schema)).table())
+    return _read_sections(lines, schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """What the schema says about cutting the lines of one table: column names, enums by column, the total row."""
+
+    names: Sequence[str] = ()
+    enums: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    total: str = ""
+    total_columns: Sequence[str] = ()
+
+
+def _rules(schema: Mapping[str, Any]) -> _Rules:
+    if not is_table(schema):
+        return _Rules()
+    properties: Mapping[str, Any] = row_schema(schema).get("properties", {})
+    total: Mapping[str, Any] = schema.get("x-total", {})
+    return _Rules(
+        names=tuple(properties),
+        enums={
+            name: tuple(sorted((text for text in part["enum"] if isinstance(text, str)), key=len, reverse=True))
+            for name, part in properties.items()
+            if "enum" in part
+        },
+        total=total.get("text", ""),
+        total_columns=tuple(total.get("columns", ())),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """One table: its columns, and its rows with the number of their lines."""
+
+    header: Sequence[str]
+    rows: list[list[str]]
+    numbers: list[int]
+
+    def table(self) -> Table:
+        import polars as pl
+
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
+        frame = pl.DataFrame(
+            {
+                name: pl.Series(name, list(cells), dtype=pl.String)
+                for name, cells in zip(self.header, columns, strict=True)
+            }
+        )
+        return Table(frame=frame, cells=Cells.TEXT, lines=tuple(self.numbers))
+
+
+def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> _Section:
+    number, first = lines[0]
+    header = _cut(first, rules.names)
+    if any(number_of(cell) is not None for cell in header):
+        cells = _row(first, rules.names, rules)
+        if len(cells) > len(rules.names):
+            raise Unreadable(f"the row has {len(cells)} cells and no header", f":{number}")
+        header, body = list(rules.names[: len(cells)]), lines
+    else:
+        body = lines[1:]
+    if repeated := sorted({name for name in header if header.count(name) > 1}):
+        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", f":{number}")
+    rows = []
+    for at, line in body:
+        cells = _row(line, header, rules)
+        if len(cells) != len(header):
+            raise Unreadable(f"the row has {len(cells)} cells, the header {len(header)}: {line[:120]!r}", f":{at}")
+        rows.append(cells)
+    return _Section(header=header, rows=rows, numbers=[at for at, _ in body])
+
+
+def _read_sections(lines: Sequence[tuple[int, str]], schema: Mapping[str, Any]) -> Content:
+    """Cut a file of several tables where the header of the next one begins."""
+    rules = {name: _rules(part) for name, part in schema["properties"].items()}
+    begins: dict[str, int] = {}
+    for index, (_, line) in enumerate(lines):
+        name = next((n for n, r in rules.items() if n not in begins and line.split()[0] == r.names[0]), None)
+        if name is not None:
+            begins[name] = index
+    if not begins or min(begins.values()) > 0:
+        raise Unreadable(f"no table of it begins here: {lines[0][1][:120]!r}", f":{lines[0][0]}")
+    if absent := [name for name in schema.get("required", ()) if name not in begins]:
+        header = " ".join(rules[absent[0]].names)
+        raise Unreadable(f"it has no table {absent[0]}, which begins with {header!r}", f":{lines[-1][0]}")
+    ends = [*sorted(begins.values())[1:], len(lines)]
+    tables = {}
+    for (name, start), end in zip(sorted(begins.items(), key=lambda one: one[1]), ends, strict=True):
+        body = [lines[start], *(one for one in lines[start + 1 : end] if not _HEADING.fullmatch(one[1]))]
+        tables[name] = _read_section(body, rules[name]).table()
+    return Content(document=NO_DOCUMENT, tables=tables)
+
+
+def _row(line: str, header: Sequence[str], rules: _Rules) -> list[str]:
+    if rules.total and line.startswith(rules.total):
+        cells = [rules.total, *line[len(rules.total) :].split()]
+        filled = [name for name in rules.total_columns if name in header]
+        if len(cells) == len(filled):
+            known = dict(zip(filled, cells, strict=True))
+            return [known.get(name, "") for name in header]
+    if not any(name in rules.enums for name in header):
+        return line.split()
+    return list(_row_with_enums(line, header, rules))
+
+
+def _row_with_enums(line: str, header: Sequence[str], rules: _Rules) -> Iterator[str]:
+    rest = line
+    column = 0
+    while rest:
+        name = header[column] if column < len(header) else ""
+        cell = next((text for text in rules.enums.get(name, ()) if rest == text or rest.startswith(text + " ")), None)
+        if cell is None:
+            cell = rest.split(maxsplit=1)[0]
+        yield cell
+        rest = rest[len(cell) :].lstrip(" \t")
+        column += 1
+
+
+def _cut(line: str, names: Sequence[str]) -> list[str]:
+    """Cut a header into columns: the names that are known, whatever blanks they hold, and what stands between blanks."""
+    cells = []
+    rest = line
+    longest_first = sorted(names, key=len, reverse=True)
+    while rest:
+        cell = next(
+            (name for name in longest_first if rest == name or rest.startswith((name + " ", name + "\t"))), None
+        )
+        if cell is None:
+            cell = rest.split(maxsplit=1)[0]
+        cells.append(cell)
+        rest = rest[len(cell) :].lstrip(" \t")
+    return cells

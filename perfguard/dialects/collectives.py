@@ -1,0 +1,51 @@
+"""Collectives: which operators are communication, and those that torch annotates beside its operators."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Collectives on a host: MindSpore's kernels, and what torch's gloo, mpi and nccl backends annotate with its duration.
+HOST_COLLECTIVE = re.compile(
+    r"^((gloo|mpi|nccl|ucc):\w+|All(Reduce|Gather|ToAll)\w*|ReduceScatter\w*|Reduce|Broadcast|Barrier|(Neighbor|All)\w*Exchange\w*"
+    r"|CollectiveScatter|CollectiveGather|Send|Receive)$"
+)
+#: Beside them a device's own: HCCL's operations (`hcom_allReduce_`), NCCL's kernels (`ncclDevKernel_AllReduce_Sum_f32(...)`).
+COLLECTIVE = re.compile(rf"{HOST_COLLECTIVE.pattern}|^hcom_|^nccl(Dev)?Kernel")
+
+#: Columns of collectives that are kept one by one.
+COLUMNS = ("operator", "start_ns", "duration_ns")
+
+
+def no_collectives() -> pl.DataFrame:
+    """Return collectives of which there are none."""
+    import polars as pl
+
+    return pl.DataFrame(schema={"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64})
+
+
+def annotated_collectives(trace: pl.DataFrame) -> pl.DataFrame:
+    """Return what the events of a torch trace (raw JSON cells) annotate as collectives, by start."""
+    import polars as pl
+
+    from perfguard.artifacts.table import nanoseconds, unquoted
+
+    if not {"name", "cat", "ts", "dur"} <= set(trace.columns):
+        return no_collectives()
+    named = trace.with_columns(operator=unquoted("name"), category=unquoted("cat"))
+    named = named.filter(
+        (pl.col("category") == "user_annotation") & pl.col("operator").str.contains(HOST_COLLECTIVE.pattern)
+    )
+    timed = named.with_columns(start_ns=nanoseconds(named["ts"]), duration_ns=nanoseconds(named["dur"]))
+    return timed.select(COLUMNS).sort("start_ns", maintain_order=True)
+
+
+def host_collectives(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return those of a host's executions (operator, start_ns, duration_ns) that are collectives, by start."""
+    import polars as pl
+
+    found = rows.filter(pl.col("operator").str.contains(HOST_COLLECTIVE.pattern))
+    return found.select(COLUMNS).sort("start_ns", maintain_order=True)

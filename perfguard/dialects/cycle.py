@@ -1,0 +1,138 @@
+"""A cycle: what the profiler wrote for one rank and one schedule cycle, and what was read out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfguard.artifacts.layout import Layout, Parent, Slot
+from perfguard.artifacts.readers import Content
+from perfguard.dialects.collectives import no_collectives
+from perfguard.dialects.coverage import Covered
+from perfguard.recording import Step
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file found in a slot, read."""
+
+    slot: Slot
+    path: Path
+    content: Content
+    #: The path as findings name it: relative to what is judged.
+    place: str
+    #: The schema it was checked with: of a slot with several versions, the one that fits; None where it has none.
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory).
+
+    Steps without `active` are those that were seen in a recording of a whole run.
+    """
+
+    active: int | None = None
+    steps: tuple[Step, ...] = ()
+    #: What else the caller says was set up: {"collect_freq": 10}.
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """What is known of the steps of one cycle, and of what ran in them. `steps` is how many, None where nobody can tell."""
+
+    steps: int | None
+    #: Whether `step` was assigned by time, so that the steps can be compared with each other.
+    by_step: bool
+    #: Numbers the profiler itself gave the steps (torch's ProfilerStep#N), in order.
+    step_numbers: tuple[int, ...] = ()
+    #: Start and end of every step in the clock of the artifacts, in ns; empty where steps are only numbers.
+    edges_ns: tuple[tuple[int, int], ...] = ()
+    #: Whether the profiler itself marks the steps (and `step_numbers` are all it marked).
+    marks_steps: bool = False
+    #: Whether these ran on a device, and not on the host.
+    on_device: bool = False
+    #: Whether start times are known; else only how often and how long.
+    is_timeline: bool = True
+
+    def in_the_window(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that count: what lies outside every step is of none; where steps are unknown all of it counts."""
+        return frame.drop_nulls("step") if self.by_step else frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executions(Steps):
+    """Executions of one cycle, added up."""
+
+    #: One row an operator, name, step and shapes, in the order of their first calls: see `groups.aggregated`.
+    groups: pl.DataFrame
+    #: What covers each step of `edges_ns`; empty where start times are not known.
+    covered: tuple[Covered, ...] = ()
+    #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
+    shapes: pl.DataFrame | None = None
+    #: The host's collectives one by one in the order of their starts: operator, start_ns, duration_ns.
+    collectives: pl.DataFrame = field(default_factory=no_collectives)
+
+    @property
+    def calls(self) -> int:
+        """How many executions there are."""
+        return int(self.groups["calls"].sum())
+
+    @property
+    def of_the_window(self) -> pl.DataFrame:
+        """The groups that count: what lies outside every step is of none; where steps are unknown all of it counts."""
+        return self.in_the_window(self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStep:
+    """Memory of one device over one step, or over the window where steps are not known.
+
+    `step` is its number in the cycle, from 0; a step in which the level did not move is not there. `rise_bytes` is how far the
+    allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what was newly allocated, whether
+    or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is how high they stood above that
+    point in equal parts of the step's time, at the most in each part; empty where the step's start and end are not known.
+    """
+
+    device: str
+    step: int
+    rise_bytes: int
+    allocations: int
+    allocated_bytes: int
+    growth_bytes: int
+    curve_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cycle:
+    """What the profiler wrote for one rank and one schedule cycle. `index` counts the cycles of the rank."""
+
+    layout: Layout
+    place: Path
+    rank: int
+    index: int
+    #: The artifact of every slot that could be read; of a slot with many files the last one, see `files`.
+    artifacts: Mapping[str, Artifact]
+    asked: Asked
+    #: Every artifact, several of a slot whose path has a wildcard.
+    files: tuple[Artifact, ...] = ()
+    #: What is known to have been on or off, and what the steps, ranks and files were said to be.
+    conditions: Mapping[str, bool] = field(default_factory=dict)
+    executions: Executions | None = None
+    #: With which inputs operators ran (operator, shapes as text, calls); None where there are no executions.
+    shapes: pl.DataFrame | None = None
+    #: Memory of each step and device; empty where none was recorded.
+    memory: tuple[MemoryStep, ...] = ()
+    #: The directories above it whose names say a rank or a window, the nearest first.
+    parents: tuple[Parent, ...] = ()
+
+    def content(self, slot: str) -> Content | None:
+        """Return what a slot holds, or None when it is missing or unreadable."""
+        artifact = self.artifacts.get(slot)
+        return artifact.content if artifact else None

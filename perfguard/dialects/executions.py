@@ -1,0 +1,613 @@
+"""Executions: which operators ran how often and how long, in which step; one value, whatever dialect wrote it.
+
+A source lists them one by one (`Listed`); what is kept of a cycle (`Executions`) are sums over them, whose size depends on
+how many different operators, steps and shapes there are. The columns of both are described in `groups`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
+from perfguard.dialects.collectives import annotated_collectives, host_collectives, no_collectives
+from perfguard.dialects.coverage import covered_steps
+from perfguard.dialects.cycle import Executions, Steps
+from perfguard.dialects.groups import aggregated
+
+if TYPE_CHECKING:
+    import msgspec
+    import polars as pl
+
+    from perfguard.dialects.cycle import Cycle
+
+#: Categories of torch's trace that are work: host operators, and what ran on a device.
+TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
+#: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
+HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listed(Steps):
+    """Executions of one cycle one by one, as a source has them."""
+
+    #: One row an execution (or `calls` of them) in the order of their starts: COLUMNS, see `groups`.
+    rows: pl.DataFrame
+    #: Collectives that are annotated beside the operators (operator, start_ns, duration_ns); None where no source does so.
+    annotated: pl.DataFrame | None = None
+
+
+def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
+    """Return how often each operator (or name: what the column holds) ran, from groups or any rows with `calls`."""
+    import polars as pl
+
+    if groups.is_empty():
+        return Counter()
+    return Counter(dict(groups.group_by(column, maintain_order=True).agg(pl.col("calls").sum()).iter_rows()))
+
+
+def summed(listed: Listed) -> Executions:
+    """Add up executions that are listed one by one."""
+    collectives = listed.annotated
+    if collectives is None:
+        collectives = no_collectives() if listed.on_device else host_collectives(listed.in_the_window(listed.rows))
+    return Executions(
+        groups=aggregated(listed.rows),
+        covered=covered_steps(listed.rows, listed.edges_ns, listed.annotated) if listed.is_timeline else (),
+        collectives=collectives,
+        steps=listed.steps,
+        by_step=listed.by_step,
+        step_numbers=listed.step_numbers,
+        edges_ns=listed.edges_ns,
+        marks_steps=listed.marks_steps,
+        on_device=listed.on_device,
+        is_timeline=listed.is_timeline,
+    )
+
+
+def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
+    """Executions of `cpu_op_execute_timestamp`, typed by `cpu_op_detail_info`; None when either is missing.
+
+    MindSpore marks no steps on a CPU. Where perfguard drove the steps itself, their edges join with the timestamps: both
+    are UNIX time. Elsewhere the number of steps is inferred from the counts (`infer_steps`).
+    """
+    import polars as pl
+
+    timestamps = cycle.content("cpu_op_execute_timestamp")
+    detail = cycle.content("cpu_op_detail_info")
+    if timestamps is None or detail is None:
+        return None
+    types = detail.frame.select(name="full_op_name", operator="op_type").unique("name", keep="first")
+    frame = (
+        timestamps.frame.select(
+            name=pl.col("full_op_name"),
+            start_ns=as_int64(timestamps.frame["start"]),
+            duration_ns=(as_float64(timestamps.frame["duration"]) * 1e6).round().cast(pl.Int64),
+        )
+        .join(types, on="name", how="left", maintain_order="left")
+        .with_columns(pl.col("operator").fill_null(pl.col("name")), self_ns=pl.col("duration_ns"))
+        .sort("start_ns", maintain_order=True)
+    )
+    edges = tuple(sorted((step.start_ns, step.end_ns) for step in cycle.asked.steps))
+    steps = len(edges) or cycle.asked.active or infer_steps(_counts(frame["name"]))
+    if edges and frame.height and int(str(frame["start_ns"].max())) < edges[0][0] // 2:
+        # MindSpore 2.0 counts from the start of the machine: its times join with nobody's.
+        edges = ()
+    return Listed(rows=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
+
+
+def from_torch_trace(cycle: Cycle) -> Listed | None:
+    """Executions of a torch trace; steps are its `ProfilerStep#N` annotations. None when it could not be read."""
+    import polars as pl
+
+    trace = cycle.content("trace")
+    if trace is None:
+        return None
+    frame = trace.frame
+    for column in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "args"):
+        if column not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(column))
+    complete = frame.filter(pl.col("ph") == '"X"')
+    complete = complete.with_columns(
+        start_ns=nanoseconds(complete["ts"]),
+        duration_ns=nanoseconds(complete["dur"]),
+        category=unquoted("cat"),
+        name=unquoted("name"),
+    )
+    marks = (
+        complete.filter(
+            (pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]{1,18}$")
+        )
+        .with_columns(number=pl.col("name").str.slice(13).cast(pl.Int64))
+        .sort("start_ns")
+    )
+    if cycle.asked.active is None and cycle.asked.steps:
+        marks = marks_of_steps(marks, cycle, trace.document)
+    edges = tuple(zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True))
+    work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort(
+        "start_ns", "duration_ns", descending=[False, True], maintain_order=True
+    )
+    work = work.with_columns(
+        operator=pl.col("name"),
+        self_ns=pl.Series(
+            self_times(work.select("pid", "tid").rows(), work["start_ns"].to_list(), work["duration_ns"].to_list()),
+            dtype=pl.Int64,
+        ),
+        step=pl.Series(_torch_steps(work, complete, marks, edges), dtype=pl.Int64),
+    )
+    if edges:
+        work = work.filter(~_is_of_the_marks_themselves(work))
+    shapes = pl.Series("shapes", torch_shapes(work["args"].to_list()), dtype=pl.String)
+    return Listed(
+        rows=work.with_columns(shapes).select(*COLUMNS),
+        steps=len(edges) or None,
+        by_step=bool(edges),
+        step_numbers=tuple(marks["number"].to_list()),
+        edges_ns=edges,
+        marks_steps=True,
+        annotated=annotated_collectives(trace.frame),
+    )
+
+
+def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
+    """Return the marks that turned out to be of steps, numbered anew.
+
+    While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
+    and a mark cannot be taken back. steps.json tells which were steps, in UNIX time; so does the trace, from its base on.
+    """
+    import polars as pl
+
+    base = header.get("baseTimeNanoseconds", 0) if isinstance(header, Mapping) else 0
+    steps = sorted((step.start_ns - base, step.end_ns - base) for step in cycle.asked.steps)
+    began = marks["start_ns"].to_list()
+    of_step = [number is not None for number in step_of(began, steps)]
+    kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))
+    return kept.with_columns(number=pl.int_range(kept.height, dtype=pl.Int64))
+
+
+def _torch_steps(
+    work: pl.DataFrame, complete: pl.DataFrame, marks: pl.DataFrame, edges: Sequence[tuple[int, int]]
+) -> list[int | None]:
+    """Return the step of every event: where it lies for the thread that marks the steps, else the last step begun.
+
+    Other threads do not stop for the marks, and a device runs behind the host: its work is of the step that launched it
+    (the runtime call with the same `correlation`), and may begin when all steps have ended.
+    """
+    import polars as pl
+
+    if not edges:
+        return [None] * work.height
+    correlation = pl.col("args").str.extract(r'"correlation":\s*([0-9]{1,18})[,\s}]').cast(pl.Int64)
+    launches = (
+        complete.filter(pl.col("category").str.contains("_(runtime|driver)$"))
+        .select(correlation=correlation, launched_ns=pl.col("start_ns"))
+        .drop_nulls()
+        .unique("correlation", keep="first")
+    )
+    begun = work.with_columns(correlation=pl.when(pl.col("category") != "cpu_op").then(correlation)).join(
+        launches, on="correlation", how="left", maintain_order="left"
+    )
+    threads = set(marks.select("pid", "tid").rows())
+    starts = begun.select(pl.coalesce("launched_ns", "start_ns")).to_series().to_list()
+    strict = step_of(starts, edges)
+    loose = step_of(starts, [(start, LATE_NS) for start, _ in edges])
+    return [
+        inside if (pid, tid) in threads else last if last is not None else 0
+        for inside, last, pid, tid in zip(strict, loose, work["pid"], work["tid"], strict=True)
+    ]
+
+
+def _is_of_the_marks_themselves(work: pl.DataFrame) -> pl.Series:
+    """Say which operators make the handle of a step's mark: torch 1.12 keeps it in a tensor, made between steps."""
+    import polars as pl
+
+    return work.select(pl.col("step").is_null() & pl.col("name").is_in(HANDLE)).to_series()
+
+
+def from_kernel_details(cycle: Cycle) -> Listed | None:
+    """Kernels of an Ascend device, from `kernel_details` (torch_npu and MindSpore 2.5 and later): one row a kernel.
+
+    The operator is the kernel's type (its name where level 0 gives no type); a kernel belongs to the step that its row
+    names. Source: MindSpore 2.10 and torch_npu, ascend_output kernel_details; columns in schemas/artifacts.
+    """
+    import polars as pl
+
+    content = cycle.content("kernel_details")
+    if content is None:
+        return None
+    cells = content.frame
+    step_column = next((name for name in STEP_COLUMNS if name in cells.columns), None)
+    numbers = as_int64(cells[step_column]) if step_column else pl.Series([None] * cells.height, dtype=pl.Int64)
+    marked = sorted(numbers.drop_nulls().unique().to_list())
+    order = {number: index for index, number in enumerate(marked)}
+    frame = kernel_rows(
+        cells,
+        step=numbers.replace_strict(order, default=None, return_dtype=pl.Int64) if order else numbers,
+        start_ns=nanoseconds(cells["Start Time(us)"]),
+        duration_ns=nanoseconds(cells["Duration(us)"]),
+    ).sort("start_ns", maintain_order=True)
+    return Listed(
+        rows=frame,
+        steps=len(marked) or None,
+        by_step=bool(marked) and frame["step"].null_count() == 0,
+        step_numbers=tuple(marked),
+        edges_ns=marked_edges(cycle, marked),
+        marks_steps=bool(marked),
+        on_device=True,
+    )
+
+
+def kernel_rows(cells: pl.DataFrame, *, step: pl.Series, start_ns: pl.Series, duration_ns: pl.Series) -> pl.DataFrame:
+    """Return rows of kernel_details as executions, in their own order: COLUMNS, see `groups`."""
+    import polars as pl
+
+    types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
+    unnamed = types.is_in(["N/A", ""])
+    if cells.select(unnamed.any()).item():
+        types = pl.when(unnamed).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types)
+    shapes = _shape("Input Shapes") if "Input Shapes" in cells.columns else pl.lit(None)
+    return cells.select(
+        operator=types,
+        name=pl.col("Name"),
+        step=step,
+        start_ns=start_ns,
+        duration_ns=duration_ns,
+        self_ns=duration_ns,
+        shapes=shapes.cast(pl.String),
+    )
+
+
+def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
+    # Not above: it reads texts of a trace as this module does, and so knows it.
+    from perfguard.dialects.trace_view import step_marks
+
+    trace = cycle.content("trace_view")
+    if trace is None:
+        return ()
+    marks = [(mark.number, mark.span_ns) for mark in step_marks(trace) if mark.number is not None]
+    spans = [span for _, span in marks if span is not None]
+    if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
+        return ()
+    return tuple(sorted(spans))
+
+
+def from_database(cycle: Cycle) -> Listed | None:
+    """Kernels of an Ascend device, from the TASK and COMPUTE_TASK_INFO tables of a database export; names by STRING_IDS.
+
+    Steps are those of STEP_TIME where the table is there; a kernel belongs to the step it starts in.
+    """
+    import polars as pl
+
+    artifact = next((cycle.artifacts[slot] for slot in DATABASES if slot in cycle.artifacts), None)
+    if artifact is None or not {"TASK", "COMPUTE_TASK_INFO", "STRING_IDS"} <= artifact.content.tables.keys():
+        return None
+    tables = {name: table.frame for name, table in artifact.content.tables.items()}
+    names = tables["STRING_IDS"].select(id="id", text=unquoted("value"))
+    task = tables["TASK"].select("startNs", "endNs", "globalTaskId")
+    info = tables["COMPUTE_TASK_INFO"]
+    if "inputShapes" not in info.columns:
+        info = info.with_columns(pl.lit(None, dtype=pl.String).alias("inputShapes"))
+    info = info.select("globalTaskId", "name", "opType", "inputShapes")
+    joined = task.join(info, on="globalTaskId", how="inner")
+    for column in ("name", "opType", "inputShapes"):
+        joined = joined.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+    joined = pl.concat([joined, _collectives(tables, names)], how="diagonal")
+    start_ns, end_ns = as_int64(joined["startNs"]), as_int64(joined["endNs"])
+    frame = joined.select(
+        operator=pl.col("opType_text").fill_null(pl.col("opType")),
+        name=pl.col("name_text").fill_null(pl.col("name")),
+        start_ns=start_ns,
+        duration_ns=end_ns - start_ns,
+        self_ns=end_ns - start_ns,
+        shape=_shape("inputShapes_text"),
+    ).sort("start_ns", maintain_order=True)
+    steps = tables.get("STEP_TIME")
+    edges: tuple[tuple[int, int], ...] = ()
+    numbers: tuple[int, ...] = ()
+    if steps is not None and steps.height:
+        ordered = sorted(
+            zip(
+                as_int64(steps["startNs"]).to_list(),
+                as_int64(steps["endNs"]).to_list(),
+                as_int64(steps["id"]).to_list(),
+                strict=True,
+            )
+        )
+        edges = tuple((start, end) for start, end, _ in ordered)
+        numbers = tuple(number for _, _, number in ordered)
+    # The steps are the host's, and kernels run behind them: one that starts after the last step is of the last step.
+    places = step_of(frame["start_ns"].to_list(), [(start, LATE_NS) for start, _ in edges]) if edges else None
+    step = pl.Series("step", places if places is not None else [None] * frame.height, dtype=pl.Int64)
+    return Listed(
+        rows=frame.with_columns(step, shapes=pl.col("shape")).select(*COLUMNS),
+        steps=len(edges) or None,
+        by_step=bool(edges) and step.null_count() == 0,
+        step_numbers=numbers,
+        marks_steps=bool(numbers),
+        on_device=True,
+    )
+
+
+def _collectives(tables: Mapping[str, pl.DataFrame], names: pl.DataFrame) -> pl.DataFrame:
+    """Return the collectives of COMMUNICATION_OP as rows beside the kernels: the text export has them in one table."""
+    import polars as pl
+
+    table = tables.get("COMMUNICATION_OP")
+    if table is None or not {"opName", "startNs", "endNs", "opType"} <= set(table.columns):
+        return pl.DataFrame(schema={"startNs": pl.String, "endNs": pl.String})
+    found = table.select("startNs", "endNs", name="opName", opType="opType")
+    for column in ("name", "opType"):
+        found = found.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+    return found
+
+
+def from_flat_timeline(cycle: Cycle) -> Listed | None:
+    """AI Core operators of MindSpore 2.4 and earlier, from `output_timeline_data`: one row an execution, duration in ms.
+
+    The start column is in ms up to 2.0 and in us from 2.1 on; its name says which. Types are those of `framework_raw`.
+    """
+    import polars as pl
+
+    content = cycle.content("output_timeline_data")
+    if content is None:
+        return None
+    cells = content.frame
+    name = cells.columns[0]
+    start = next(column for column in cells.columns if column.startswith("start_time"))
+    start_us = cells[start] if start.endswith("(us)") else (as_float64(cells[start]) * 1e3).round(3).cast(pl.String)
+    duration_ns = (as_float64(cells["duration(ms)"]) * 1e6).round().cast(pl.Int64)
+    types = _flat_types(cycle)
+    frame = (
+        cells.select(name=pl.col(name), start_ns=nanoseconds(start_us), duration_ns=duration_ns, self_ns=duration_ns)
+        .join(types, on="name", how="left", maintain_order="left")
+        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")))
+        .sort("start_ns", maintain_order=True)
+    )
+    steps = infer_steps(_counts(frame["name"]))
+    return Listed(rows=_finish(frame, (), shapes=None), steps=steps, by_step=False, on_device=True)
+
+
+def from_flat_detail(cycle: Cycle) -> Listed | None:
+    """AI Core operators of MindSpore 2.4 and earlier, from `aicore_intermediate_detail` alone.
+
+    Each operator ran `execution_frequency` times (once where the column is missing) with its average duration; when, is
+    not known: all start at 0.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts.get("aicore_intermediate_detail")
+    if artifact is None:
+        return None
+    cells = artifact.content.frame
+    name = cells.columns[0]
+    duration = next(c for c in cells.columns if c in ("execution_time", "task_duration"))
+    counts = (
+        as_int64(cells["execution_frequency"])
+        if "execution_frequency" in cells.columns
+        else pl.Series([1] * cells.height, dtype=pl.Int64)
+    ).clip(0, MAX_REPEATS)
+    duration_ns = (as_float64(cells[duration]) * 1e6).round().cast(pl.Int64)
+    frame = (
+        cells.select(
+            name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns
+        )
+        .join(_flat_types(cycle), on="name", how="left", maintain_order="left")
+        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), calls=counts)
+    )
+    called = _called(frame)
+    return Listed(
+        rows=_finish(called, (), shapes=None),
+        steps=infer_steps(calls_by(called, "name")),
+        by_step=False,
+        on_device=True,
+        is_timeline=False,
+    )
+
+
+def from_gpu_detail(cycle: Cycle) -> Listed | None:
+    """GPU operators of MindSpore 2.4 and earlier, from `gpu_op_detail_info`: averages in us, no times of day."""
+    import polars as pl
+
+    content = cycle.content("gpu_op_detail_info")
+    if content is None:
+        return None
+    cells = content.frame
+    duration_ns = (as_float64(cells["op_avg_time(us)"]) * 1e3).round().cast(pl.Int64)
+    frame = cells.select(
+        operator=pl.col("op_type"),
+        name=pl.col("op_full_name"),
+        start_ns=pl.lit(0, dtype=pl.Int64),
+        duration_ns=duration_ns,
+        self_ns=duration_ns,
+        calls=as_int64(cells["op_occurrences"]).clip(0, MAX_REPEATS),
+    )
+    called = _called(frame)
+    return Listed(
+        rows=_finish(called, (), shapes=None),
+        steps=infer_steps(calls_by(called, "name")),
+        by_step=False,
+        on_device=True,
+        is_timeline=False,
+    )
+
+
+#: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
+#: device did goes before what the host did for it.
+SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = (
+    (("trace",), from_torch_trace),
+    (("kernel_details",), from_kernel_details),
+    (("ascend_pytorch_profiler",), from_database),
+    (("ascend_mindspore_profiler",), from_database),
+    (("output_timeline_data",), from_flat_timeline),
+    (("aicore_intermediate_detail",), from_flat_detail),
+    (("gpu_op_detail_info",), from_gpu_detail),
+    (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
+)
+
+#: What versions call the column with a kernel's step.
+STEP_COLUMNS = ("Step Id", "Step ID")
+#: Databases of a device's tasks.
+DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
+COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
+#: How often one operator can be counted without its executions being listed: a damaged count must not stand for all else.
+MAX_REPEATS = 1_000_000
+LATE_NS = 2**63 - 1
+
+
+def executions_of(cycle: Cycle) -> Executions | None:
+    """Return the executions of a cycle, added up, or None where no source could be read."""
+    trace = cycle.content("trace")
+    if trace is not None and "TorchWork" in trace.folds:
+        # It went by in chunks, and its executions were added up on the way.
+        found: Executions = trace.folds["TorchWork"].executions(cycle, trace.document)
+        return found
+    kernels = cycle.content("kernel_details")
+    if kernels is not None and "KernelWork" in kernels.folds and trace is None:
+        # The same of kernels.
+        of_kernels: Executions = kernels.folds["KernelWork"].executions(cycle)
+        return of_kernels
+    listed = listed_of(cycle)
+    return None if listed is None else summed(listed)
+
+
+def listed_of(cycle: Cycle) -> Listed | None:
+    """Return the executions of a cycle from the best source that could be read, or None where there is none."""
+    for needs, read in SOURCES:
+        if all(slot in cycle.artifacts for slot in needs) and (found := read(cycle)) is not None:
+            return found
+    return None
+
+
+def _called(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that stand for executions at all, and have a name."""
+    import polars as pl
+
+    return frame.filter(pl.col("calls") > 0).drop_nulls("name")
+
+
+def _flat_types(cycle: Cycle) -> pl.DataFrame:
+    """Return name -> type of `framework_raw`, in whichever spelling its version has."""
+    import polars as pl
+
+    content = cycle.content("framework_raw")
+    if content is None:
+        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
+    columns = content.frame.columns
+    name = next((c for c in ("full_kernel_name", "full_op_name") if c in columns), None)
+    kind = next((c for c in ("kernel_type", "op_type") if c in columns), None)
+    if name is None or kind is None:
+        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
+    return content.frame.select(name=pl.col(name), operator=pl.col(kind)).unique("name", keep="first")
+
+
+def _type_in_name(column: str) -> pl.Expr:
+    """Return the operator's type as its full name has it: `Default/layer1/MatMul-op12` is a MatMul."""
+    import polars as pl
+
+    return pl.col(column).str.extract(r"([^/]+?)(?:-op\d+)?$", 1).fill_null(pl.col(column))
+
+
+def step_of(start_ns: Sequence[int], edges_ns: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Return the number of the step each time lies in, None for a time in none. Edges are in order and closed."""
+    from bisect import bisect_right
+
+    starts = [start for start, _ in edges_ns]
+    found = []
+    for time in start_ns:
+        step = bisect_right(starts, time) - 1
+        found.append(step if step >= 0 and time <= edges_ns[step][1] else None)
+    return found
+
+
+def infer_steps(counts: Counter[str]) -> int | None:
+    """Infer how many steps a window had from how often each operator ran, or None when the counts do not say.
+
+    The number that divides most operators' counts, the largest of several; it must explain at least half of them, or
+    the window may as well have had one step.
+    """
+    if not counts:
+        return None
+    candidates = {count for count in counts.values() if count > 1}
+    support = {n: sum(count % n == 0 for count in counts.values()) for n in candidates}
+    if not support:
+        return None
+    best = max(support, key=lambda n: (support[n], n))
+    return best if 2 * support[best] >= len(counts) else None
+
+
+def self_times(tracks: Sequence[Any], start_ns: Sequence[int], duration_ns: Sequence[int]) -> list[int]:
+    """Return each event's time without the events nested in it on the same track (thread).
+
+    Events come sorted by start, longer first where starts are equal. An event that only overlaps its predecessor is
+    no child of it.
+    """
+    own = list(duration_ns)
+    stacks: dict[Any, list[tuple[int, int]]] = {}
+    for index, (track, start, duration) in enumerate(zip(tracks, start_ns, duration_ns, strict=True)):
+        stack = stacks.setdefault(track, [])
+        end = start + duration
+        while stack and stack[-1][1] <= start and not (duration == 0 and stack[-1][1] == start):
+            stack.pop()
+        if stack and end <= stack[-1][1]:
+            own[stack[-1][0]] -= duration
+        stack.append((index, end))
+    return own
+
+
+def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Series | None) -> pl.DataFrame:
+    import polars as pl
+
+    step = pl.Series("step", step_of(frame["start_ns"].to_list(), edges), dtype=pl.Int64)
+    columns = (*COLUMNS, "calls") if "calls" in frame.columns else COLUMNS
+    return frame.with_columns(
+        step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")
+    ).select(*columns)
+
+
+def _counts(names: pl.Series) -> Counter[str]:
+    return Counter(dict(names.value_counts().iter_rows()))
+
+
+def _shape(column: str) -> pl.Expr:
+    """Return shapes without their quotes; N/A, as a collective has it, is none."""
+    import polars as pl
+
+    return pl.col(column).str.strip_chars('"').replace("N/A", None)
+
+
+@cache
+def _inputs_decoder() -> msgspec.json.Decoder[Any]:
+    import msgspec
+
+    class Inputs(msgspec.Struct, rename={"dims": "Input Dims", "types": "Input type"}):
+        dims: list[Any] | None = None
+        types: list[str] | None = None
+
+    return msgspec.json.Decoder(Inputs)
+
+
+def torch_shapes(arguments: list[str | None]) -> list[str | None]:
+    """Return `float[4, 8];long[]`, dtype and shape of every input of an operator, or None where not recorded."""
+    import msgspec
+
+    decoder = _inputs_decoder()
+    none = decoder.decode("{}")
+    shapes: list[str | None] = []
+    for text in arguments:
+        try:
+            inputs = decoder.decode(text) if text else none
+        except (msgspec.DecodeError, RecursionError):
+            # The arguments are whole JSON, but not inputs as torch writes them: nothing was recorded that can be compared.
+            inputs = none
+        if inputs.dims is None:
+            shapes.append(None)
+            continue
+        types = inputs.types or [""] * len(inputs.dims)
+        shapes.append(
+            ";".join(f"{kind}{dims}" if dims or kind else "-" for kind, dims in zip(types, inputs.dims, strict=False))
+        )
+    return shapes

@@ -1,0 +1,650 @@
+"""Two files of an Ascend directory that tell of the same thing: kernels, host operators, API calls, flows, clocks.
+
+Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data), on which each
+holds for every row. Where a version might write a column in another way, a check is silent unless nine rows in ten keep it:
+what one writer computes for all rows it computes wrong in none or in all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.invariants import invariant
+from perfguard.dialects.invariants.ascend import distinct_texts, pipeline_ratios, quantity, span_ns
+from perfguard.dialects.invariants.disagreement import constant_factor, disagreeing_rows, disagreements
+from perfguard.dialects.trace_view import call_sums, has_operators, operator_sums, step_marks
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.dialects.cycle import Artifact, Cycle
+
+#: Three decimals of a microsecond, printed of a float that holds a quarter of one.
+EDGE_NS = 300
+MOST = 0.9
+#: A trace holds one run: nothing in it lies further from the rest than this and the length of the rest.
+ONE_RUN_NS = 60 * 10**9
+#: The profiler ends its collection when the last step has ended.
+_COLLECTION_NS = 3600 * 10**9
+#: A graph was loaded by the process that runs it.
+LOADED_NS = 90 * 86_400 * 10**9
+#: Arguments of what CANN tells of a graph.
+GRAPH = r'"level":\s*"(model|node)"'
+
+
+@invariant(needs=("kernel_details",))
+def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
+    """Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole (0.3 us).
+
+    A kernel that was left out (it belongs to no step) takes the gap before it with it, so a shorter wait is only reported
+    where nine rows in ten wait for the whole gap.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["kernel_details"]
+    cells = artifact.content.frame
+    frame = cells.select(
+        device=pl.col("Device_id") if "Device_id" in cells.columns else pl.lit(""),
+        start=nanoseconds(cells["Start Time(us)"]),
+        lasts=nanoseconds(cells["Duration(us)"]),
+        wait=nanoseconds(cells["Wait Time(us)"]),
+    )
+    ends = pl.col("start") + pl.col("lasts")
+    frame = frame.with_columns(gap=(pl.col("start") - ends.shift(1).over("device")).clip(lower_bound=0))
+    long = frame["wait"] > frame["gap"] + EDGE_NS
+    short = frame["wait"] < frame["gap"] - EDGE_NS
+    known = int((frame["gap"].is_not_null() & frame["wait"].is_not_null()).sum())
+    if max(long.sum(), short.sum()) > (1 - MOST) * known:
+        gaps = frame.filter((pl.col("gap") > EDGE_NS) & (pl.col("wait") > 0))
+        if (factor := constant_factor(gaps["wait"], gaps["gap"])) is not None:
+            message = f"Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?"
+            yield Finding(code=Code.I105, place=artifact.place, message=message)
+            return
+    if long.sum() > (1 - MOST) * known:
+        return
+    broken = long | short if short.sum() <= (1 - MOST) * known else long
+    yield from disagreeing_rows(
+        artifact,
+        broken,
+        Code.I105,
+        lambda row: f"it waited {row['wait'] / 1000:g} us, the kernel before it ended {row['gap'] / 1000:g} us before",
+        frame=frame,
+    )
+
+
+@invariant(needs=("kernel_details",))
+def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
+    """`aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv; three decimals each."""
+    import polars as pl
+
+    artifact = cycle.artifacts["kernel_details"]
+    cells = artifact.content.frame
+    for column, part, whole in pipeline_ratios(cells.columns):
+        ratio, time, total = quantity(cells, column), quantity(cells, part), quantity(cells, whole)
+        off = pl.DataFrame({"ratio": ratio, "part": time, "whole": total}).select(ratio_of_times_is_off()).to_series()
+        known = int((ratio.is_not_null() & time.is_not_null()).sum())
+        if off.sum() > (1 - MOST) * known:
+            if (factor := constant_factor(time, ratio * total)) is not None:
+                message = f"{part} is {factor:.6g} times what {column} says in all rows: another unit?"
+                yield Finding(code=Code.I105, place=artifact.place, message=message)
+            continue
+        frame = cells.with_columns(ratio.alias("ratio"), time.alias("time"), total.alias("total"))
+        yield from disagreeing_rows(
+            artifact,
+            off,
+            Code.I105,
+            lambda row, column=column, part=part, whole=whole: (  # type: ignore[misc]
+                f"{column} is {row['ratio']:g}, {part} is {row['time']:g} of {row['total']:g} in {whole}"
+            ),
+            frame=frame,
+        )
+
+
+def ratio_of_times_is_off() -> pl.Expr:
+    """Return the expression that says whether `ratio` x `whole` is far from `part`: more than printing them costs."""
+    import polars as pl
+
+    ratio, part, whole = pl.col("ratio"), pl.col("part"), pl.col("whole")
+    return ((ratio * whole - part).abs() > 0.001 * whole + 0.0011) & (whole > 0)
+
+
+@invariant(needs=("kernel_details",))
+def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
+    """Where units have times (PipeUtilization), each has `aic_<unit>_time(us)` and `aic_<unit>_ratio`, and aiv likewise.
+
+    Other groups of counters have ratios alone. Source: CANN documents of op_summary; real output of torch_npu.
+    """
+    artifact = cycle.artifacts["kernel_details"]
+    assert artifact.content.table is not None
+    named = [re.fullmatch(r"(ai[cv]_\w+)_(time\(us\)|ratio)", column) for column in artifact.content.table.columns]
+    units = {end: {one[1] for one in named if one and one[2] == end} for end in ("time(us)", "ratio")}
+    if not units["time(us)"]:
+        return
+    for end, other in (("time(us)", "ratio"), ("ratio", "time(us)")):
+        for unit in sorted(units[other] - units[end]):
+            message = f"column '{unit}_{end}' is missing: {unit}_{other} is there"
+            yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
+
+
+@invariant(needs=("task_time",))
+def a_task_lasts_from_start_to_stop(cycle: Cycle) -> Iterator[Finding]:
+    """task_time = task_stop - task_start (0.002 us). Source: CANN documents of task_time; no real sample was found."""
+    artifact = cycle.artifacts["task_time"]
+    cells = artifact.content.frame
+    lasts = nanoseconds(cells["task_stop(us)"]) - nanoseconds(cells["task_start(us)"])
+    frame = cells.with_columns(lasts=lasts, told=nanoseconds(cells["task_time(us)"]))
+    yield from disagreeing_rows(
+        artifact,
+        (frame["lasts"] - frame["told"]).abs() > 2,
+        Code.I105,
+        lambda row: f"task_time is {row['told'] / 1000:g} us, from start to stop it is {row['lasts'] / 1000:g} us",
+        frame=frame,
+    )
+
+
+@invariant(needs=("kernel_details", "l2_cache"))
+def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
+    """Every row of l2_cache is a kernel: stream, task and name are those of a row of kernel_details, not more often there.
+
+    Kernels of other steps may be missing from kernel_details: where fewer than nine in ten are there, only that none is.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["l2_cache"]
+    kernels, cells = cycle.artifacts["kernel_details"].content.frame, artifact.content.frame
+    if not {"Stream ID", "Task ID", "Name"} <= set(kernels.columns):
+        return
+    names = {"Stream Id": "Stream ID", "Task Id": "Task ID", "Op Name": "Name"}
+    rows = cells.with_row_index("row").select(
+        "row", **{new: pl.col(old).str.strip_chars() for old, new in names.items()}
+    )
+    there = kernels.select(pl.col(name).str.strip_chars() for name in names.values()).unique()
+    met = rows.join(there, on=["Stream ID", "Task ID"], how="inner", suffix=" of kernel")
+    kernel = pl.col("Name of kernel")
+    # MindSpore puts the operator that launched it before the name of a kernel.
+    met = met.filter((kernel == pl.col("Name")) | kernel.str.ends_with(pl.concat_str(pl.lit("/"), "Name")))
+    lost = rows.join(met, on="row", how="anti")
+    if rows.height and lost.height == rows.height and not kernels.is_empty():
+        message = f"none of its {rows.height} tasks is a kernel of kernel_details.csv: one of them is of another run"
+        yield Finding(code=Code.I113, place=artifact.place, message=message)
+        return
+    if lost.height > (1 - MOST) * rows.height:
+        return
+    yield from disagreements(
+        Code.I101,
+        (
+            (_row(artifact, row), f"task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv")
+            for row, stream, task, name in lost.iter_rows()
+        ),
+        count=lost.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu",), needs=("operator_details", "trace_view"))
+def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Rows by name, and their Host Total Duration, = the cpu_op events of the trace, steps excepted (0.01 us each)."""
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["operator_details"], cycle.artifacts["trace_view"]
+    cells = artifact.content.frame
+    if "Host Total Duration(us)" not in cells.columns or (drawn := operator_sums(trace.content)) is None:
+        return
+    told = cells.select(name=pl.col("Name"), lasts=nanoseconds(cells["Host Total Duration(us)"]))
+    sums = told.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
+    both = sums.join(drawn, on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
+    yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
+
+
+@invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("api_statistic", "trace_view"))
+def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """Count, Time, Min, Max and Variance of an API = those of its events in the process CANN (`name`, or `what@name`).
+
+    To 0.01 us an event, the variance (of all, not of a sample) to 0.5 %; an API of several levels by count and time only.
+    """
+    import polars as pl
+
+    artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
+    cells, sums = artifact.content.frame, call_sums(trace.content)
+    if sums.is_empty():
+        return
+    told = cells.with_row_index("row").select(
+        "row",
+        name=pl.col("API Name"),
+        count=pl.col("Count").str.strip_chars().cast(pl.Int64),
+        lasts=nanoseconds(cells["Time(us)"]),
+        least=quantity(cells, "Min(us)"),
+        most=quantity(cells, "Max(us)"),
+        spread=quantity(cells, "Variance"),
+    )
+    added = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
+    both = added.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").sort("name")
+    both = both.with_columns(pl.col("count", "count_drawn", "lasts", "lasts_drawn").fill_null(0))
+    if (both["count"] != both["count_drawn"]).sum() > (1 - MOST) * both.height:
+        return
+    yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
+    alone = told.filter(pl.len().over("name") == 1).join(sums, on=["name", "count"], how="inner", maintain_order="left")
+    for column, here, tolerance in (
+        ("Min(us)", "least", pl.lit(0.01)),
+        ("Max(us)", "most", pl.lit(0.01)),
+        ("Variance", "spread", 0.02 + 0.005 * pl.col("spread_drawn")),
+    ):
+        off = alone.filter((pl.col(here) - pl.col(f"{here}_drawn")).abs() > tolerance)
+        yield from disagreements(
+            Code.I105,
+            (
+                (_row(artifact, row), f"{name}: {column} is {told_:g}, its events in trace_view.json have {drawn_:.6g}")
+                for row, name, told_, drawn_ in off.select("row", "name", here, f"{here}_drawn").iter_rows()
+            ),
+            count=off.height,
+            place=artifact.place,
+        )
+
+
+def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: str, each_ns: int) -> Iterator[Finding]:
+    """Compare count and lasts [ns] of every name with those of the trace; `each_ns` is the tolerance of one."""
+    counted = both.filter(both["count"] != both["count_drawn"])
+    yield from disagreements(
+        Code.I103,
+        (
+            (artifact.place, f"{name}: {count} {what}s here, {drawn} {there}")
+            for name, count, drawn in counted.select("name", "count", "count_drawn").iter_rows()
+        ),
+        count=counted.height,
+        place=artifact.place,
+    )
+    same = both.filter(both["count"] == both["count_drawn"])
+    off = same.filter((same["lasts"] - same["lasts_drawn"]).abs() > each_ns * same["count"])
+    yield from disagreements(
+        Code.I103,
+        (
+            (artifact.place, f"{name}: {here / 1000:.9g} us here, {drawn / 1000:.9g} us in {there}")
+            for name, here, drawn in off.select("name", "lasts", "lasts_drawn").iter_rows()
+        ),
+        count=off.height,
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
+def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
+    """A flow ends (f) where an event of its thread starts, and begins (s) inside one. Exact to 1 ns.
+
+    Asked of a category of which nine in ten do.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame
+    if not {"cat", "tid", "dur", "id"} <= set(frame.columns):
+        return
+    events = frame.with_row_index("row").with_columns(at=nanoseconds(frame["ts"]), lasts=nanoseconds(frame["dur"]))
+    spans = events.filter(pl.col("ph") == '"X"').select("pid", "tid", "at", end=pl.col("at") + pl.col("lasts"))
+    spans = spans.drop_nulls().sort("at")
+    flows = events.filter(pl.col("ph").is_in(['"s"', '"f"']) & pl.col("at").is_not_null()).sort("at")
+    if spans.is_empty() or flows.is_empty():
+        return
+    spans = spans.with_columns(latest=pl.col("end").cum_max().over("pid", "tid"), start=pl.col("at"))
+    met = flows.join_asof(spans.drop("end"), on="at", by=("pid", "tid"), check_sortedness=False)
+    is_lost = (
+        pl.when(pl.col("ph") == '"f"')
+        .then((pl.col("at") - pl.col("start")).abs() > 1)
+        .otherwise(pl.col("at") > pl.col("latest") + 1)
+        .fill_null(True)
+    )
+    met = met.with_columns(lost=is_lost)
+    few = (pl.col("lost").mean() <= 1 - MOST) | ((pl.col("lost").sum() == 1) & (pl.len() >= 5))
+    met = met.filter(pl.col("lost") & few.over("cat", "ph")).sort("row")
+    yield from disagreements(
+        Code.I110,
+        (
+            (
+                f"{artifact.place} $[{row}]",
+                lonely_flow(number, category, thread, at, ends=phase == '"f"'),
+            )
+            for row, phase, category, number, thread, at in met.select(
+                "row", "ph", "cat", "id", "tid", "at"
+            ).iter_rows()
+        ),
+        count=met.height,
+        place=artifact.place,
+    )
+
+
+def are_few(lost: int, of: int) -> bool:
+    """Whether so few of the flows of a category meet no event that each of them is wrong, and not what is expected."""
+    return lost / of <= 1 - MOST or (lost == 1 and of >= 5)
+
+
+def lonely_flow(number: str, category: str | None, thread: str, at: int, *, ends: bool) -> str:
+    """Word an end of a flow, at a time in ns, that meets no event; the texts are as the file has them."""
+    does = "ends" if ends else "begins"
+    return f"flow {number} of {category} {does} at {at / 1000:.3f} us, where thread {thread} has no event"
+
+
+@invariant()
+def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
+    """All times of a trace lie together: none is further from the rest than a minute and the length of the rest.
+
+    Counters and flows begin and end with the collection, not with the steps; a time in another unit is years away. CANN
+    tells of a graph (levels model and node, and flows from there) with the time it was loaded at, however long ago.
+    """
+    import polars as pl
+
+    for slot in ("trace_view", "trace"):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None or "ts" not in artifact.content.frame.columns:
+            continue
+        frame = artifact.content.frame.with_row_index("row").filter(artifact.content.frame["ph"] != '"M"')
+        times = nanoseconds(frame["ts"])
+        if times.drop_nulls().is_empty():
+            continue
+        ordered = times.drop_nulls().sort()
+        low, high = (int(ordered[rank_of(share, len(ordered))]) for share in MIDDLE)
+        reach = reach_ns(low, high)
+        of_graph = pl.lit(False)
+        if "args" in frame.columns:
+            of_graph = (pl.col("ph") == '"X"') & pl.col("args").str.contains(GRAPH).fill_null(False)
+        if "cat" in frame.columns:
+            of_graph = of_graph | ((pl.col("ph") == '"s"') & (pl.col("cat") == '"HostToDevice"')).fill_null(False)
+        frame = frame.with_columns(at=times, before=pl.when(of_graph).then(LOADED_NS).otherwise(reach))
+        far = frame.filter((pl.col("at") < low - pl.col("before")) | (pl.col("at") > high + reach))
+        yield from disagreements(
+            Code.I113,
+            ((_row(artifact, row), far_words(at, low, high)) for row, at in far.select("row", "at").iter_rows()),
+            count=far.height,
+            place=artifact.place,
+        )
+
+
+#: The shares of the events of a trace that begin before and after where most of them are.
+MIDDLE = (0.3, 0.7)
+
+
+def rank_of(share: float, count: int) -> int:
+    """Return which of so many sorted values a share of them lies below."""
+    return math.floor(share * (count - 1) + 0.5)
+
+
+def reach_ns(low: int, high: int) -> int:
+    """Return how far from where most events are, from `low` to `high`, an event of the same run may lie."""
+    return ONE_RUN_NS + 10 * (high - low)
+
+
+def far_words(at: int, low: int, high: int) -> str:
+    """Word an event whose time [ns] is far from where most are, from `low` to `high`."""
+    return f"its time is {at / 1000:.3f} us, those of most events are {low / 1000:.3f} to {high / 1000:.3f} us"
+
+
+@invariant(layouts=("pt-npu",), needs=("kernel_details", "profiler_info"))
+def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
+    """collectionTimeEnd of profiler_info [ns] lies behind the last kernel and within an hour of it."""
+    artifact = cycle.artifacts["profiler_info"]
+    ended = artifact.content.document.get("end_info", {}).get("collectionTimeEnd")
+    _, last = span_ns(cycle.artifacts["kernel_details"].content, "Start Time(us)") or (None, None)
+    if not isinstance(ended, int) or last is None or not ended:
+        return
+    if not -EDGE_NS * 10**6 <= ended - last <= _COLLECTION_NS:
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.end_info.collectionTimeEnd",
+            message=f"the collection ended {(ended - last) / 1e9:.6g} s after the last kernel of kernel_details.csv began",
+        )
+
+
+def _row(artifact: Artifact, row: int) -> str:
+    assert artifact.content.table is not None
+    return f"{artifact.place}{artifact.content.table.place(row)}"
+
+
+@invariant(layouts=("pt-npu",), needs=("profiler_metadata",))
+def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
+    """distributed_args.rank is the rank profiler_info tells of, and a member of each group it names as its own. Exact.
+
+    Source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args.
+    """
+    artifact = cycle.artifacts["profiler_metadata"]
+    info = cycle.artifacts.get("profiler_info")
+    told = info.content.document.get("rank_id") if info is not None else None
+    # A number up to torch_npu 2.6, a text in 2.7.
+    told = int(told) if isinstance(told, str) and told.isdigit() else told
+    arguments = artifact.content.document.get("distributed_args")
+    rank = arguments.get("rank") if isinstance(arguments, Mapping) else None
+    if info is not None and isinstance(rank, int) and isinstance(told, int) and told >= 0 and rank != told:
+        yield Finding(
+            code=Code.I113,
+            place=f"{artifact.place} $.distributed_args.rank",
+            message=f"it is of rank {rank}, {info.path.name} of rank {told}",
+        )
+    groups = artifact.content.document.get("parallel_group_info")
+    for name, group in groups.items() if isinstance(groups, Mapping) else ():
+        members, position = group.get("global_ranks"), group.get("group_rank")
+        if not isinstance(members, list) or not isinstance(position, int) or not isinstance(told, int) or told < 0:
+            continue
+        if not 0 <= position < len(members) or members[position] != told:
+            yield Finding(
+                code=Code.I113,
+                place=f"{artifact.place} $.parallel_group_info",
+                message=f"group {name}: place {position} of ranks {members} is not rank {told}",
+            )
+
+
+@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
+def device_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
+    """No event is there twice with all that is said of it. Exact; metadata may be repeated.
+
+    Of MindSpore only what lasts: no real sample says how it draws flows.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    phases = artifact.content.frame["ph"]
+    counted = phases != '"M"' if cycle.layout.id == "pt-npu" else phases == '"X"'
+    frame = artifact.content.frame.with_row_index("row").filter(counted)
+    again = frame.filter(~pl.struct(pl.exclude("row")).is_first_distinct())
+    yield from disagreements(
+        Code.I114,
+        ((_row(artifact, row), repeated_event(name)) for row, name in again.select("row", "name").iter_rows()),
+        count=again.height,
+        place=artifact.place,
+    )
+
+
+def repeated_event(name: str) -> str:
+    """Word an event that is there twice; the name is as the file has it."""
+    return f"the event {name} is there a second time"
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def counters_count(cycle: Cycle) -> Iterator[Finding]:
+    """What a counter (C) carries is numbers and nothing else."""
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame.with_row_index("row")
+    if "args" not in frame.columns:
+        return
+    wrong = frame.filter((pl.col("ph") == '"C"') & ~pl.col("args").str.contains(NUMBERS).fill_null(False))
+    yield from disagreements(
+        Code.S103,
+        (
+            (_row(artifact, row), odd_counter(name, args))
+            for row, name, args in wrong.select("row", "name", "args").iter_rows()
+        ),
+        count=wrong.height,
+        place=artifact.place,
+    )
+
+
+#: Arguments that are numbers.
+NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
+
+
+def odd_counter(name: str, arguments: str) -> str:
+    """Word a counter that carries something else than numbers; both texts are as the file has them."""
+    return f"the counter {name} carries {arguments[:80]}"
+
+
+@invariant(layouts=("pt-npu",), needs=("trace_view",))
+def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
+    """Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N. Source: torch_npu."""
+    artifact = cycle.artifacts["trace_view"]
+    if not has_operators(artifact.content) or step_marks(artifact.content):
+        return
+    for slot, column in (("kernel_details", "Step Id"), ("step_trace_time", "Step")):
+        table = cycle.artifacts[slot].content.table if slot in cycle.artifacts else None
+        if table is not None and column in table.columns:
+            texts = distinct_texts(cycle.artifacts[slot].content, column)
+            if steps := [text for text in texts if re.fullmatch(r"\s*[0-9]+\s*", text)]:
+                message = (
+                    f"it marks no step, and {cycle.artifacts[slot].path.name} names {', '.join(sorted(steps)[:8])}"
+                )
+                yield Finding(code=Code.I113, place=artifact.place, message=message)
+                return
+
+
+@invariant(layouts=("pt-npu",), needs=("kernel_details", "step_trace_time"))
+def kernels_name_their_step(cycle: Cycle) -> Iterator[Finding]:
+    """Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step."""
+    artifact, times = cycle.artifacts["kernel_details"], cycle.artifacts["step_trace_time"]
+    table = artifact.content.table
+    if table is None or "Step Id" not in table.columns or "Step" not in times.content.frame.columns or not table.height:
+        return
+    steps = {text.strip() for text in times.content.frame["Step"].drop_nulls().to_list()} - {""}
+    named = {text.strip() for text in distinct_texts(artifact.content, "Step Id")} - {""}
+    if steps and not named:
+        yield Finding(
+            code=Code.I113,
+            severity=Severity.WARNING,
+            place=artifact.place,
+            message=f"no kernel has a Step Id, and {times.path.name} has step {', '.join(sorted(steps)[:8])}",
+        )
+
+
+@invariant()
+def least_average_and_most_are_in_order(cycle: Cycle) -> Iterator[Finding]:
+    """Min <= average <= Max in hccs.csv and pcie.csv. Source: CANN documents of msprof; no real sample was found."""
+    for slot in ("hccs", "pcie"):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None:
+            continue
+        cells = artifact.content.frame
+        middle = next(
+            (name for name in ("Average", "Avg", "Average(MB/s)", "Avg(MB/s)") if name in cells.columns), None
+        )
+        least = next((name for name in ("Min", "Min(MB/s)") if name in cells.columns), None)
+        most = next((name for name in ("Max", "Max(MB/s)") if name in cells.columns), None)
+        if middle is None or least is None or most is None:
+            continue
+        frame = cells.with_columns(
+            quantity(cells, least).alias("least"),
+            quantity(cells, middle).alias("middle"),
+            quantity(cells, most).alias("most"),
+        )
+        broken = (frame["least"] > frame["middle"] + 0.001) | (frame["middle"] > frame["most"] + 0.001)
+        yield from disagreeing_rows(
+            artifact,
+            broken,
+            Code.I105,
+            lambda row: f"the least is {row['least']:g}, the average {row['middle']:g}, the most {row['most']:g}",
+            frame=frame,
+        )
+
+
+@invariant()
+def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
+    """Memory samples lie around the kernels: modules within 30 days (some are read when a driver starts), records within an
+    hour.
+
+    Another unit is years away, another run usually more than an hour. Source: real output of torch_npu level 1, whose module
+    samples begin 57 minutes before the first kernel; MindSpore 2.10.
+    """
+    kernels = cycle.artifacts.get("kernel_details")
+    if kernels is None or (span := span_ns(kernels.content, "Start Time(us)")) is None:
+        return
+    first, last = span
+    day, hour = 86_400 * 10**9, 3_600 * 10**9
+    for slot, column, scale, reach in (
+        ("npu_module_mem", "Timestamp(us)", 1, 30 * day),
+        ("cpu_ms_memory_record", "Timestamp(ns)", 1000, hour),
+    ):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None or column not in artifact.content.frame.columns:
+            continue
+        frame = artifact.content.frame.with_row_index("row")
+        at = nanoseconds(frame[column]) // scale if scale > 1 else nanoseconds(frame[column])
+        far = frame.with_columns(at=at).filter((at < first - reach) | (at > last + reach))
+        # A record goes on from cycle to cycle: only that none of it is of this one tells of another run. That no module's
+        # sample is near is said once, by files_are_of_one_run.
+        if (slot == "cpu_ms_memory_record") == (far.height < frame.height):
+            continue
+        yield from disagreements(
+            Code.I113,
+            (
+                (_row(artifact, row), f"its time lies {abs(time - first) / 1e9:.6g} s from the first kernel")
+                for row, time in far.select("row", "at").iter_rows()
+            ),
+            count=far.height,
+            place=artifact.place,
+        )
+
+
+#: Lanes of Overlap Analysis that share out the time, and how far [ns] one may begin from the end of another.
+SHARING_LANES = ("Computing", "Communication(Not Overlapped)", "Free")
+OVERLAP_NS = 5
+
+
+def gaps_are_few(gaps: int, of: int) -> bool:
+    """Whether so few of the events begin behind a gap that each of these is wrong."""
+    return gaps <= (1 - MOST) * of
+
+
+def out_of_row(name: str, off: int) -> str:
+    """Word an event of a lane that begins `off` ns after what is before it ends; the name is as the file has it."""
+    return f"{name} begins {abs(off) / 1000:.6g} us {'before' if off < 0 else 'after'} what is before it ends"
+
+
+@invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("trace_view",))
+def the_lanes_of_overlap_share_out_the_time(cycle: Cycle) -> Iterator[Finding]:
+    """Computing, Communication(Not Overlapped) and Free follow each other without overlap or gap (0.005 us), per device.
+
+    A gap, as between steps of a version that leaves it out, is only reported where nine in ten have none.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts["trace_view"]
+    frame = artifact.content.frame.with_row_index("row")
+    if "dur" not in frame.columns:
+        return
+    named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))
+    ours = named.filter(pl.col("args").str.contains(r'"name":\s*"Overlap Analysis"'))["pid"].unique()
+    lanes = [f'"{lane}"' for lane in SHARING_LANES]
+    events = frame.filter((pl.col("ph") == '"X"') & pl.col("pid").is_in(ours.to_list()) & pl.col("name").is_in(lanes))
+    start = nanoseconds(events["ts"])
+    events = events.select("row", "pid", "name", start=start, end=start + nanoseconds(events["dur"])).drop_nulls()
+    events = events.sort("pid", "start", "end", maintain_order=True).with_columns(
+        before=pl.col("end").shift(1).over("pid")
+    )
+    events = events.with_columns(off=pl.col("start") - pl.col("before"))
+    gaps = int((events["off"] > OVERLAP_NS).sum())
+    broken = pl.col("off") < -OVERLAP_NS
+    if gaps_are_few(gaps, events.height):
+        broken = broken | (pl.col("off") > OVERLAP_NS)
+    wrong = events.filter(broken).sort("row")
+    yield from disagreements(
+        Code.I106,
+        (
+            (
+                _row(artifact, row),
+                out_of_row(name, off),
+            )
+            for row, name, off in wrong.select("row", "name", "off").iter_rows()
+        ),
+        count=wrong.height,
+        place=artifact.place,
+    )

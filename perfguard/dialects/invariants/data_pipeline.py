@@ -1,0 +1,595 @@
+"""What must agree across MindData's files: the pipeline, its analysis, and the times of the batches.
+
+Each held on real output of MindSpore 2.0 and 2.10 on CPU; the formulas are those of minddata_analyzer.py (2.0) and
+ms_minddata_viewer.py (2.10). Numbers the writers round to two or three decimals are compared to one unit of the last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.table import as_float64, as_int64, number_of
+from perfguard.dialects.invariants import invariant
+from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.dialects.cycle import Artifact, Cycle
+
+#: Relative difference at which two ways to compute one float may differ.
+_RELATIVE = 1e-6
+#: Half a unit of the second and the third decimal, and a little for the float itself.
+_HUNDREDTH = 0.0051
+_THOUSANDTH = 0.00051
+
+#: Lists of the summary that have one entry an operator.
+_LISTS_BY_OPERATOR = (
+    "op_names",
+    "pipeline_ops",
+    "num_workers",
+    "queue_average_size",
+    "queue_utilization_pct",
+    "queue_empty_freq_pct",
+    "children_ids",
+    "parent_id",
+)
+
+
+# -- the pipeline --------------------------------------------------------------------------------------------------------
+
+
+@invariant(needs=("pipeline_profiling",))
+def the_pipeline_is_a_tree(cycle: Cycle) -> Iterator[Finding]:
+    """Ids are unique, 0 is there, children exist and have one parent, all queues have the same number of samples. Exact."""
+    artifact = cycle.artifacts["pipeline_profiling"]
+    operators = artifact.content.document["op_info"]
+    ids = [one["op_id"] for one in operators]
+    found = [
+        (f"{artifact.place} $.op_info", f"op_id {one} stands for {count} operators")
+        for one, count in sorted(Counter(ids).items())
+        if count > 1
+    ]
+    yield from disagreements(Code.I114, found)
+    wrong = [] if 0 in ids else [(artifact.place, "there is no operator with op_id 0, which is the root")]
+    parents: dict[int, int] = {}
+    for index, one in enumerate(operators):
+        place = f"{artifact.place} $.op_info[{index}].children"
+        for child in one.get("children") or ():
+            if child not in ids:
+                wrong.append((place, f"operator {one['op_id']} has the child {child}, which is not there"))
+            if parents.setdefault(child, one["op_id"]) != one["op_id"]:
+                wrong.append((place, f"operator {child} is a child of {parents[child]} and of {one['op_id']}"))
+    yield from disagreements(Code.I111, wrong)
+    yield from _one_length(artifact, {one["op_id"]: queue["size"] for one in operators if (queue := _queue(one))})
+
+
+@invariant(needs=("minddata_pipeline_raw",))
+def the_usage_of_a_queue_follows_from_its_samples(cycle: Cycle) -> Iterator[Finding]:
+    """Average = mean of the samples, usage = average / length. Tolerance 1e-6; rows without samples are passed over."""
+    artifact = cycle.artifacts["minddata_pipeline_raw"]
+    frame = artifact.content.frame
+    averages = as_float64(frame["output_queue_average_size"]).to_list()
+    usages = as_float64(frame["output_queue_usage_rate"]).to_list()
+    lengths = as_float64(frame["output_queue_length"]).to_list()
+    samples = [_numbers(text) for text in frame["output_queue_size"].to_list()]
+    wrong = []
+    for row, (sizes, average, usage, length) in enumerate(zip(samples, averages, usages, lengths, strict=True)):
+        name = f"operator {frame['op_id'][row]}"
+        if sizes and not _close(average, sum(sizes) / len(sizes)):
+            wrong.append(
+                (row, f"{name}: average {average} here, its {len(sizes)} samples give {sum(sizes) / len(sizes)}")
+            )
+        if average is not None and length and not _close(usage, average / length):
+            wrong.append(
+                (row, f"{name}: usage {usage} here, average {average} / length {length:g} gives {average / length}")
+            )
+        if (average is None) != (not sizes) or (length is None) != (not sizes):
+            wrong.append((row, f"{name}: samples, average and length must be there together"))
+    yield from disagreements(Code.I105, [(_at(artifact, row), message) for row, message in wrong])
+    yield from _one_length(artifact, dict(zip(frame["op_id"].to_list(), samples, strict=True)))
+
+
+@invariant(needs=("minddata_pipeline_raw",))
+def parents_and_children_of_a_pipeline_agree(cycle: Cycle) -> Iterator[Finding]:
+    """Ids are unique; whoever names a parent is named by it, and the other way round; one row has no parent. Exact."""
+    artifact = cycle.artifacts["minddata_pipeline_raw"]
+    frame = artifact.content.frame
+    ids = as_int64(frame["op_id"]).to_list()
+    children = [_numbers(text) for text in frame["children_id"].to_list()]
+    parents = [number_of(text) for text in frame["parent_id"].to_list()]
+    repeated = [(_at(artifact, row), f"op_id {one} is there twice") for row, one in enumerate(ids) if one in ids[:row]]
+    yield from disagreements(Code.I114, repeated)
+    children_of = dict(zip(ids, children, strict=True))
+    parent_of = dict(zip(ids, parents, strict=True))
+    wrong = []
+    for row, (one, parent) in enumerate(zip(ids, parents, strict=True)):
+        if (parent is None) != (one == 0):
+            wrong.append((row, f"operator {one} has {'no parent' if parent is None else f'the parent {parent}'}"))
+        elif parent is not None and one not in children_of.get(int(parent), ()):
+            wrong.append((row, f"operator {one} has the parent {parent}, which does not have it as a child"))
+        wrong += [
+            (row, f"operator {one} has the child {child}, which has the parent {parent_of.get(int(child))}")
+            for child in children[row]
+            if parent_of.get(int(child)) != one
+        ]
+    if 0 not in ids:
+        wrong.append((0, "there is no operator with op_id 0, which is the root"))
+    yield from disagreements(Code.I111, [(_at(artifact, row), message) for row, message in wrong])
+
+
+@invariant(needs=("pipeline_profiling", "minddata_pipeline_raw"))
+def the_raw_table_is_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
+    """Every row repeats type, workers, samples, length and interval; there is a row for the root and every queue. Exact."""
+    artifact, other = cycle.artifacts["minddata_pipeline_raw"], cycle.artifacts["pipeline_profiling"]
+    document, frame = other.content.document, artifact.content.frame
+    operators = {one["op_id"]: one for one in document["op_info"]}
+    types = {number_of(number): kind for number, kind in frame.select("op_id", "op_type").iter_rows()}
+    if types and all(operators.get(number, {}).get("op_type") != kind for number, kind in types.items()):
+        message = f"no operator has the type it has in {other.path.name}: the two are not of one run"
+        yield Finding(code=Code.I113, place=artifact.place, message=message)
+        return
+    wrong = []
+    for row, cells in enumerate(frame.iter_rows(named=True)):
+        operator = operators.get(number_of(cells["op_id"]))
+        if operator is None:
+            wrong.append((_at(artifact, row), f"operator {cells['op_id']} is not in {other.path.name}"))
+            continue
+        queue = _queue(operator)
+        pairs = {
+            "op_type": (cells["op_type"], operator["op_type"]),
+            "num_workers": (number_of(cells["num_workers"]), operator["num_workers"]),
+            "sample_interval": (number_of(cells["sample_interval"]), document["sampling_interval"]),
+            "output_queue_size": (_numbers(cells["output_queue_size"]), queue.get("size", [])),
+            "output_queue_length": (number_of(cells["output_queue_length"]), queue.get("length")),
+        }
+        wrong += [
+            (
+                _at(artifact, row),
+                f"operator {cells['op_id']}: {key} {_short(here)} here, {_short(there)} in {other.path.name}",
+            )
+            for key, (here, there) in pairs.items()
+            if here != there
+        ]
+    rows = {number_of(text) for text in frame["op_id"].to_list()}
+    wrong += [
+        (artifact.place, f"operator {one} of {other.path.name} has a queue and no row here")
+        for one in sorted(_below_root(operators) - rows)
+    ]
+    yield from disagreements(Code.I111, wrong)
+
+
+# -- the summary ---------------------------------------------------------------------------------------------------------
+
+
+@invariant(needs=("minddata_pipeline_summary_json",))
+def the_summary_agrees_with_itself(cycle: Cycle) -> Iterator[Finding]:
+    """One entry an operator in every list, `Name(id=N)`, parents are those that name the child, CPU per worker. Exact.
+
+    Lists of CPU use may speak of fewer operators; avg_cpu_pct_per_worker is written only where they do not.
+    """
+    yield from _summary_findings(cycle.artifacts["minddata_pipeline_summary_json"])
+
+
+@invariant(needs=("minddata_pipeline_summary_csv",))
+def the_summary_table_agrees_with_itself(cycle: Cycle) -> Iterator[Finding]:
+    """The same of the CSV form."""
+    yield from _summary_findings(cycle.artifacts["minddata_pipeline_summary_csv"])
+
+
+@invariant(needs=("minddata_pipeline_summary_json", "minddata_pipeline_summary_csv"))
+def both_summaries_say_the_same(cycle: Cycle) -> Iterator[Finding]:
+    """The CSV and the JSON summary hold the same keys and values; only the order of keys may differ. Exact."""
+    artifact, other = (cycle.artifacts[f"minddata_pipeline_summary_{form}"] for form in ("csv", "json"))
+    here, there = artifact.content.document, other.content.document
+    wrong = [
+        (artifact.place, f"{key}: {_short(here.get(key))} here, {_short(there.get(key))} in {other.path.name}")
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key)
+    ]
+    yield from disagreements(Code.I111, wrong)
+
+
+@invariant(needs=("pipeline_profiling", "minddata_pipeline_summary_json"))
+def the_summary_follows_from_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
+    """Operators, workers and queues of the summary are those sampled.
+
+    Average = mean, rounded; utilisation = 100 * that / length; empty = share of samples that are 0; all to two decimals.
+    """
+    artifact, other = cycle.artifacts["minddata_pipeline_summary_json"], cycle.artifacts["pipeline_profiling"]
+    summary = artifact.content.document
+    operators = sorted(other.content.document["op_info"], key=lambda one: one["op_id"])
+    ids = [one["op_id"] for one in operators]
+    if summary["op_ids"] != ids:
+        message = f"op_ids {_short(summary['op_ids'])} here, {_short(ids)} in {other.path.name}"
+        yield Finding(code=Code.I111, place=f"{artifact.place} $.op_ids", message=message)
+        return
+    wrong: list[tuple[Code, str, int, Any, Any]] = []
+    for index, one in enumerate(operators):
+        for key, expected in (("op_names", one["op_type"][:-2]), ("num_workers", one["num_workers"])):
+            if (here := _entry(summary, key, index)) != expected:
+                wrong.append((Code.I111, key, index, here, expected))
+        for key, value in _queue_numbers(_queue(one)).items():
+            here = _entry(summary, key, index)
+            if here is not None and abs(here - value) > _HUNDREDTH:
+                wrong.append((Code.I105, key, index, here, value))
+    for code, key, index, here, value in wrong:
+        message = f"operator {ids[index]}: {key} {here} here, {value} follows from {other.path.name}"
+        yield Finding(code=code, place=f"{artifact.place} $.{key}[{index}]", message=message)
+
+
+@invariant(needs=("minddata_cpu_utilization", "minddata_pipeline_summary_json"))
+def the_cpu_use_of_operators_is_the_mean_of_its_samples(cycle: Cycle) -> Iterator[Finding]:
+    """avg_cpu_pct = mean of system + user time of the operator's samples, to two decimals."""
+    artifact, other = cycle.artifacts["minddata_pipeline_summary_json"], cycle.artifacts["minddata_cpu_utilization"]
+    averages = artifact.content.document["avg_cpu_pct"]
+    wrong = []
+    for one in other.content.document["op_info"]:
+        use = [
+            a + b for a, b in zip(one["metrics"]["sys_utilization"], one["metrics"]["user_utilization"], strict=False)
+        ]
+        mean = sum(use) / len(use) if use else 0
+        index = one["op_id"]
+        if 0 <= index < len(averages) and abs(averages[index] - mean) > _HUNDREDTH:
+            message = f"operator {index}: {averages[index]} here, the samples in {other.path.name} give {mean:.2f}"
+            wrong.append((f"{artifact.place} $.avg_cpu_pct[{index}]", message))
+    yield from disagreements(Code.I105, wrong)
+
+
+@invariant(needs=("minddata_pipeline_summary_json", "dataset_iterator_profiling"))
+def the_mean_times_follow_from_the_batches(cycle: Cycle) -> Iterator[Finding]:
+    """per_*_time = mean over all batches but the first, to three decimals.
+
+    Without data sink per_batch_time is the mean of two series together, the times of the batches and the differences of
+    their time stamps: so both versions of the writer compute it.
+    """
+    if "device_queue_profiling" not in cycle.artifacts:
+        yield from _mean_times(cycle, "dataset_iterator_profiling", sink=False)
+
+
+@invariant(needs=("minddata_pipeline_summary_json", "device_queue_profiling"))
+def the_mean_times_follow_from_the_device_queue(cycle: Cycle) -> Iterator[Finding]:
+    """The same in data sink mode, where per_batch_time is the mean of the batches' own times."""
+    yield from _mean_times(cycle, "device_queue_profiling", sink=True)
+
+
+# -- batches -------------------------------------------------------------------------------------------------------------
+
+
+@invariant(needs=("dataset_iterator_profiling",))
+def every_batch_of_the_iterator_is_whole(cycle: Cycle) -> Iterator[Finding]:
+    """Four lines a batch in the order push, batch, pipeline, queue; batches in a row; time does not run back. Exact."""
+    yield from _batch_findings(cycle, "dataset_iterator_profiling", at_the_edge=Severity.ERROR)
+
+
+@invariant(needs=("device_queue_profiling",))
+def every_batch_of_the_device_queue_is_whole(cycle: Cycle) -> Iterator[Finding]:
+    """The same of the device queue. Its own thread writes it, so a window may cut its first or last batch: a warning."""
+    yield from _batch_findings(cycle, "device_queue_profiling", at_the_edge=Severity.WARNING)
+
+
+@invariant(needs=("minddata_aicpu",))
+def waits_of_the_device_are_in_order(cycle: Cycle) -> Iterator[Finding]:
+    """No wait ends before it begins, and of one node none begins before the one in front of it. Exact."""
+    import polars as pl
+
+    artifact = cycle.artifacts["minddata_aicpu"]
+    frame = artifact.content.frame.with_columns(
+        start=as_float64(artifact.content.frame["start_time"]), end=as_float64(artifact.content.frame["end_time"])
+    ).with_columns(before=pl.col("start").shift(1).over("node_name"))
+    yield from disagreeing_rows(
+        artifact,
+        frame["end"] < frame["start"],
+        Code.I106,
+        lambda row: f"{row['node_name']} ends at {row['end_time']} us, before it begins at {row['start_time']} us",
+        frame=frame,
+    )
+    yield from disagreeing_rows(
+        artifact,
+        frame["start"] < frame["before"],
+        Code.I106,
+        lambda row: (
+            f"{row['node_name']} begins at {row['start_time']} us, the line before it at {row['before']:.0f} us"
+        ),
+        frame=frame,
+    )
+
+
+# -- CPU use -------------------------------------------------------------------------------------------------------------
+
+
+@invariant(needs=("minddata_cpu_utilization",))
+def lists_of_cpu_use_have_a_length_that_is_known(cycle: Cycle) -> Iterator[Finding]:
+    """With n time stamps, lists have n numbers; of the machine also 2n or 2n + 2, of the process also n - 1.
+
+    Time does not run back. Real output of 2.0 and 2.10 has these odd lengths: some lists of the machine are written twice a
+    sample, once more when the profiler stops amid a sample, before its time stamp; and the first sample of the process has
+    nothing to be compared with. Samples of 1.x have n everywhere.
+    """
+    artifact = cycle.artifacts["minddata_cpu_utilization"]
+    document = artifact.content.document
+    stamps = document["time_stamp"]
+    count = len(stamps)
+    lists: list[tuple[str, Sequence[Any], set[int]]] = []
+    of_machine = {count, 2 * count, 2 * count + 2}
+    lists += [(f"device_info.{key}", values, of_machine) for key, values in document["device_info"].items()]
+    lists += [
+        (f"process_info.{key}", values, {count, max(count - 1, 0)}) for key, values in document["process_info"].items()
+    ]
+    for index, one in enumerate(document["op_info"]):
+        lists += [(f"op_info[{index}].metrics.{key}", values, {count}) for key, values in one["metrics"].items()]
+    for block in ("process_memory_info", "system_memory_info"):
+        lists += [(f"{block}.{key}", values, {count}) for key, values in document.get(block, {}).items()]
+    wrong = [
+        (f"{artifact.place} $.{path}", f"{len(values)} numbers for {count} time stamps")
+        for path, values, lengths in lists
+        if len(values) not in lengths
+    ]
+    yield from disagreements(Code.I111, wrong)
+    back = [
+        (f"{artifact.place} $.time_stamp[{index}]", f"{later} ms here, {earlier} ms before it")
+        for index, (earlier, later) in enumerate(pairwise(stamps), start=1)
+        if later < earlier
+    ]
+    yield from disagreements(Code.I106, back, count=len(back), place=artifact.place)
+    ids = Counter(one["op_id"] for one in document["op_info"])
+    repeated = [(f"{artifact.place} $.op_info", f"op_id {one} is there {n} times") for one, n in ids.items() if n > 1]
+    yield from disagreements(Code.I114, repeated)
+
+
+@invariant(needs=("minddata_cpu_utilization",))
+def memory_of_the_machine_adds_up(cycle: Cycle) -> Iterator[Finding]:
+    """Available + used = total, to 0.01 MB. Held on real output of 2.0 and 2.10; 1.x has no memory."""
+    artifact = cycle.artifacts["minddata_cpu_utilization"]
+    memory = artifact.content.document.get("system_memory_info")
+    if memory is None:
+        return
+    keys = ("available_sys_memory_mbytes", "used_sys_memory_mbytes", "total_sys_memory_mbytes")
+    wrong = [
+        (
+            f"{artifact.place} $.system_memory_info.total_sys_memory_mbytes[{index}]",
+            f"available {available} MB + used {used} MB is not the total {total} MB",
+        )
+        for index, (available, used, total) in enumerate(zip(*(memory[key] for key in keys), strict=False))
+        if abs(available + used - total) > max(0.01, _RELATIVE * total)
+    ]
+    yield from disagreements(Code.I107, wrong, count=len(wrong), place=artifact.place)
+
+
+@invariant(needs=("pipeline_profiling", "minddata_cpu_utilization"))
+def cpu_use_is_of_operators_of_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
+    """Every operator with CPU samples is in the pipeline; -1 stands for what belongs to none.
+
+    A warning: MindSpore keeps the file of an earlier pipeline when a second one is profiled, and says so itself.
+    """
+    artifact, other = cycle.artifacts["minddata_cpu_utilization"], cycle.artifacts["pipeline_profiling"]
+    known = {-1, *(one["op_id"] for one in other.content.document["op_info"])}
+    for index, one in enumerate(artifact.content.document["op_info"]):
+        if one["op_id"] not in known:
+            yield Finding(
+                code=Code.I113,
+                severity=Severity.WARNING,
+                place=f"{artifact.place} $.op_info[{index}].op_id",
+                message=f"operator {one['op_id']} is not in {other.path.name}",
+            )
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _summary_findings(artifact: Artifact) -> Iterator[Finding]:
+    summary = artifact.content.document
+    ids = summary["op_ids"]
+    if ids != sorted(set(ids)):
+        message = f"{_short(ids)} is not ascending, or an operator is there twice"
+        yield Finding(code=Code.I114, place=f"{artifact.place} $.op_ids", message=message)
+    lists = [*_LISTS_BY_OPERATOR, *(("avg_cpu_pct",) if "avg_cpu_pct_per_worker" in summary else ())]
+    lists += ["avg_cpu_pct_per_worker"] if "avg_cpu_pct_per_worker" in summary else []
+    lengths = {key: len(summary[key]) for key in lists if key in summary}
+    odd = [
+        (f"{artifact.place} $.{key}", f"{length} entries for {len(ids)} operators")
+        for key, length in lengths.items()
+        if length != len(ids)
+    ]
+    yield from disagreements(Code.I111, odd)
+    if odd:
+        return
+    wrong: list[tuple[str, int, str]] = []
+    parents_of: dict[int, set[int]] = {}
+    for one, children in zip(ids, summary["children_ids"], strict=True):
+        for child in children:
+            parents_of.setdefault(child, set()).add(one)
+    for index, one in enumerate(ids):
+        label = f"{summary['op_names'][index]}(id={one})"
+        if summary["pipeline_ops"][index] != label:
+            wrong.append(("pipeline_ops", index, f"{summary['pipeline_ops'][index]} here, {label} by name and number"))
+        parent, named = summary["parent_id"][index], parents_of.get(one, {-1})
+        if parent not in named:
+            wrong.append(("parent_id", index, f"{label} has the parent {parent}, but is a child of {sorted(named)}"))
+        wrong += [
+            ("children_ids", index, f"{label} has the child {child}, which is not there")
+            for child in summary["children_ids"][index]
+            if child not in ids
+        ]
+    yield from disagreements(Code.I111, [(f"{artifact.place} $.{key}[{i}]", text) for key, i, text in wrong])
+    shares = [
+        (
+            f"{artifact.place} $.avg_cpu_pct_per_worker[{index}]",
+            f"{each} here, {whole} / {workers} workers gives {value}",
+        )
+        for index, (each, whole, workers) in enumerate(
+            zip(summary.get("avg_cpu_pct_per_worker", ()), summary["avg_cpu_pct"], summary["num_workers"], strict=False)
+        )
+        if abs(each - (value := round(whole / workers, 2) if workers and whole >= 0 else -1)) > _HUNDREDTH
+    ]
+    yield from disagreements(Code.I105, shares)
+
+
+def _mean_times(cycle: Cycle, slot: str, *, sink: bool) -> Iterator[Finding]:
+    import polars as pl
+
+    artifact, other = cycle.artifacts["minddata_pipeline_summary_json"], cycle.artifacts[slot]
+    summary = artifact.content.document
+    if "ts" not in other.content.frame.columns or "per_pipeline_time" not in summary:
+        return
+    frame = _batches(other)
+    later = frame.filter(pl.col("batch_num") >= 2)
+    times = later.filter(pl.col("type") == 0)
+    batch = times.filter(pl.col("extra") == 2)["value"]
+    if not sink:
+        ends = frame.filter((pl.col("type") == 1) | (pl.col("batch_num") < 2))
+        ends = ends.select("batch_num", "ts", since=pl.col("ts") - pl.col("ts").shift(1).fill_null(0))
+        batch = pl.concat([batch, ends.filter(pl.col("batch_num") >= 2)["since"]])
+    series = {
+        "per_pipeline_time": times.filter(pl.col("extra") == 0)["value"],
+        "per_push_queue_time": times.filter(pl.col("extra") == 1)["value"],
+        "per_batch_time": batch,
+    }
+    for key, values in series.items():
+        mean = values.sum() / len(values) if len(values) else -1
+        if abs(summary[key][0] - mean) > _THOUSANDTH:
+            message = f"{summary[key][0]} ms here, the batches in {other.path.name} give {mean:.3f} ms"
+            yield Finding(code=Code.I105, place=f"{artifact.place} $.{key}[0]", message=message)
+
+
+def _batch_findings(cycle: Cycle, slot: str, *, at_the_edge: Severity) -> Iterator[Finding]:
+    import polars as pl
+
+    artifact = cycle.artifacts[slot]
+    if artifact.content.frame.is_empty():
+        return
+    frame = _batches(artifact)
+    full = (frame["type"] == 1) & (frame["value"] > frame["extra"])
+    yield from disagreeing_rows(
+        artifact,
+        full,
+        Code.I111,
+        lambda row: f"batch {row['batch_num']}: {row['value']} entries in a queue of {row['extra']}",
+        frame=frame,
+    )
+    if "ts" not in frame.columns:
+        # Files of 1.x with four columns hold the state of the queue only.
+        return
+    yield from disagreeing_rows(
+        artifact,
+        frame["ts"] < frame["before"],
+        Code.I106,
+        lambda row: f"batch {row['batch_num']}: {row['ts']} ms here, {row['before']} ms in the line before",
+        frame=frame,
+    )
+    groups = frame.group_by("group", maintain_order=True).agg(
+        pl.col("batch_num").first(),
+        pl.col("row").first(),
+        # A state has its capacity where a time has its kind: 3 stands for a state.
+        pl.when(pl.col("type") == 0).then(pl.col("extra")).otherwise(3).alias("kinds"),
+        pl.col("value").filter((pl.col("type") == 0) & (pl.col("extra") == 2)).first().alias("batch"),
+        pl.col("value").filter((pl.col("type") == 0) & (pl.col("extra") < 2)).sum().alias("parts"),
+    )
+    broken: list[tuple[str, str]] = []
+    torn: list[tuple[str, str]] = []
+    gaps: list[tuple[str, str]] = []
+    sums: list[tuple[str, str]] = []
+    last, before = groups.height - 1, 0
+    for index, (_, batch, row, kinds, whole, parts) in enumerate(groups.iter_rows()):
+        place = _at(artifact, row)
+        if kinds != [1, 2, 0, 3]:
+            words = ", ".join(("pipeline", "push", "batch", "queue")[kind] for kind in kinds[:8])
+            message = f"batch {batch} has the lines {words}, not push, batch, pipeline, queue"
+            (torn if index in (0, last) else broken).append((place, message))
+        elif abs(whole - parts) > 1:
+            sums.append((place, f"batch {batch} took {whole} ms, its pipeline and push {parts} ms together"))
+        # A new epoch may count from 1 again.
+        if index and batch not in (before + 1, 1):
+            gaps.append((place, f"batch {batch} follows batch {before}"))
+        before = batch
+    yield from disagreements(Code.I111, broken, count=len(broken), place=artifact.place)
+    yield from disagreements(Code.I111, torn, severity=at_the_edge)
+    yield from disagreements(Code.I111, gaps, count=len(gaps), place=artifact.place)
+    # The push is measured inside the batch in whole milliseconds: one may be lost.
+    yield from disagreements(Code.I104, sums, count=len(sums), place=artifact.place)
+
+
+def _batches(artifact: Artifact) -> pl.DataFrame:
+    """Return the lines as numbers, with the row, the time of the line before and the number of the batch's group."""
+    import polars as pl
+
+    frame = artifact.content.frame
+    frame = frame.with_columns(as_int64(frame[name]) for name in frame.columns).with_row_index("row")
+    begins = (pl.col("batch_num") != pl.col("batch_num").shift(1)).fill_null(True)
+    frame = frame.with_columns(group=begins.cum_sum())
+    return frame.with_columns(before=pl.col("ts").shift(1)) if "ts" in frame.columns else frame
+
+
+def _queue(operator: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the output queue of an operator of pipeline_profiling, empty where it has none."""
+    return (operator.get("metrics") or {}).get("output_queue") or {}
+
+
+def _queue_numbers(queue: Mapping[str, Any]) -> dict[str, float]:
+    sizes, length = queue.get("size"), queue.get("length")
+    if not sizes:
+        return dict.fromkeys(("queue_average_size", "queue_utilization_pct", "queue_empty_freq_pct"), -1)
+    average = round(sum(sizes) / len(sizes), 2)
+    return {
+        "queue_average_size": average,
+        "queue_utilization_pct": round(100 * average / length, 2) if length else -1,
+        "queue_empty_freq_pct": round(100 * sizes.count(0) / len(sizes), 2),
+    }
+
+
+def _below_root(operators: Mapping[int, Mapping[str, Any]]) -> set[int]:
+    """Return the root and every operator with a queue that can be reached from it."""
+    waiting, seen = [0] if 0 in operators else [], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if one not in seen and one in operators:
+            seen.add(one)
+            waiting += operators[one].get("children") or ()
+    return {one for one in seen if one == 0 or _queue(operators[one])}
+
+
+def _one_length(artifact: Artifact, samples: Mapping[Any, Sequence[Any]]) -> Iterator[Finding]:
+    """Say which operators have another number of samples than most."""
+    lengths = {one: len(sizes) for one, sizes in samples.items() if sizes}
+    if len(set(lengths.values())) < 2:
+        return
+    usual = Counter(lengths.values()).most_common(1)[0][0]
+    yield from disagreements(
+        Code.I111,
+        [
+            (artifact.place, f"operator {one} has {length} samples of its queue, others {usual}")
+            for one, length in lengths.items()
+            if length != usual
+        ],
+    )
+
+
+def _entry(summary: Mapping[str, Any], key: str, index: int) -> Any:
+    values = summary[key]
+    return values[index] if index < len(values) else None
+
+
+def _numbers(text: str | None) -> list[Any]:
+    """Return the list a cell holds; the schema has seen to it that it is one, or blank."""
+    found: list[Any] = json.loads(text) if text else []
+    return found
+
+
+def _close(here: float | None, there: float) -> bool:
+    return here is not None and abs(here - there) <= max(1e-9, _RELATIVE * abs(there))
+
+
+def _at(artifact: Artifact, row: int) -> str:
+    table = artifact.content.table
+    assert table is not None
+    return f"{artifact.place}{table.place(row)}"
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,0 +1,73 @@
+"""A disagreement: rows of a table that break an invariant, worded one by one up to a limit and then counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.dialects.cycle import Artifact
+
+
+def disagreeing_rows(
+    artifact: Artifact,
+    broken: pl.Series,
+    code: Code,
+    message: Callable[[dict[str, Any]], str],
+    *,
+    frame: pl.DataFrame | None = None,
+    severity: Severity = Severity.ERROR,
+) -> Iterator[Finding]:
+    """Yield a finding for every row where `broken` is true (null counts as false), at the row's own place.
+
+    `message` is called with the row of `frame` (default: the artifact's own cells) as a mapping.
+    """
+    table = artifact.content.table
+    assert table is not None
+    rows = broken.fill_null(False).arg_true().to_list()
+    values = table.frame if frame is None else frame
+    places = ((f"{artifact.place}{table.place(row)}", row) for row in rows)
+    yield from disagreements(
+        code,
+        ((place, message(values.row(row, named=True))) for place, row in places),
+        count=len(rows),
+        place=artifact.place,
+        severity=severity,
+    )
+
+
+def disagreements(
+    code: Code,
+    found: Iterable[tuple[str, str]],
+    *,
+    count: int | None = None,
+    place: str = "",
+    severity: Severity = Severity.ERROR,
+) -> Iterator[Finding]:
+    """Yield a finding for each (place, message), the first hundred one by one, the rest as a number."""
+    total = 0
+    for total, (where, message) in enumerate(found, start=1):
+        if total > WORDED_ROWS:
+            break
+        yield Finding(code=code, place=where, message=message, severity=severity)
+    rest = (count if count is not None else total) - WORDED_ROWS
+    if rest > 0:
+        more = f"and {rest} more like these" if count is not None else "and more like these"
+        yield Finding(code=code, place=place, message=more, severity=severity, more=rest)
+
+
+def constant_factor(here: pl.Series, there: pl.Series) -> float | None:
+    """Return by how much nine in ten (of five or more) differ alike, or None: a column in another unit, not other numbers.
+
+    Alike is within 5 % (both are rounded); half to twice is no other unit.
+    """
+    factors = (here / there).filter((here > 0) & (there > 0))
+    usual = factors.median()
+    if len(factors) < 5 or not isinstance(usual, float) or 0.5 <= usual <= 2:
+        return None
+    return usual if ((factors / usual - 1).abs() < 0.05).sum() >= 0.9 * len(factors) else None

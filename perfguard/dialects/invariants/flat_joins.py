@@ -1,0 +1,525 @@
+"""Files of the flat layouts (MindSpore 1.x to 2.4) that repeat each other: timelines, AI CPU rows, clocks, shapes, ranks.
+
+Source, unless a function says otherwise: a real directory of MindSpore 1.x on Ascend (mindinsight test data), on which each
+holds for every row. What a later version may write in another way is judged only where nine rows in ten agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.table import unquoted
+from perfguard.dialects.invariants import invariant
+from perfguard.dialects.invariants.ascend import quantity
+from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.findings import Code, Finding
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.dialects.cycle import Artifact, Cycle
+
+_MOST = 0.9
+#: Six significant digits are printed, or a float's own; a clock is joined to a microsecond.
+_RELATIVE = 1e-4
+_CLOCK_US = 1.0
+#: Between two files of one run lie the steps of its window, and no more.
+_ONE_RUN_US = 3600e6
+
+
+def _named(frame: pl.DataFrame, *names: str) -> str | None:
+    return next((name for name in names if name in frame.columns), None)
+
+
+def _at(artifact: Artifact, row: int) -> str:
+    assert artifact.content.table is not None
+    return f"{artifact.place}{artifact.content.table.place(row)}"
+
+
+@invariant(needs=("output_timeline_data", "ascend_timeline_display"))
+def the_display_is_the_timeline(cycle: Cycle) -> Iterator[Finding]:
+    """An execution of output_timeline_data is an event of the display: name, stream, duration, and one clock apart.
+
+    The display counts microseconds from the first event of the run; durations agree to 0.01 us, starts to 1 us. Silent
+    where fewer than half of the executions are there, from 2.1 on fewer than nine in ten: those versions draw other lanes.
+    """
+    import polars as pl
+
+    artifact, display = cycle.artifacts["output_timeline_data"], cycle.artifacts["ascend_timeline_display"]
+    cells, frame = artifact.content.frame, display.content.frame
+    name = _named(cells, "op_name", "kernel_name")
+    start = _named(cells, "start_time(ms)", "start_time(us)")
+    if name is None or start is None or not {"tid", "dur"} <= set(frame.columns):
+        return
+    told = cells.with_row_index("row").select(
+        "row",
+        name=pl.col(name).str.strip_chars().str.split("/").list.last(),
+        stream=pl.col("stream_id").str.strip_chars(),
+        start=quantity(cells, start) * (1000 if start.endswith("(ms)") else 1),
+        lasts=quantity(cells, "duration(ms)") * 1000,
+    )
+    drawn = frame.filter(pl.col("ph") == '"X"').select(
+        name=unquoted("name").str.split("/").list.last(),
+        stream=pl.col("tid").str.strip_chars('"'),
+        at=pl.col("ts").str.strip_chars('"').cast(pl.Float64, strict=False),
+        shown=pl.col("dur").str.strip_chars('"').cast(pl.Float64, strict=False),
+    )
+    keys = ["name", "stream"]
+    # Executions of one operator on one stream in the order of their starts, here and there.
+    one = told.sort("start").with_columns(number=pl.int_range(pl.len()).over(keys))
+    other = drawn.sort("at").with_columns(number=pl.int_range(pl.len()).over(keys))
+    both = one.join(other, on=[*keys, "number"], how="left", maintain_order="left")
+    both = both.with_columns(apart=pl.col("at") - pl.col("start"))
+    apart = both["apart"].drop_nulls().median()
+    few = 0.5 if cycle.layout.id in ("ms-1.x", "ms-2.0") else 1 - _MOST
+    if apart is None or both["at"].null_count() > few * both.height:
+        return
+    lost = (
+        both["at"].is_null()
+        | ((both["shown"] - both["lasts"]).abs() > 0.01)
+        | ((both["apart"] - apart).abs() > _CLOCK_US)
+    )
+    if lost.fill_null(False).sum() > (1 - _MOST) * both.height:
+        # All of a column in another unit, or all of another run: said once.
+        yield Finding(
+            code=Code.I113,
+            place=display.place,
+            message=f"{int(lost.sum())} of {both.height} executions of {artifact.path.name} are drawn at other times",
+        )
+        return
+    broken = both.filter(lost).sort("row")
+    yield from disagreements(
+        Code.I103,
+        (
+            (_at(artifact, row), f"{operator}: {lasts:.6g} us at {begin:.3f} us is not drawn so in {display.path.name}")
+            for row, operator, lasts, begin in broken.select("row", "name", "lasts", "start").iter_rows()
+        ),
+        count=broken.height,
+        place=artifact.place,
+    )
+    spare = other.join(one, on=[*keys, "number"], how="anti").join(one.select(keys).unique(), on=keys, how="semi")
+    if spare.height:
+        names = ", ".join(sorted(spare["name"].unique().to_list())[:8])
+        yield Finding(
+            code=Code.I103,
+            place=display.place,
+            message=f"{spare.height} more events than executions in {artifact.path.name}: of {names}",
+        )
+
+
+@invariant(needs=("output_op_compute_time", "aicore_intermediate_detail"))
+def compute_times_are_the_details(cycle: Cycle) -> Iterator[Finding]:
+    """compute_time of every operator = its execution_time in aicore_intermediate_detail, and it is listed once."""
+    import polars as pl
+
+    artifact, detail = cycle.artifacts["output_op_compute_time"], cycle.artifacts["aicore_intermediate_detail"]
+    cells, other = artifact.content.frame, detail.content.frame
+    name, time = _named(other, "full_op_name", "full_kernel_name"), _named(other, "execution_time", "task_duration")
+    if name is None or time is None or time != "execution_time":
+        return
+    there = other.select(pl.col(name).alias("name"), quantity(other, time).alias("there")).unique("name")
+    rows = cells.with_row_index("row").select("row", name=pl.col("op_name"), here=quantity(cells, "compute_time(ms)"))
+    gone = there.join(rows, on="name", how="anti").sort("name")["name"].to_list()
+    if gone and len(gone) <= (1 - _MOST) * there.height:
+        message = f"{len(gone)} operators of {detail.path.name} are not here: {', '.join(gone[:8])}"
+        yield Finding(code=Code.I101, place=artifact.place, message=message)
+    rows = rows.filter(~pl.col("name").str.contains(r"^total( op)?$")).join(
+        there, on="name", how="left", maintain_order="left"
+    )
+    again = rows.filter(~pl.col("name").is_first_distinct())
+    yield from disagreements(
+        Code.I114,
+        (
+            (_at(artifact, row), f"{name} is listed a second time")
+            for row, name in again.select("row", "name").iter_rows()
+        ),
+        count=again.height,
+        place=artifact.place,
+    )
+    yield from _same_numbers(artifact, rows, detail.path.name, "ms")
+
+
+@invariant(needs=("output_op_compute_time_detail", "aicore_intermediate_type"))
+def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
+    """compute_time per type = the time of aicore_intermediate_type, called_times its frequency, types are listed once."""
+    import polars as pl
+
+    artifact, kinds = cycle.artifacts["output_op_compute_time_detail"], cycle.artifacts["aicore_intermediate_type"]
+    table, other = artifact.content.tables.get("types"), kinds.content.frame
+    name, time = _named(other, "op_type", "kernel_type"), _named(other, "execution_time", "total_time", "task_time")
+    if table is None or name is None or time is None or artifact.schema is None:
+        return
+    cells = table.frame
+    again = cells["optype_name"].is_duplicated() & ~cells["optype_name"].is_first_distinct()
+    for row in again.arg_true().to_list():
+        message = f"the type {cells['optype_name'][row]} is listed a second time"
+        yield Finding(code=Code.I114, place=f"{artifact.place}{table.place(row)}", message=message)
+    for here, there in (("compute_time(ms, per-step)", time), ("called_times(per-step)", "execution_frequency")):
+        values = other.select(pl.col(name).alias("name"), quantity(other, there).alias("there")).unique("name")
+        rows = cells.select(name=pl.col("optype_name"), here=quantity(cells, here))
+        rows = rows.join(values, on="name", how="inner", maintain_order="left")
+        off = rows.filter((pl.col("here") - pl.col("there")).abs() > 1e-9 + _RELATIVE * pl.col("there").abs())
+        if off.height <= max(1.0, (1 - _MOST) * rows.height):
+            yield from disagreements(
+                Code.I101,
+                (
+                    (artifact.place, f"{kind}: {here} is {mine:g}, {there} in {kinds.path.name} is {its:g}")
+                    for kind, mine, its in off.iter_rows()
+                ),
+                count=off.height,
+                place=artifact.place,
+            )
+
+
+@invariant(needs=("output_data_preprocess_aicpu", "aicpu_intermediate"))
+def aicpu_files_say_the_same(cycle: Cycle) -> Iterator[Finding]:
+    """Rows of output_data_preprocess_aicpu and aicpu_intermediate with one number are one execution: all they share agrees."""
+    import polars as pl
+
+    artifact, other = cycle.artifacts["output_data_preprocess_aicpu"], cycle.artifacts["aicpu_intermediate"]
+    cells, there = artifact.content.frame, other.content.frame
+    number = _named(there, "serial_number", "serial_num")
+    if number is None:
+        return
+    rows = cells.with_row_index("row").with_columns(number=pl.col("serial_number").str.strip_chars())
+    again = rows["number"].is_duplicated() & ~rows["number"].is_first_distinct()
+    yield from disagreeing_rows(
+        artifact, again, Code.I114, lambda row: f"the number {row['number']} is there a second time", frame=rows
+    )
+    lost = there.filter(~there[number].str.strip_chars().is_in(rows["number"].to_list()))
+    if lost.height:
+        message = f"{lost.height} executions of {other.path.name} are not here, the first is number {lost[number][0]}"
+        yield Finding(code=Code.I101, place=artifact.place, message=message)
+    both = rows.join(
+        there.with_columns(number=pl.col(number).str.strip_chars()), on="number", how="left", suffix=" there"
+    )
+    for column in ("total_time(ms)", "dispatch_time(ms)", "execution_time(ms)", "run_start", "run_end"):
+        plain = column.removesuffix("(ms)")
+        theirs = f"{plain} there" if f"{plain} there" in both.columns else plain
+        if column not in cells.columns or theirs not in both.columns or theirs == column:
+            continue
+        here, its = quantity(both, column), quantity(both, theirs)
+        off = (here - its).abs() > 1e-9 + 1e-12 * its.abs()
+        yield from disagreements(
+            Code.I101,
+            (
+                (_at(artifact, both["row"][at]), f"{column} is {here[at]:g}, in {other.path.name} {its[at]:g}")
+                for at in off.fill_null(False).arg_true().to_list()
+            ),
+            place=artifact.place,
+        )
+
+
+def _same_numbers(artifact: Artifact, rows: pl.DataFrame, there: str, unit: str) -> Iterator[Finding]:
+    """Say of which rows `here` is not `there`; of those the other file has."""
+    import polars as pl
+
+    known = rows.filter(pl.col("there").is_not_null())
+    off = known.filter((pl.col("here") - pl.col("there")).abs() > 1e-9 + _RELATIVE * pl.col("there").abs())
+    if off.height > (1 - _MOST) * known.height:
+        yield Finding(
+            code=Code.I113,
+            place=artifact.place,
+            message=f"{off.height} of {known.height} operators have other times in {there}: another run, or another unit",
+        )
+        return
+    yield from disagreements(
+        Code.I101,
+        (
+            (_at(artifact, row), f"{name}: {here:g} {unit} here, {its:g} {unit} in {there}")
+            for row, name, here, its in off.select("row", "name", "here", "there").iter_rows()
+        ),
+        count=off.height,
+        place=artifact.place,
+    )
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+#: Slot, column of a start on the device's clock, microseconds in its unit; columns of one slot differ by version.
+_CLOCKS = (
+    ("output_timeline_data", "start_time(ms)", 1000.0),
+    ("output_timeline_data", "start_time(us)", 1.0),
+    ("step_trace_raw", "start_point", 0.01),
+    ("output_format_data_hwts", "Cycle_counter", 0.01),
+    ("aicpu_intermediate", "run_start", 1.0),
+    ("aicpu_intermediate", "run_end", 1.0),
+)
+
+
+@invariant(layouts=("ms-1.x", "ms-2.0"))
+def flat_files_share_a_clock(cycle: Cycle) -> Iterator[Finding]:
+    """Starts in output_timeline_data, aicpu_intermediate, step_trace_raw and the hardware's counter lie within an
+    hour of each other.
+
+    All four are of the device's clock: ms, us, and 10 ns since it started. Later versions write another clock for AI CPU.
+    """
+    found: list[tuple[Artifact, float, float]] = []
+    for slot, column, scale in _CLOCKS:
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None or artifact.content.table is None or column not in artifact.content.frame.columns:
+            continue
+        times = quantity(artifact.content.frame, column) * scale
+        times = times.filter(times > 0)
+        first, last = times.min(), times.max()
+        if isinstance(first, float) and isinstance(last, float):
+            found.append((artifact, first, last))
+    for artifact, first, last in found[1:]:
+        reference = found[0]
+        if first > reference[2] + _ONE_RUN_US or last < reference[1] - _ONE_RUN_US or last - first > _ONE_RUN_US * 24:
+            yield Finding(
+                code=Code.I113,
+                place=artifact.place,
+                message=f"its times are {first / 1e6:.6g} to {last / 1e6:.6g} s, those of {reference[0].path.name} "
+                f"{reference[1] / 1e6:.6g} to {reference[2] / 1e6:.6g} s",
+            )
+
+
+@invariant(needs=("step_trace_raw",))
+def steps_follow_each_other(cycle: Cycle) -> Iterator[Finding]:
+    """Steps are numbered one by one and start one after the other; the last row is the average. Real output, ten files."""
+    artifact = cycle.artifacts["step_trace_raw"]
+    cells = artifact.content.frame
+    if cells.height == 1:
+        yield Finding(code=Code.I108, place=artifact.place, message="it has the average row, and no step")
+    if not {"step_num", "start_point"} <= set(cells.columns) or cells.height < 3:
+        return
+    steps = cells.head(cells.height - 1)
+    number, start = quantity(steps, "step_num"), quantity(steps, "start_point")
+    before, earlier = number.shift(1), start.shift(1)
+    frame = steps.with_columns(
+        number.alias("number"), before.alias("before"), start.alias("start"), earlier.alias("earlier")
+    )
+    yield from _broken(
+        artifact,
+        frame,
+        number != before + 1,
+        Code.I108,
+        lambda row: f"step {row['step_num']} follows step {row['before']:g}",
+    )
+    unnumbered = number.is_null()
+    yield from _broken(
+        artifact, frame, unnumbered, Code.I108, lambda row: "only the last row, the average, has no number"
+    )
+    # Rows the writer could not fill are zeros.
+    yield from _broken(
+        artifact,
+        frame,
+        (start < earlier) & (start > 0),
+        Code.I106,
+        lambda row: (
+            f"step {row['step_num']} starts at {row['start']:.0f}, before the one it follows, {row['earlier']:.0f}"
+        ),
+    )
+
+
+def _broken(artifact: Artifact, frame: pl.DataFrame, broken: pl.Series, code: Code, message: Any) -> Iterator[Finding]:
+    rows = broken.fill_null(False).arg_true().to_list()
+    yield from disagreements(
+        code,
+        ((_at(artifact, row), message(frame.row(row, named=True))) for row in rows),
+        count=len(rows),
+        place=artifact.place,
+    )
+
+
+@invariant(layouts=("ms-1.x",), needs=("ascend_cluster_analyse", "step_trace_raw"))
+def parts_of_a_step_are_those_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
+    """In the form of data parallel training, rows are the steps of step_trace_raw: interval, forward and backward, tail."""
+    artifact, trace = cycle.artifacts["ascend_cluster_analyse"], cycle.artifacts["step_trace_raw"]
+    columns = ("iteration_interval", "fp_and_bp", "tail")
+    cells, raw = artifact.content.frame, trace.content.frame
+    if not set(columns) <= set(cells.columns) or not set(columns) <= set(raw.columns) or cells.height != raw.height - 1:
+        return
+    for column in columns:
+        here, there = quantity(cells, column), quantity(raw, column).head(cells.height)
+        frame = cells.with_columns(here.alias("here"), there.alias("there"))
+        yield from _broken(
+            artifact,
+            frame,
+            here != there,
+            Code.I108,
+            lambda row, column=column: f"{column} is {row['here']:g}, in {trace.path.name} {row['there']:g}",
+        )
+
+
+# -- ranks, pipelines, shapes ------------------------------------------------------------------------------------------
+
+
+@invariant()
+def documents_are_of_the_rank_in_their_name(cycle: Cycle) -> Iterator[Finding]:
+    """rankId of parallel_strategy, and rank_id of the profiler_info beside the deliverables of 2.3, = the suffix. Exact."""
+    for slot, path in (("parallel_strategy", ("config", "rankId")), ("ascend_ms_profiler_info", ("rank_id",))):
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None:
+            continue
+        value: Any = artifact.content.document
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        named = artifact.slot.match(artifact.path.relative_to(cycle.place).as_posix())
+        if isinstance(value, (int, str)) and str(value).isdigit() and type(named) is int and int(value) != named:
+            yield Finding(
+                code=Code.I113,
+                place=f"{artifact.place} $.{'.'.join(path)}",
+                message=f"it is of rank {value}, its name says rank {named}",
+            )
+
+
+@invariant(needs=("pipeline_profiling",))
+def one_operator_of_a_pipeline_is_its_root(cycle: Cycle) -> Iterator[Finding]:
+    """Every operator but one is a child of another; the one that is not is listed first or last. Exact.
+
+    Source: real output of MindSpore 1.x, 2.0 and 2.10.
+    """
+    artifact = cycle.artifacts["pipeline_profiling"]
+    operators = artifact.content.document["op_info"]
+    children = [child for one in operators for child in one.get("children") or ()]
+    roots = sorted({one["op_id"] for one in operators} - set(children))
+    if operators and roots not in ([operators[0]["op_id"]], [operators[-1]["op_id"]]):
+        named = ", ".join(map(str, roots)) or "none"
+        message = f"one operator, the first or the last, has nothing that reads from it; here: {named}"
+        yield Finding(code=Code.I111, place=f"{artifact.place} $.op_info", message=message)
+    for index, one in enumerate(operators):
+        below = one.get("children") or ()
+        if one["op_id"] in below:
+            place = f"{artifact.place} $.op_info[{index}].children"
+            yield Finding(code=Code.I111, place=place, message=f"operator {one['op_id']} is its own child")
+        if len(set(below)) != len(below):
+            place = f"{artifact.place} $.op_info[{index}].children"
+            yield Finding(code=Code.I111, place=place, message=f"operator {one['op_id']} has a child twice: {below}")
+
+
+@invariant(needs=("minddata_cpu_utilization",))
+def memory_of_the_process_is_in_order(cycle: Cycle) -> Iterator[Finding]:
+    """Proportional <= resident <= virtual memory, sample by sample. Exact. Source: real output of MindSpore 2.0 and 2.10."""
+    artifact = cycle.artifacts["minddata_cpu_utilization"]
+    memory = artifact.content.document.get("process_memory_info")
+    if not isinstance(memory, Mapping):
+        return
+    keys = ("pss_mbytes", "rss_mbytes", "vss_mbytes")
+    wrong = [
+        (
+            f"{artifact.place} $.process_memory_info[{index}]",
+            f"{pss:g} MB proportional, {rss:g} resident, {vss:g} virtual",
+        )
+        for index, (pss, rss, vss) in enumerate(zip(*(memory.get(key) or () for key in keys), strict=False))
+        if not pss <= rss <= vss
+    ]
+    yield from disagreements(Code.I107, wrong, count=len(wrong), place=artifact.place)
+
+
+@invariant(needs=("dynamic_shape_info",))
+def every_execution_has_its_time_and_shape(cycle: Cycle) -> Iterator[Finding]:
+    """Of Ascend's dynamic_shape_info: op_exe_occurrences = number of op_exe_time = of op_shape, the same for all operators.
+
+    An operator stands under its type, the text before the first `-`; `op_type` has the same types, and for every execution
+    the mean of their operators (4 decimals). Exact. Source: MindSpore 2.0 to 2.2 source: dynamic_frame_work_parser.py.
+    """
+    artifact = cycle.artifacts["dynamic_shape_info"]
+    document = artifact.content.document
+    if "op_type" not in document:
+        return  # the GPU's form
+    kinds = {kind: items for kind, items in document.items() if kind != "op_type"}
+    means = document["op_type"]
+    if kinds.keys() != means.keys():
+        odd = ", ".join(sorted(kinds.keys() ^ means.keys())[:8])
+        message = f"op_type and the operators have different types: {odd}"
+        yield Finding(code=Code.I101, place=f"{artifact.place} $.op_type", message=message)
+    operators = [(kind, name, one) for kind, items in kinds.items() for item in items for name, one in item.items()]
+    usual = Counter(one["op_exe_occurrences"] for *_, one in operators).most_common(1)
+    repeated = [(kind, name) for (kind, name), count in Counter((k, n) for k, n, _ in operators).items() if count > 1]
+    for kind, name in repeated:
+        yield Finding(code=Code.I114, place=f"{artifact.place} $.{kind}", message=f"{name} is listed more than once")
+    for kind, name, one in operators:
+        place = f"{artifact.place} $.{kind}: {name}"
+        counts = {
+            "op_exe_occurrences": one["op_exe_occurrences"],
+            "op_exe_time": len(one["op_exe_time"]),
+            "op_shape": len(one["op_shape"]),
+        }
+        if len({*counts.values(), usual[0][0]}) > 1:
+            said = ", ".join(f"{count} in {key}" for key, count in counts.items())
+            message = f"executions: {said}; most operators have {usual[0][0]}"
+            yield Finding(code=Code.I101, place=place, message=message)
+        if name.partition("-")[0] != kind:
+            yield Finding(code=Code.I101, place=place, message=f"it is no operator of type {kind}")
+    for kind in kinds.keys() & means.keys():
+        times = [one["op_exe_time"] for of, _, one in operators if of == kind]
+        if len({len(one) for one in (*times, means[kind])}) > 1:
+            message = f"{len(means[kind])} executions of the type, {len(times[0])} of its operators"
+            yield Finding(code=Code.I101, place=f"{artifact.place} $.op_type.{kind}", message=message)
+            continue
+        wrong = [
+            (
+                f"{artifact.place} $.op_type.{kind}[{index}]",
+                f"{mean} ms, its {len(together)} operators take {right:.9g}",
+            )
+            for index, (mean, *together) in enumerate(zip(means[kind], *times, strict=True))
+            if abs(mean - (right := sum(together) / len(together))) > 5.1e-5
+        ]
+        yield from disagreements(Code.I105, wrong, count=len(wrong), place=artifact.place)
+
+
+@invariant(layouts=("ms-1.x", "ms-2.0"), needs=("dynamic_shape_info", "output_timeline_data"))
+def times_of_dynamic_shapes_are_the_timeline(cycle: Cycle) -> Iterator[Finding]:
+    """op_exe_time of an operator = its durations in output_timeline_data, in their order (1e-9 ms).
+
+    An operator on the AI CPU is not in the timeline. Source: MindSpore 2.0 source: dynamic_frame_work_parser.py.
+    """
+    artifact, timeline = cycle.artifacts["dynamic_shape_info"], cycle.artifacts["output_timeline_data"]
+    frame = timeline.content.frame
+    name = _named(frame, "op_name", "kernel_name")
+    if name is None or "op_type" not in artifact.content.document:
+        return
+    durations: dict[str, list[float | None]] = {}
+    names = frame[name].str.strip_chars().str.split("/").list.last().to_list()
+    for operator, lasts in zip(names, quantity(frame, "duration(ms)").to_list(), strict=True):
+        durations.setdefault(operator, []).append(lasts)
+    wrong = [
+        (f"{artifact.place} $.{kind}: {operator}", f"op_exe_time is not what {timeline.path.name} says of it")
+        for kind, items in artifact.content.document.items()
+        if kind != "op_type"
+        for item in items
+        for operator, one in item.items()
+        if operator in durations and not _same_times(one["op_exe_time"], durations[operator])
+    ]
+    yield from disagreements(Code.I101, wrong, count=len(wrong), place=artifact.place)
+
+
+def _same_times(here: list[float], there: list[float | None]) -> bool:
+    return len(here) == len(there) and all(
+        b is not None and abs(a - b) <= 1e-9 for a, b in zip(here, there, strict=True)
+    )
+
+
+@invariant(needs=("step_trace_raw",))
+def a_communication_operator_has_three_columns(cycle: Cycle) -> Iterator[Finding]:
+    """Every `stream_<id>_<n>_<operator>` has its duration, its `_start_point` and its `_end_point`. Real output, ten files."""
+    artifact = cycle.artifacts["step_trace_raw"]
+    columns = artifact.content.frame.columns
+    ends = ("", "_start_point", "_end_point")
+    bases = dict.fromkeys(
+        name.removesuffix("_start_point").removesuffix("_end_point")
+        for name in columns
+        if name.startswith(("stream_", "hccl_"))
+    )
+    for base in bases:
+        if lost := [f"{base}{end}" for end in ends if f"{base}{end}" not in columns]:
+            message = f"column {lost[0]!r} is missing: a communication operator has three"
+            yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
+
+
+@invariant(needs=("hccl_raw",))
+def communication_is_listed_step_by_step(cycle: Cycle) -> Iterator[Finding]:
+    """Rows of hccl_raw are in the order of their steps, each once; the last, numbered -, is no step. Source: real output."""
+    artifact = cycle.artifacts["hccl_raw"]
+    frame = artifact.content.frame
+    number = quantity(frame, "step_num")
+    yield from disagreeing_rows(
+        artifact,
+        number <= number.shift(1),
+        Code.I106,
+        lambda row: f"step {row['step_num'].strip()} does not follow the step of the row above",
+    )

@@ -1,0 +1,248 @@
+"""Capture integrity: did the profiler record the window it was asked for, the same in every step?
+
+Profilers lose data silently: MindSpore 2.10 in graph mode leaks the tail of the step before the window when nobody
+synchronises, torch has dropped kernels at session start (pytorch#192021), torch_npu returned 8 of 10 steps
+(Ascend/pytorch#167). Each shows in the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.dialects.executions import calls_by, infer_steps
+from perfguard.dialects.invariants import invariant
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.dialects.cycle import Cycle, Executions
+
+#: How many operators one finding names before it counts the rest.
+_NAMED = 8
+
+
+@invariant()
+def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
+    """A profiled window holds at least one operator."""
+    if cycle.executions is not None and not cycle.executions.calls:
+        yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output holds no operator at all")
+
+
+@invariant()
+def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
+    """No execution has start 0 and duration 0: the profiler never filled it in."""
+    if cycle.executions is None or not cycle.executions.is_timeline:
+        return
+    groups = cycle.executions.groups
+    is_empty = groups["unfilled"] > 0
+    if is_empty.any():
+        counts = calls_by(groups.filter(is_empty).with_columns(calls="unfilled"), "name")
+        yield Finding(
+            code=Code.C104,
+            place=cycle.place.name,
+            message=f"{counts.total()} executions begin at 0 and last 0: {_names(counts)}",
+        )
+
+
+@invariant()
+def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
+    """Steps asked = steps found, and nothing lies outside them.
+
+    Steps are found by torch's ProfilerStep annotations, or by the edges perfguard itself took around each step.
+    """
+    executions = cycle.executions
+    if executions is None or not executions.calls:
+        return
+    numbers = executions.step_numbers
+    if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"the profiler's steps are numbered {list(numbers)}, not in a row",
+        )
+    asked = cycle.asked.active
+    if executions.marks_steps and asked is not None and len(numbers) != asked:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{asked} steps were asked for, the trace marks {len(numbers)}",
+        )
+    if not executions.by_step:
+        return
+    present = set(executions.groups["step"].drop_nulls().to_list())
+    if absent := sorted(set(range(executions.steps or 0)) - present):
+        named = ", ".join(str(step + 1) for step in absent)
+        if asked is not None or cycle.asked.steps:
+            why = (
+                f"{asked or executions.steps} steps were asked for, but no operator ran in step {named} of the window: "
+            )
+            yield Finding(code=Code.C101, place=cycle.place.name, message=f"{why}the profiler lost it")
+        else:
+            # A loop that ends inside the window leaves the mark of a step that never ran; a step may also be skipped.
+            yield Finding(
+                code=Code.C101,
+                severity=Severity.WARNING,
+                place=cycle.place.name,
+                message=f"{executions.steps} steps are marked, but no operator ran in step {named}: the loop ended or "
+                "passed over it, or the profiler lost it (`--expect steps=N` says what there must be)",
+            )
+    steps = executions.groups["step"]
+    outside = calls_by(executions.groups.filter(steps.is_null()), "name") if steps.null_count() else None
+    # A whole run begins and ends with what is no step, and may evaluate in between.
+    is_whole_run = cycle.asked.active is None and bool(cycle.asked.steps)
+    if outside and not is_whole_run:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{outside.total()} executions lie outside every step of the window, a neighbouring step leaked in: "
+            f"{_names(outside)}",
+        )
+
+
+@invariant()
+def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
+    """The operator census (how often each ran) is the same in every step of the window."""
+    executions = cycle.executions
+    if executions is None or not executions.by_step or (executions.steps or 0) < 2:
+        return
+    calls = step_census(executions)
+    alike = _alike(calls)
+    if not alike:
+        return
+    usual = max(alike, key=len)
+    for step in sorted(step for steps in alike if steps is not usual for step in steps):
+        if differing := _difference(_counts_of(calls, step), _counts_of(calls, usual[0])):
+            yield Finding(
+                code=Code.C102,
+                # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that
+                # compiles), a device's kernels also change with the data: remarkable, not wrong.
+                severity=Severity.WARNING if executions.on_device or cycle.asked.active is None else Severity.ERROR,
+                place=cycle.place.name,
+                message=f"step {step + 1} of the window ran other operators than the rest: {differing}",
+            )
+
+
+@invariant(needs=("cpu_op_detail_info", "cpu_op_execute_timestamp"))
+def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
+    """Where nobody wrote down the steps: every operator ran a multiple of the window's steps.
+
+    MindSpore 2.10 in graph mode starts the profiler without waiting for the step under way; the operators of its tail
+    are then counted once more, at the head of the window (3 of 24 runs without a synchronise). Operators that ran
+    N+1 times with the surplus before everything else, or N-1 times at the end, prove it; other surpluses are only
+    remarkable, since a model may run an operator in some steps only.
+    """
+    executions = cycle.executions
+    if executions is None or executions.by_step or executions.steps is None:
+        return
+    steps = executions.steps
+    counts = calls_by(executions.groups, "name")
+    odd = {name: count for name, count in counts.items() if count % steps}
+    if not odd:
+        return
+    named = _names(Counter(odd))
+    shown = infer_steps(counts)
+    if cycle.asked.active is not None and shown is None and max(counts.values()) < steps:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{steps} steps were asked for, and no operator ran more than {max(counts.values())} times",
+        )
+        return
+    if cycle.asked.active is not None and shown is not None and shown % steps:
+        yield Finding(
+            code=Code.C101,
+            place=cycle.place.name,
+            message=f"{steps} steps were asked for, but most operators ran {shown} times: {named}",
+        )
+        return
+    if _surplus_at_an_edge(executions, odd, steps):
+        why = f"these operators were counted otherwise, with the surplus at its edge, so a neighbouring step leaked in: {named}"
+        if all(count % steps == steps - 1 for count in odd.values()):
+            why = f"these operators ran once less than in all of them: an execution is missing, or a step was cut off: {named}"
+        yield Finding(code=Code.C101, place=cycle.place.name, message=f"the window has {steps} steps, but {why}")
+    else:
+        yield Finding(
+            code=Code.C102,
+            severity=Severity.WARNING,
+            place=cycle.place.name,
+            message=f"most operators ran a multiple of {steps} times, these did not: {named}",
+        )
+
+
+def step_census(executions: Executions) -> pl.DataFrame:
+    """Return how often each operator ran in each step (`step`, `name`, `calls`), by step.
+
+    A device's kernels are counted by type, since their names are numbered through.
+    """
+    import polars as pl
+
+    name = "operator" if executions.on_device else "name"
+    calls = executions.groups.drop_nulls("step").group_by("step", name=name).agg(pl.col("calls").sum())
+    return calls.sort("step", "name")
+
+
+def _alike(calls: pl.DataFrame) -> list[list[int]]:
+    """Return the steps of a census that ran the same operators equally often, together; these as they come."""
+    import numpy as np
+    import polars as pl
+
+    if not calls.height:
+        return []
+    names = calls["name"].cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1)
+    pairs = np.column_stack((names.to_numpy(), calls["calls"].to_numpy()))
+    steps = calls["step"].to_numpy()
+    firsts = np.flatnonzero(np.diff(steps, prepend=-1))
+    found: dict[bytes, list[int]] = {}
+    for first, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(steps)], strict=True):
+        found.setdefault(pairs[first:end].tobytes(), []).append(int(steps[first]))
+    return list(found.values())
+
+
+def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:
+    return Counter(dict(calls.filter(calls["step"] == step).select("name", "calls").iter_rows()))
+
+
+def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
+    """Whether a neighbouring step's part at one end of the window explains every odd count.
+
+    A surplus of one execution that precedes (follows) everything else is the tail (head) of a neighbouring step; a lack
+    of one, where the others went on later (began earlier), is a step cut off at the end (at the head).
+    """
+    first: dict[str, tuple[int, int]] = {}
+    last: dict[str, tuple[int, int]] = {}
+    # What begins in the same nanosecond is in the order in which the profiler wrote it; what has no time is before all else.
+    times = executions.groups.select("name", "first_ns", "first_place", "last_ns", "last_place").fill_null(-1)
+    for name, first_ns, first_place, last_ns, last_place in times.iter_rows():
+        first[name] = min(first.get(name, (first_ns, first_place)), (first_ns, first_place))
+        last[name] = max(last.get(name, (last_ns, last_place)), (last_ns, last_place))
+    others = last.keys() - odd.keys()
+    if not others:
+        return False
+    if all(count > steps and count % steps == 1 for count in odd.values()):
+        return max(first[n] for n in odd) < min(first[n] for n in others) or min(last[n] for n in odd) > max(
+            last[n] for n in others
+        )
+    # With two steps a lack of one is also a surplus of one, such as an operator that runs once at the start.
+    if steps > 2 and all(count % steps == steps - 1 for count in odd.values()):
+        return max(last[n] for n in odd) < min(last[n] for n in others) or min(first[n] for n in odd) > max(
+            first[n] for n in others
+        )
+    return False
+
+
+def _difference(found: Counter[str], usual: Counter[str]) -> str:
+    names = sorted(found.keys() | usual.keys())
+    changed = [f"{name} {found[name]} instead of {usual[name]}" for name in names if found[name] != usual[name]]
+    return _cut(changed)
+
+
+def _names(counts: Counter[str]) -> str:
+    return _cut([f"{name} ({count} x)" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))])
+
+
+def _cut(parts: list[str]) -> str:
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    return ", ".join(parts[:_NAMED]) + more

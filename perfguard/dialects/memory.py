@@ -1,0 +1,289 @@
+"""Memory: what each step of one cycle did to a device's memory, from whichever file of the cycle records it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.table import as_float64, as_int64, in_int64, nanoseconds, unquoted
+from perfguard.dialects.cycle import MemoryStep
+from perfguard.dialects.executions import DATABASES, step_of
+from perfguard.dialects.shared_memory import without_shared
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from perfguard.dialects.cycle import Cycle, Executions
+
+    Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+_LARGEST = 10**18
+
+#: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
+_PARTS_OF_A_STEP = 32
+_PARTS_OF_A_WINDOW = 2000
+
+
+def parts_of_a_step(steps: int) -> int:
+    """Return into how many parts the curve of a step is cut in a window of so many; 0 where even one each would be too many."""
+    return min(_PARTS_OF_A_STEP, _PARTS_OF_A_WINDOW // max(1, steps))
+
+
+def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
+    """Return the memory of each step, by device; cut where the executions' steps are, empty where none was recorded.
+
+    torch writes an event where memory is allocated or released, and none for a host that did neither. Where the header says
+    that memory was recorded that is a 0 and no gap: a step that begins to allocate is worse than one that did not.
+    """
+    found = _recorded(cycle, executions)
+    trace = cycle.content("trace")
+    if trace is None or trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
+        return found
+    return (*found, MemoryStep(device="cpu", step=0, rise_bytes=0, allocations=0, allocated_bytes=0, growth_bytes=0))
+
+
+def _recorded(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
+    trace = cycle.content("trace")
+    if trace is not None and "TorchMemory" in trace.folds:
+        found: tuple[MemoryStep, ...] = trace.folds["TorchMemory"].steps(executions.edges_ns)
+        return found
+    for slot, read in (
+        ("trace", _of_trace),
+        ("cpu_ms_memory_record", _of_pool),
+        ("memory_record", _of_components),
+        *((slot, _of_database) for slot in DATABASES),
+    ):
+        if slot in cycle.artifacts:
+            return tuple(read(cycle, executions))
+    return ()
+
+
+def _of_pool(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
+    """Memory of MindSpore's host pool: a row an event, Total Allocated after it.
+
+    The record of a later cycle or session repeats earlier ones, with gaps, so only rows of the cycle's own window count; what
+    the very first of them did to the level is not known.
+    """
+    import polars as pl
+
+    content = cycle.content("cpu_ms_memory_record")
+    if content is None:
+        return []
+    rows = pl.DataFrame(
+        {
+            "time": as_int64(content.frame["Timestamp(ns)"]),
+            "level": as_int64(content.frame["Total Allocated(Byte)"]),
+        }
+    )
+    if edges := executions.edges_ns:
+        rows = rows.filter(pl.col("time").is_between(in_int64(edges[0][0]), in_int64(edges[-1][1])))
+    rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
+    return _by_step(rows, edges, "cpu")
+
+
+def _of_trace(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
+    """Memory events of a torch trace: `[memory]` with Bytes, summed in the order of Ev Idx.
+
+    Total Allocated is not used: on a CPU it goes on counting from one cycle to the next.
+    """
+    import msgspec
+    import polars as pl
+
+    class Event(
+        msgspec.Struct,
+        rename={
+            "size": "Bytes",
+            "order": "Ev Idx",
+            "kind": "Device Type",
+            "number": "Device Id",
+            "total": "Total Allocated",
+            "reserved": "Total Reserved",
+            "address": "Addr",
+        },
+    ):
+        # The schema has seen that they are whole; JSON's 1.0 is whole as well.
+        size: int | float
+        kind: int | float
+        #: torch 1.12 numbers no event; there the order is that of the times.
+        order: int | float = 0
+        number: int | float = -1
+        total: int | float | None = None
+        reserved: int | float | None = None
+        # The schema says nothing of it.
+        address: object = None
+
+    content = cycle.content("trace")
+    if content is None or "args" not in content.frame.columns:
+        return []
+    events = content.frame.filter(unquoted("name") == "[memory]")
+    decoder = msgspec.json.Decoder(Event)
+    decoded = [decoder.decode(text) for text in events["args"].to_list()]
+    rows = pl.DataFrame(
+        {
+            "time": nanoseconds(events["ts"]) if events.height else pl.Series([], dtype=pl.Int64),
+            "Bytes": _whole(e.size for e in decoded),
+            "order": _whole(e.order for e in decoded),
+            "Total Allocated": _whole(e.total for e in decoded),
+            "Total Reserved": _whole(e.reserved for e in decoded),
+            "Addr": _whole(e.address if isinstance(e.address, (int, float)) else None for e in decoded),
+            "Device Type": _whole(e.kind for e in decoded),
+            "Device Id": _whole(e.number for e in decoded),
+            "device": pl.Series([device_name(int(e.kind), int(e.number)) for e in decoded], dtype=pl.String),
+        }
+    )
+    rows = without_shared(rows.sort("order", "time", maintain_order=True)).rename({"Bytes": "size"})
+    found: list[MemoryStep] = []
+    for (device,), part in rows.group_by("device", maintain_order=True):
+        levels = part.sort("order", "time", maintain_order=True).with_columns(level=pl.col("size").cum_sum())
+        levels = levels.select("time", "level", before=pl.col("level") - pl.col("size"))
+        found += _by_step(levels, executions.edges_ns, str(device))
+    return found
+
+
+def _whole(values: Iterable[float | None]) -> pl.Series:
+    import polars as pl
+
+    # More digits than that are no size and no address, as in `folds.whole_numbers`.
+    known = (None if value is None or not abs(value) < _LARGEST else int(value) for value in values)
+    return pl.Series(list(known), dtype=pl.Int64)
+
+
+def device_name(kind: int, number: int) -> str:
+    """Return `cpu`, `cuda:0`, ... for torch's type and number of a device."""
+    # c10::DeviceType: 0 is the CPU, 1 is CUDA; others keep their number.
+    names = {0: "cpu", 1: "cuda"}
+    name = names.get(kind, f"device{kind}")
+    return name if number < 0 else f"{name}:{number}"
+
+
+def _by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: str) -> list[MemoryStep]:
+    """Cut `rows` (time, level after the event, level before it) into steps."""
+    import polars as pl
+
+    steps = step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height
+    marked = rows.with_columns(step=pl.Series(steps, dtype=pl.Int64)).drop_nulls("step")
+    parts = parts_of_a_step(len(edges_ns)) if edges_ns else 0
+    found = []
+    for (number,), part in marked.group_by("step", maintain_order=True):
+        step = int(str(number))
+        level, before = part["level"].to_list(), part["before"].to_list()
+        growth = [after - earlier for after, earlier in zip(level, before, strict=True) if after > earlier]
+        curve: tuple[int, ...] = ()
+        if parts:
+            heights = StepHeights(edges_ns[step], parts)
+            heights.add(part["time"].to_numpy(), part["level"].to_numpy(), part["before"].to_numpy())
+            curve = heights.above(min(*level, *before))
+        found.append(
+            MemoryStep(
+                device=device,
+                step=step,
+                rise_bytes=max(*level, *before) - min(*level, *before),
+                allocations=len(growth),
+                allocated_bytes=sum(growth),
+                growth_bytes=level[-1] - before[0],
+                curve_bytes=curve,
+            )
+        )
+    return found
+
+
+class StepHeights:
+    """How high the level of one device stood in equal parts of one step's time; events come in their order."""
+
+    def __init__(self, edges_ns: tuple[int, int], parts: int) -> None:
+        self._start, self._end = edges_ns
+        #: The highest level of each part, and the last one, which the parts without an event go on with.
+        self._high: list[int | None] = [None] * parts
+        self._last: list[int | None] = [None] * parts
+        self._first: int | None = None
+
+    def add(self, times: Ints, levels: Ints, before: Ints) -> None:
+        """Take in events: their times in ns, the level after each and before it."""
+        import numpy as np
+
+        if self._first is None:
+            self._first = int(before[0])
+        parts = len(self._high)
+        places = np.clip((times - self._start) * parts // max(1, self._end - self._start), 0, parts - 1)
+        # A clock that goes back is a finding of its own; here what came later counts.
+        for place in np.unique(places).tolist():
+            here = levels[places == place]
+            high, known = int(here.max()), self._high[place]
+            self._high[place] = high if known is None else max(high, known)
+            self._last[place] = int(here[-1])
+
+    def above(self, lowest: int) -> tuple[int, ...]:
+        """Return the curve over the lowest level of the step; a part begins as high as the one before ended."""
+        level = lowest if self._first is None else self._first
+        curve = []
+        for high, last in zip(self._high, self._last, strict=True):
+            curve.append((level if high is None else max(level, high)) - lowest)
+            level = level if last is None else last
+        return tuple(curve)
+
+
+def _of_components(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
+    """Memory of an Ascend device, from memory_record: a row an event of a component (PTA, GE, MindSpore, ...).
+
+    The components' levels are added up by their own sum row (PTA+GE) already, so each is a device of its own: `PTA`, `APP`.
+    MB are of 1024 x 1024 bytes; MindSpore writes MB of 1000 KB.
+    """
+    import polars as pl
+
+    artifact = cycle.artifacts.get("memory_record")
+    if artifact is None:
+        return []
+    cells = artifact.content.frame
+    scale = 1000 * 1024 if cycle.layout.id.startswith("ms-") else 1024 * 1024
+    rows = cells.select(
+        component="Component",
+        time=nanoseconds(cells["Timestamp(us)"]),
+        level=(as_float64(cells["Total Allocated(MB)"]) * scale).round().cast(pl.Int64),
+    )
+    return _by_component(rows, executions)
+
+
+def _of_database(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
+    """The same of a database export: MEMORY_RECORD in bytes and ns, its components by STRING_IDS."""
+    import polars as pl
+
+    artifact = next((cycle.artifacts[slot] for slot in DATABASES if slot in cycle.artifacts), None)
+    if artifact is None or not {"MEMORY_RECORD", "STRING_IDS"} <= artifact.content.tables.keys():
+        return []
+    record = artifact.content.tables["MEMORY_RECORD"].frame
+    names = artifact.content.tables["STRING_IDS"].frame.select(component="id", text=unquoted("value"))
+    if "totalAllocated" not in record.columns:
+        return []
+    rows = record.join(names, on="component", how="left", maintain_order="left")
+    rows = rows.select(
+        component=pl.col("text").fill_null(pl.col("component")),
+        time=as_int64(rows["timestamp"]),
+        level=as_int64(rows["totalAllocated"]),
+    )
+    return _by_component(rows, executions)
+
+
+def _by_component(rows: pl.DataFrame, executions: Executions) -> list[MemoryStep]:
+    """Cut levels into the steps the host marks; where it marks none, the whole is divided by the steps that are known."""
+    import polars as pl
+
+    edges = executions.edges_ns
+    steps = 1 if edges else executions.steps or 1
+    found: list[MemoryStep] = []
+    for (component,), part in (
+        rows.drop_nulls().sort("time", maintain_order=True).group_by("component", maintain_order=True)
+    ):
+        levels = part.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
+        found += [
+            replace(
+                one,
+                allocations=one.allocations // steps,
+                allocated_bytes=one.allocated_bytes // steps,
+                growth_bytes=one.growth_bytes // steps,
+            )
+            for one in _by_step(levels, edges, str(component))
+        ]
+    return found

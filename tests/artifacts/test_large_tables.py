@@ -1,0 +1,442 @@
+"""A table that goes by in blocks is judged as one that is read whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from perfguard.artifacts.layout import layout_named, survey
+from perfguard.artifacts.readers import Content, comma, large_comma
+from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
+from perfguard.artifacts.schema import row_schema
+from perfguard.artifacts.table import PassedTable, Unreadable
+from perfguard.contract import Contract, inspect, inspection
+from perfguard.contract.inspection import _read, _row_findings, _row_rules
+from perfguard.findings import Code, Finding, Severity
+from perfguard.measure import measure
+from perfguard.recording import read_recording
+from perfguard.testing import generate
+from tests.conftest import CHECKOUT
+from tests.contract.test_damage import CASES, Case, Damage, cells, lines
+
+#: Small enough that rows of the tests' own tables lie in several blocks.
+SMALL_BLOCK = 1500
+
+
+@pytest.fixture
+def streaming(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Read tables that go by in small blocks; `both` says that all of them do."""
+    monkeypatch.setattr(large_comma, "BLOCK_BYTES", SMALL_BLOCK)
+    return monkeypatch
+
+
+def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Contract]:
+    whole = inspect(read_recording(directory))
+    streaming.setattr(large_comma, "STREAMED_FROM", 0)
+    passed = inspect(read_recording(directory))
+    streaming.undo()
+    return whole, passed
+
+
+def told(findings: tuple[Finding, ...], left_out: set[str]) -> list[tuple[object, ...]]:
+    return sorted(
+        (f.code.name, f.severity.name, f.place, f.message, f.check or "", f.rank or 0, f.more)
+        for f in findings
+        if f.check not in left_out and f.code is not Code.A112
+        if not f.message.startswith("only kernels near each other")
+    )
+
+
+def refuse_difference(directory: Path, streaming: pytest.MonkeyPatch) -> None:
+    whole, passed = both(directory, streaming)
+    left_out = set(passed.not_made)
+    expected, found = told(whole.findings, left_out), told(passed.findings, left_out)
+    unreadable = {one[2].split(":")[0] for one in expected if one[0] == "S101" and one[1] == "ERROR"}
+    # What came before a line that cannot be read is told as well where rows go by.
+    found = [one for one in found if one in expected or one[2].split(":")[0] not in unreadable]
+    assert found == expected
+    assert whole.read == passed.read
+    if not any(finding.invalidates and finding.check in left_out for finding in whole.findings):
+        assert whole.is_whole == passed.is_whole
+    assert measure(passed) == measure(whole)
+    for one, other in zip(whole.cycles, passed.cycles, strict=True):
+        assert one.artifacts.keys() == other.artifacts.keys()
+        if one.executions is not None:
+            assert other.executions is not None
+            # Places are counted in the order of the file there, in the order of the starts here.
+            groups = [found.executions.groups.drop("first_place", "last_place") for found in (one, other)]
+            assert groups[0].equals(groups[1])
+            for name in ("steps", "by_step", "step_numbers", "edges_ns", "marks_steps", "on_device", "covered"):
+                assert getattr(other.executions, name) == getattr(one.executions, name), name
+
+
+def corpus_entries() -> list[str]:
+    named = os.environ.get("PERFGUARD_CORPUS")
+    place = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    found = {path.parent for path in place.rglob("*.csv")} if place.is_dir() else set()
+    tops = {path.relative_to(place).parts[:2] for path in found}
+    return sorted("/".join(top) for top in tops)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("entry", corpus_entries())
+def test_the_corpus_is_judged_alike(corpus, entry, streaming):
+    refuse_difference(corpus.parent / entry, streaming)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_damage_is_told_alike(tmp_path, case: Case, streaming):
+    generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)
+    case.damage(tmp_path)
+    refuse_difference(tmp_path, streaming)
+
+
+def swapped(rows: list[str]) -> list[str]:
+    return [rows[0], rows[2], rows[1], *rows[3:]]
+
+
+KERNELS = "kernel_details.csv"
+
+
+def step(change: Callable[[str], str], *, row: int) -> Damage:
+    def damage(place: Path) -> None:
+        named = "Step Id" if "Step Id" in next(place.rglob(KERNELS)).read_text() else "Step ID"
+        cells(KERNELS, named, change, row=row)(place)
+
+    return damage
+
+
+MORE_DAMAGE = {
+    "nothing": lambda place: None,
+    "rows in another order": lines(KERNELS, swapped),
+    "a row twice": lines(KERNELS, lambda rows: [*rows[:6], rows[5], *rows[6:]]),
+    "every row twice": lines(KERNELS, lambda rows: [rows[0], *(row for row in rows[1:] for _ in range(2))]),
+    "a step that comes back": step(lambda text: "3", row=30),
+    "a kernel of no step": step(lambda text: "", row=7),
+    "durations of nothing": cells(KERNELS, "Duration(us)", lambda text: "0"),
+    "a longer wait": cells(KERNELS, "Wait Time(us)", lambda text: "77.5", row=9),
+    "negative durations": cells(KERNELS, "Duration(us)", lambda text: f"-{text}"),
+    "a duration in words": cells(KERNELS, "Duration(us)", lambda text: "long", row=12),
+    "numbers with exponents": cells(KERNELS, "Duration(us)", lambda text: f"{text}e0"),
+    "leading zeros": cells(KERNELS, "Start Time(us)", lambda text: f"0{text}", row=3),
+    "a name with a line break": cells(KERNELS, "Name", lambda text: f"{text}\nx", row=4),
+    "a name with quotes": cells(KERNELS, "Name", lambda text: f'{text} "x"'),
+    "another type": cells(KERNELS, "Type", lambda text: f"{text}x", row=2),
+    "no types": cells(KERNELS, "Type", lambda text: "N/A"),
+    "ratios of one": cells(KERNELS, "aic_mac_ratio", lambda text: "1.0"),
+    "a ratio beyond one": cells(KERNELS, "aic_mac_ratio", lambda text: "1.5", row=20),
+    "a row cut off": lines(KERNELS, lambda rows: [*rows[:-1], rows[-1][:-9]]),
+    "a cell too many": lines(KERNELS, lambda rows: [*rows[:9], f"1,{rows[9]}", *rows[10:]]),
+    "a blank line": lines(KERNELS, lambda rows: [*rows[:9], "\n", *rows[9:]]),
+    "an unknown column": lines(KERNELS, lambda rows: [f"{row[:-1]},{'x' if at else 'new'}\n" for at, row in enumerate(rows)]),
+    "a lost column": lines(KERNELS, lambda rows: [row.partition(",")[2] for row in rows]),
+    "no rows": lines(KERNELS, lambda rows: rows[:1]),
+    "a header twice": lines(KERNELS, lambda rows: [rows[0], *rows]),
+    "the header of another version": lines(KERNELS, lambda rows: [rows[0].replace("Block Dim", "Block Num"), *rows[1:]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["pt-npu", pytest.param("ms-2.5+", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", MORE_DAMAGE)
+def test_damaged_kernels_are_judged_alike(tmp_path, layout, name, streaming):
+    generate(layout, seed=5, operators=30, ranks=1).write(tmp_path)
+    MORE_DAMAGE[name](tmp_path)
+    refuse_difference(tmp_path, streaming)
+
+
+# -- one table -------------------------------------------------------------------------------------------------------
+
+CELL = st.one_of(
+    st.sampled_from(
+        [
+            "",
+            "1",
+            "-1",
+            "1.5",
+            "1e3",
+            "N/A",
+            "a",
+            "007",
+            "1.0",
+            " 1",
+            "1\t",
+            "inf",
+            "x,y",
+            'say "x"',
+            "a\nb",
+            "a\rb",
+            "é",
+            "\x00",
+        ]
+    ),
+    st.text('01.,"\n\r é\x01', max_size=4),
+)
+RULES = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["a", "b"],
+        "properties": {
+            "a": {"type": ["integer", "null"], "minimum": 0, "maximum": 1000},
+            "b": {"type": ["number", "string"], "pattern": "^(N/A|x,y)$"},
+            "c": {"type": "string", "minLength": 1},
+        },
+    },
+}
+
+
+def passed(path: Path, rules: dict, columns: tuple[str, ...] = ("a", "b", "c")) -> tuple[Streamed, list[Rows]]:
+    parts: list[Rows] = []
+    header = read_header(path)
+    found = stream_csv(path, _row_rules(row_schema(rules), header), rules, columns, parts.append)
+    return found, parts
+
+
+def read_or_refused(path: Path, rules: dict) -> tuple[Content | None, Unreadable | None]:
+    try:
+        return comma.read_csv(path, rules), None
+    except Unreadable as error:
+        return None, error
+
+
+def header_or_refused(path: Path) -> tuple[tuple[str, ...] | None, Unreadable | None]:
+    try:
+        return read_header(path), None
+    except Unreadable as error:
+        return None, error
+
+
+def refuse_other_reading(path: Path, rules: dict) -> None:
+    """Compare what a file is streamed as with what it is read as, cell by cell and finding by finding."""
+    content, error = read_or_refused(path, rules)
+    if content is None:
+        header, refused = header_or_refused(path)
+        if header is None:
+            assert (refused.message, refused.place) == (error.message, error.place)
+            return
+        found, _ = passed(path, rules)
+        assert found.unreadable is not None
+        if "UTF-8" not in error.message and b"\r" not in path.read_bytes():
+            # A row of another length is met before what is no CSV behind it.
+            assert int(found.unreadable.place[1:]) <= int(error.place[1:])
+        return
+    found, parts = passed(path, rules)
+    assert found.unreadable is None
+    expected = list(_row_findings(content.table, row_schema(rules), rules, "x"))
+    worded = [f"x:{line} {error.path}: {error.message}" for line, error in found.errors]
+    assert worded == [f"{one.place}: {one.message}" for one in expected if not one.more]
+    assert found.broken == len({one.place.split(" ")[0] for one in expected if not one.more}) + sum(
+        one.more for one in expected
+    )
+    assert found.rows == content.frame.height
+    if not expected and found.rows:
+        cells = pl.concat([part.frame for part in parts])
+        assert cells.equals(content.frame.select(cells.columns))
+        places = [f":{line}" for part in parts for line in part.lines]
+        assert places == [content.table.place(row) for row in range(content.frame.height)]
+        whole = [part.cells_of(row) for part in parts for row in range(part.frame.height)]
+        assert whole == content.frame.rows()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.tuples(CELL, CELL, CELL), max_size=12),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    block=st.integers(1, 60),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_what_the_csv_module_writes_is_judged_alike(rows, ending, block, quoting, streaming, tmp_path):
+    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator=ending, quoting=quoting).writerows([["a", "b", "c"], *rows])
+    path = tmp_path / "x.csv"
+    path.write_bytes(out.getvalue().encode())
+    refuse_other_reading(path, RULES)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=st.text('01a.,"\n\r\té\x00\x01\ufeff', max_size=40), block=st.integers(1, 30), short=st.booleans())
+@example(body="1,1,a\n\ufeff1,1,a\n", block=7, short=False)
+@example(body='1,1,a\n1,N/A,"b\n1,1,a\n"\n', block=5, short=False)
+@example(body="1,1\n1,1,a\n", block=50, short=True)
+@example(body="\n1,1,a\n\n", block=50, short=True)
+@example(body="1,1,a\r1,1,a\r", block=50, short=False)
+@example(body="1,1,a\x01\n", block=50, short=False)
+@example(body='"\n"', block=1, short=True)
+def test_any_text_is_judged_alike(body, block, short, streaming, tmp_path):
+    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    path = tmp_path / "x.csv"
+    path.write_bytes(f"a,b,c\n{body}".encode())
+    refuse_other_reading(path, {**RULES, **({"x-short-rows": "warning"} if short else {})})
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(raw=st.binary(max_size=30), block=st.integers(1, 30))
+def test_any_bytes_are_judged_alike(raw, block, streaming, tmp_path):
+    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    path = tmp_path / "x.csv"
+    path.write_bytes(raw)
+    content, _ = read_or_refused(path, {})
+    header, _ = header_or_refused(path)
+    assert header is not None or content is None
+    if header is not None and content is None:
+        assert passed(path, RULES)[0].unreadable is not None
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+GOOD = "1,1.5,x\n"
+
+
+def streamed(path: Path, text: str | bytes, streaming: pytest.MonkeyPatch, rules: dict = RULES) -> Streamed:
+    streaming.setattr(large_comma, "BLOCK_BYTES", 64)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return passed(path, rules)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "place", "says"),
+    [
+        (f"a,b,c\n{GOOD * 50}1,2", 50, ":52", "its last line is cut off: no line break at the end"),
+        (f"a,b,c\n{GOOD * 50}1,2,x", 50, ":52", "its last line is cut off"),
+        (f'a,b,c\n{GOOD * 50}1,2,"x\n{GOOD * 50}', 50, ":102", "it is not CSV: unexpected end of data"),
+        (f"a,b,c\n{GOOD * 50}1,2\n{GOOD * 50}", 50, ":52", "the row has 2 cells, the header 3: '1,2'"),
+        (f"a,b,c\n{GOOD * 50}\n{GOOD * 50}", 50, ":52", "the row has 0 cells"),
+        (f"a,b,c\n{GOOD * 50}".encode() + b"1,2,\xff\n", 50, ":52", "byte 0xff is not UTF-8"),
+        (f"a,b,c\n{GOOD * 50}a,b,c,d\n", 50, ":52", "the row has 4 cells"),
+    ],
+)
+def test_where_reading_ends_is_said_and_what_came_before_is_known(tmp_path, streaming, text, rows, place, says):
+    found = streamed(tmp_path / "x.csv", text, streaming)
+    assert found.unreadable is not None
+    assert (found.rows, found.broken, found.unreadable.place) == (rows, 0, place)
+    assert says in found.unreadable.message
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "broken"),
+    [
+        ("a,b,c\n", 0, []),
+        ("\ufeffa,b,c\r\n" + GOOD.replace("\n", "\r\n") * 50, 50, []),
+        (f"a,b,c\n{GOOD * 50}a,b,c\n{GOOD * 50}", 101, [(52, "$.a"), (52, "$.b")]),
+        (f'a,b,c\n{GOOD * 50}1,2,"x\ny"\n{GOOD * 50}', 101, []),
+        (f'a,b,c\n{GOOD * 50}1,2,"{"x" * 500}\ny"\n-1,2,x\n{GOOD * 50}', 102, [(54, "$.a")]),
+        (f"a,b,c\n{GOOD * 50}1,2,x\x00\n", 51, []),
+        (f"a,b,c\n{GOOD * 50}1,2,\n{GOOD * 7}1,0x1,x\n", 59, [(52, "$.c"), (60, "$.b")]),
+    ],
+)
+def test_rows_that_break_the_schema_are_told_with_their_lines(tmp_path, streaming, text, rows, broken):
+    found = streamed(tmp_path / "x.csv", text, streaming)
+    assert found.unreadable is None
+    assert (found.rows, [(line, error.path) for line, error in found.errors]) == (rows, broken)
+
+
+def test_a_row_of_fifty_megabytes_is_a_row(tmp_path, streaming):
+    streaming.setattr(large_comma, "BLOCK_BYTES", 4 * 1024**2)
+    path = tmp_path / "x.csv"
+    path.write_text(f"a,b,c\n{GOOD}1,2,{'x' * 50_000_000}\n-1,2,x\n")
+    found, _ = passed(path, RULES, ())
+    assert (found.rows, [line for line, _ in found.errors], found.unreadable) == (3, [4], None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"), [("x" * 2000, "more than 1000 bytes"), ('"' + "x\n" * 2000, "no quotation mark ends")]
+)
+def test_a_row_without_an_end_is_not_read_for_ever(tmp_path, streaming, cell, says):
+    streaming.setattr(large_comma, "LONGEST_ROW", 1000)
+    found = streamed(tmp_path / "x.csv", f"a,b,c\n{GOOD * 9}1,2,{cell}", streaming)
+    assert found.unreadable is not None
+    assert says in found.unreadable.message
+    assert found.unreadable.place == ":11"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"), [(GOOD * 3, "it is still being written"), ("1,", "it is still being written")]
+)
+def test_a_file_that_grows_while_it_is_read_is_told(tmp_path, streaming, more, says):
+    streaming.setattr(large_comma, "BLOCK_BYTES", 64)
+    path = tmp_path / "x.csv"
+    path.write_text(f"a,b,c\n{GOOD * 50}")
+
+    def write(rows: Rows) -> None:
+        if rows.first == 0:
+            with path.open("a") as file:
+                file.write(more)
+
+    found = stream_csv(path, _row_rules(row_schema(RULES), ("a", "b", "c")), RULES, ("a",), write)
+    assert found.unreadable is not None
+    assert says in found.unreadable.message
+
+
+def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
+    text = f"a,b,c\n{(GOOD + '-1,2,x' + chr(10)) * 300}"
+    found = streamed(tmp_path / "x.csv", text, streaming)
+    assert (found.rows, found.broken, len(found.errors)) == (600, 300, 100)
+    assert found.errors[-1][0] == 201
+    assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
+
+
+def test_what_other_files_are_joined_with_is_kept(tmp_path, streaming):
+    generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
+    _, found = both(tmp_path, streaming)
+    table = found.cycles[0].artifacts["kernel_details"].content.table
+    assert isinstance(table, PassedTable)
+    assert set(table.frame.columns) < set(table.columns)
+    assert found.not_made == ()
+    assert Code.A112 not in {one.code for one in found.findings}
+
+
+def test_a_very_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_path, streaming):
+    streaming.setattr(inspection, "JOINED_UP_TO", 0)
+    generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
+    whole, found = both(tmp_path, streaming)
+    (cycle,) = found.cycles
+    table = cycle.artifacts["kernel_details"].content.table
+    assert isinstance(table, PassedTable)
+    assert table.height == whole.cycles[0].artifacts["kernel_details"].content.frame.height
+    assert {"kernels_are_in_the_trace", "the_trace_has_no_other_kernels"} <= set(found.not_made)
+    assert Code.A112 in {one.code for one in found.findings}
+    (finding,) = (one for one in found.findings if one.code is Code.A112)
+    assert (finding.severity, finding.invalidates) == (Severity.WARNING, False)
+    assert all(name in finding.message for name in ("kernel_details.csv", *found.not_made))
+    assert whole.not_made == ()
+    assert Code.A112 not in {one.code for one in whole.findings}
+
+
+def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_path, streaming):
+    generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
+    whole = inspect(read_recording(tmp_path))
+    streaming.setattr(large_comma, "STREAMED_FROM", 0)
+    streaming.setattr(inspection, "KEPT_UP_TO", 0)
+    found = inspect(read_recording(tmp_path))
+    (finding,) = (one for one in found.findings if one.code is Code.A112)
+    assert "what " in finding.message
+    assert "step_trace_time.csv" in finding.message
+    assert finding.message.endswith("is in no measurement")
+    measured = {one.metric for one in measure(found)}
+    assert "step_part_time" in {one.metric for one in measure(whole)} - measured
+    assert "operator_time" in measured
+
+
+def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp_path, streaming):
+    generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
+    (cycle,) = survey(tmp_path, layout_named("pt-npu")).cycles
+    file = next(one for one in cycle.files if one.slot.name == "kernel_details")
+    text = file.path.read_text().replace("HF32 Eligible", "HF64 Eligible", 1)
+    file.path.write_text(text)
+    _, expected = _read(file, cycle.layout, "x", lambda count: None)
+    streaming.setattr(large_comma, "STREAMED_FROM", 0)
+    artifact, found = _read(file, cycle.layout, "x", lambda count: None)
+    assert artifact is None
+    assert [str(one) for one in found] == [str(one) for one in expected]
+    assert {one.code for one in found} == {Code.S102}
+    assert all(one.severity is Severity.ERROR for one in found)

@@ -1,0 +1,146 @@
+"""The same directory read whole and streamed, with chunks and spools so small that every seam is met."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.artifacts import spool
+from perfguard.artifacts.readers import chunks, partner, second_process
+from perfguard.artifacts.readers.decoder import EventDecoder
+from perfguard.artifacts.readers.partner import Partner
+from perfguard.capture.replay import replay
+from perfguard.contract import Contract, inspect, inspection
+from perfguard.findings import Finding
+from perfguard.measure import measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of a directory: what was said (`told` is all of it, in no order), what was measured, which slots went by."""
+
+    findings: tuple[Finding, ...]
+    told: Counter[tuple[Any, ...]]
+    measured: dict[tuple[str, str], tuple[Any, ...]]
+    streamed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, contract: Contract) -> Judged:
+        """Measure what was inspected, and keep what was said of it."""
+        return cls(
+            findings=contract.findings,
+            told=Counter(
+                (f.code.name, f.place, f.message, f.severity.name, f.check, f.rank, f.more) for f in contract.findings
+            ),
+            measured={(one.metric, one.subject): (one.value, one.samples) for one in measure(contract)},
+            streamed=tuple(file.slot.name for cycle in contract.cycles for file in cycle.files if file.content.folds),
+        )
+
+
+def whole(directory: Path) -> Judged:
+    """Inspect with every trace read whole."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inspection, "folds_of", lambda slot, layout: {})
+        return Judged.of(inspect(replay(directory)))
+
+
+def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Judged:
+    """Inspect with every trace streamed in such chunks, and with so many rows of a spool in memory."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
+        patched.setattr(spool, "ROWS_IN_MEMORY", rows)
+        patched.setattr(spool, "EVERY", 8)
+        return Judged.of(inspect(replay(directory)))
+
+
+class InAThread:
+    """Stands in for the second process: what that does is done by threads of this one, which need no time to start."""
+
+    def __init__(self) -> None:
+        self.started: list[Partner] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> InAThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def beside(self, path: Path, decoder: EventDecoder) -> Partner:
+        memory = self._stack.enter_context(second_process.shared_memory())
+        (jobs, told), (said, replies) = os.pipe(), os.pipe()
+        source = self._stack.enter_context(os.fdopen(jobs, "rb"))
+        given = (second_process.mapped(memory), source, replies)
+        work = threading.Thread(target=partner.decode_for_another, args=given, daemon=True)
+        for end in (said, replies):
+            self._stack.callback(os.close, end)
+        self._stack.callback(work.join)
+        target = self._stack.enter_context(os.fdopen(told, "wb", buffering=0))
+        work.start()
+        found = Partner(decoder, second_process.mapped(memory), target, said)
+        found.wait()
+        self.started.append(found)
+        return found
+
+
+class Waited(second_process.Second):
+    """A second process that is waited for, so that it has its share of a short trace."""
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        super().__init__(modules)
+        self.started: list[Partner] = []
+
+    def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
+        found = super().beside(path, decoder)
+        assert found is not None
+        found.wait()
+        self.started.append(found)
+        return found
+
+
+def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThread, **how: int) -> tuple[Judged, int]:
+    """Inspect with every trace streamed, and some chunks decoded elsewhere; tells how many of them were, too."""
+    started: list[Partner] = []
+
+    @contextmanager
+    def noted(*_: object) -> Iterator[InAThread | Waited]:
+        with second() as found:
+            yield found
+            started.extend(found.started)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(second_process, "WORTH_BYTES", 0)
+        # What went by is asked by a thread of its own, too.
+        patched.setattr(inspection, "_WORTH_EVENTS", 0)
+        patched.setattr(inspection, "second_process", noted)
+        found = streamed(directory, **how)
+    return found, sum(one.decoded for one in started)
+
+
+def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:
+    """Hold both ways against each other and return what came of the streamed one.
+
+    `digits`: so many behind the point must agree of floats that are added up in another order; None: all.
+    """
+    one, other = whole(directory), streamed(directory, **how)
+    assert not one.streamed
+    assert other.told == one.told
+    assert rounded(other.measured, digits) == rounded(one.measured, digits)
+    return other
+
+
+def rounded(values: Any, digits: int | None) -> Any:
+    """Return values, however nested, with their floats rounded."""
+    if isinstance(values, dict):
+        return {key: rounded(value, digits) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(rounded(value, digits) for value in values)
+    return round(values, digits) if isinstance(values, float) and digits is not None else values

@@ -1,0 +1,153 @@
+"""A torch trace that goes by in chunks is judged and measured as one that is read whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfguard.artifacts import spool
+from perfguard.artifacts.readers.event_schema import compiled
+from perfguard.artifacts.readers.events import Events
+from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.schema import row_schema
+from perfguard.artifacts.spool import Spool
+from perfguard.dialects.executions import self_times
+from perfguard.dialects.folds.torch_work import SelfTimes
+from perfguard.documents import schema
+from perfguard.testing import generate
+from tests.conftest import RECORDINGS
+from tests.dialects.folds.streaming import the_same
+
+REAL = ("torch-mlp", "torch-repeat2")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_recordings_are_the_same_either_way(name):
+    the_same(RECORDINGS / name)
+
+
+def test_the_corpus_is_the_same_either_way(corpus):
+    for directory in sorted(corpus.glob("torch-*")):
+        the_same(directory, chunk_bytes=20_000)
+
+
+@pytest.mark.parametrize("conditions", [{}, {"memory": True}, {"shapes": True}, {"memory": True, "shapes": True}])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_generated_directories_are_the_same_either_way(tmp_path, conditions, seed):
+    directory = Path(generate("pt-torch", seed=seed, ranks=2, steps=3, conditions=conditions).write(tmp_path / "out"))
+    the_same(directory)
+
+
+#: What a value may be replaced by.
+ODD: list[Any] = [None, True, "x", [1], {"a": 1}, 3, 2.5, -1, 0, 2**63, 2**70, 1e300, "12.5", ""]
+
+
+def damage(data: st.DataObject, events: list[dict[str, Any]]) -> None:
+    """Do to one event of a trace what a damaged file, another version or another tool may have done."""
+    place = data.draw(st.integers(0, len(events) - 1))
+    event = events[place]
+    arguments = event.get("args")
+    what = data.draw(
+        st.sampled_from(["lose", "double", "move", "key", "value", "argument", "name", "category", "time", "kind"])
+    )
+    if what == "lose":
+        del events[place]
+    elif what == "double":
+        events.insert(data.draw(st.integers(0, len(events))), json.loads(json.dumps(event)))
+    elif what == "move":
+        events.insert(data.draw(st.integers(0, len(events) - 1)), events.pop(place))
+    elif what == "key":
+        event.pop(data.draw(st.sampled_from(list(event))))
+    elif what == "value":
+        event[data.draw(st.sampled_from([key for key in event if key != "pid"]))] = data.draw(st.sampled_from(ODD))
+    elif what == "argument" and isinstance(arguments, dict) and arguments:
+        key = data.draw(st.sampled_from(list(arguments)))
+        more = [arguments[key] + 1] if isinstance(arguments[key], int) else []
+        arguments[key] = data.draw(st.sampled_from([*ODD, *more]))
+    elif what == "name":
+        event["name"] = data.draw(st.sampled_from(["[memory]", "aten::empty", "ProfilerStep#7", 'x"y', "é😀", ""]))
+    elif what == "category":
+        event["cat"] = data.draw(
+            st.sampled_from(["cpu_op", "user_annotation", "Trace", "fwdbwd", "kernel", "cuda_runtime", "ac2g"])
+        )
+    elif what == "time" and isinstance(event.get("ts"), (int, float)):
+        event["ts"] += data.draw(st.sampled_from([-1e4, 1e4, 1e7, 1e12, 0.5, -0.5, 3, -5e12]))
+    elif what == "kind":
+        event["ph"] = data.draw(st.sampled_from(["X", "M", "i", "s", "f", "C", "t", "b"]))
+
+
+def damaged(data, name: str, place: Path) -> Path:
+    """Return a copy of a recording of which up to three events are damaged."""
+    directory = Path(shutil.copytree(RECORDINGS / name, place / name))
+    path = data.draw(st.sampled_from(sorted(directory.rglob("*.pt.trace.json"))))
+    document = json.loads(path.read_text())
+    for _ in range(data.draw(st.integers(1, 3))):
+        damage(data, document["traceEvents"])
+    path.write_text(json.dumps(document, indent=data.draw(st.sampled_from([None, 1]))))
+    return directory
+
+
+@pytest.mark.parametrize("name", REAL)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), chunk_bytes=st.integers(2000, 60_000), rows=st.integers(20, 1000))
+def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes, rows):
+    directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
+    the_same(directory, chunk_bytes=chunk_bytes, rows=rows)
+
+
+spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=40).map(
+    lambda found: sorted(found, key=lambda span: (span[0], -span[1]))
+)
+
+
+@given(found=spans, cuts=st.lists(st.integers(0, 40), max_size=6))
+def test_own_times_in_batches_are_those_of_all_at_once(found, cuts):
+    starts, lasts, threads = (list(column) for column in zip(*found, strict=True))
+    expected = self_times(threads, starts, lasts)
+    columns = {
+        "start": np.array(starts),
+        "duration": np.array(lasts),
+        "thread": np.array(threads),
+        "place": np.arange(len(found)),
+    }
+    edges = [0, *sorted(min(cut, len(found)) for cut in cuts), len(found)]
+    own: dict[int, int] = {}
+    times = SelfTimes()
+    for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+        batch = {name: column[begin:end] for name, column in columns.items()}
+        settled = times.add(batch, last=number == len(edges) - 2)
+        own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
+    assert [own[place] for place in range(len(found))] == expected
+
+
+def test_own_times_of_every_real_trace_are_what_a_stack_says(real_traces, monkeypatch):
+    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 500)
+    for path, name in real_traces:
+        rules = schema(name)
+        rows = Spool({"start": "i8", "duration": "i8", "thread": "i4", "place": "i8"})
+
+        def see(events: Events, rows: Spool = rows) -> None:
+            complete = events.of("X")
+            times, lasts = complete.times("ts"), complete.times("dur")
+            rows.add(start=times.ns, duration=lasts.ns, thread=complete.threads, place=complete.rows)
+
+        stream_trace(path, compiled(row_schema(rules), rules, {}), see)
+        nesting, own, spans = SelfTimes(), {}, []
+        for batch in rows.in_order(500):
+            order = np.lexsort((-batch["duration"], batch["start"]))
+            batch = {key: column[order] for key, column in batch.items()}
+            spans += zip(*(batch[key].tolist() for key in ("thread", "start", "duration", "place")), strict=True)
+            settled = nesting.add(batch)
+            own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
+        settled = nesting.add({key: np.empty(0, kind) for key, kind in rows.columns.items()}, last=True)
+        own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
+        threads, starts, durations, places = (list(column) for column in zip(*spans, strict=True))
+        assert [own[place] for place in places] == self_times(threads, starts, durations), path

@@ -1,0 +1,571 @@
+"""Executions: steps, self times, shapes and types of what ran, whatever dialect wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfguard.artifacts.layout import Slot, layout_named
+from perfguard.artifacts.readers import Content
+from perfguard.artifacts.table import Cells, Table, unquoted
+from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect, inspection
+from perfguard.dialects.coverage import Covered
+from perfguard.dialects.executions import (
+    COLUMNS,
+    MAX_REPEATS,
+    Listed,
+    executions_of,
+    infer_steps,
+    listed_of,
+    self_times,
+    step_of,
+    summed,
+)
+from perfguard.recording import Recording, read_recording
+
+
+@pytest.fixture(autouse=True)
+def whole(monkeypatch):
+    """Traces are read whole: of one that goes by only sums are left, and no list of executions."""
+    monkeypatch.setattr(inspection, "folds_of", lambda slot, layout: {})
+
+
+# -- step_of ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "edges", "steps"),
+    [
+        ([], [], []),
+        ([5], [], [None]),
+        ([9, 10, 15, 20, 21], [(10, 20)], [None, 0, 0, 0, None]),
+        ([20, 25, 30, 31], [(10, 20), (30, 40)], [0, None, 1, 1]),
+        ([20], [(10, 20), (20, 30)], [1]),
+        ([40, 10], [(10, 20), (30, 40)], [1, 0]),
+    ],
+)
+def test_the_step_of_a_time(times, edges, steps):
+    assert step_of(times, edges) == steps
+
+
+@given(gaps=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=5), times=st.lists(st.integers(-2, 60)))
+def test_the_step_of_a_time_is_the_one_whose_edges_hold_it(gaps, times):
+    edges, now = [], 0
+    for gap, length in gaps:
+        edges.append((now + gap, now + gap + length))
+        now += gap + length
+    holding = [[i for i, (start, end) in enumerate(edges) if start <= time <= end] for time in times]
+    assert step_of(times, edges) == [found[0] if found else None for found in holding]
+
+
+# -- infer_steps -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "steps"),
+    [
+        ({}, None),
+        ({"a": 1, "b": 1}, None),
+        ({"a": 5}, 5),
+        ({"a": 3, "b": 3}, 3),
+        ({"a": 3, "b": 6, "c": 9}, 3),
+        ({"a": 6, "b": 6, "c": 12}, 6),
+        ({"a": 3, "b": 3, "c": 3, "d": 4, "e": 4}, 3),
+        ({"a": 3, "b": 3, "once": 1}, 3),
+        ({"a": 2, "b": 3, "c": 5, "d": 7}, None),
+        ({"a": 2, "b": 3, "c": 1}, None),
+    ],
+)
+def test_the_number_of_steps_inferred_from_counts(counts, steps):
+    assert infer_steps(Counter(counts)) == steps
+
+
+@given(steps=st.integers(2, 30), each=st.lists(st.integers(1, 9), max_size=8))
+def test_whole_steps_are_inferred_where_one_operator_ran_once_a_step(steps, each):
+    counts = Counter({"once": steps, **{str(i): steps * one for i, one in enumerate(each)}})
+    assert infer_steps(counts) == steps
+
+
+@given(steps=st.integers(3, 30), whole=st.integers(1, 6), leaked=st.integers(0, 6))
+def test_a_leaked_tail_does_not_change_the_steps_inferred(steps, whole, leaked):
+    leaked = min(leaked, whole)
+    counts = Counter({f"w{i}": steps for i in range(whole + 1)} | {f"l{i}": steps + 1 for i in range(leaked)})
+    assert infer_steps(counts) == steps
+
+
+@pytest.mark.usefixtures("must_not_hang")
+def test_the_steps_of_large_counts_are_inferred_without_trying_every_number():
+    assert infer_steps(Counter({"a": 10**12, "b": 2 * 10**12})) == 10**12
+
+
+# -- self_times ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "own"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([("t", 0, 10)], [10], id="one"),
+        pytest.param([("t", 0, 10), ("t", 2, 3), ("t", 5, 5)], [2, 3, 5], id="two children, one to the end"),
+        pytest.param([("t", 0, 10), ("t", 0, 10)], [0, 10], id="a child as long as its parent"),
+        pytest.param([("t", 0, 10), ("t", 1, 8), ("t", 2, 3)], [2, 5, 3], id="a grandchild"),
+        pytest.param([("t", 0, 10), ("u", 2, 3)], [10, 3], id="another thread"),
+        pytest.param([("t", 0, 10), ("t", 10, 5)], [10, 5], id="a neighbour that touches"),
+        pytest.param([("t", 0, 10), ("t", 5, 10)], [10, 10], id="an overlap is no child"),
+        pytest.param([("t", 0, 10), ("t", 0, 0), ("t", 10, 0)], [10, 0, 0], id="events without duration"),
+        pytest.param([("t", 0, 4), ("t", 4, 0), ("t", 4, 4), ("t", 5, 1)], [4, 0, 3, 1], id="an empty one between"),
+    ],
+)
+def test_the_self_times_of_events(events, own):
+    assert self_times(*map(list, zip(*events, strict=True))) == own if events else self_times([], [], []) == []
+
+
+TREES = st.recursive(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.just(())),
+    lambda inner: st.tuples(st.integers(0, 3), st.integers(0, 3), st.lists(inner, min_size=1, max_size=3)),
+    max_leaves=8,
+)
+
+
+def nested_events(trees: Any, now: int, track: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield (track, start, duration, own time) of every event of a row of trees that begins at `now`, parents first."""
+    for gap, tail, children in trees:
+        start = now + gap
+        inside = list(nested_events(children, start, track))
+        end = max([start, *(begin + duration for _, begin, duration, _ in inside)]) + tail
+        direct, at = 0, start
+        for _, begin, duration, _ in inside:
+            if begin >= at and duration:  # the next one behind, not inside, the last direct child
+                direct, at = direct + duration, begin + duration
+        yield track, start, end - start, end - start - direct
+        yield from inside
+        now = end
+
+
+@given(st.dictionaries(st.sampled_from("tu"), st.lists(TREES, max_size=3), max_size=2))
+def test_self_times_of_nested_events_are_durations_without_direct_children(tracks):
+    events = [event for track, trees in tracks.items() for event in nested_events(trees, 0, track)]
+    events.sort(key=lambda event: (event[1], -event[2]))
+    found = self_times([e[0] for e in events], [e[1] for e in events], [e[2] for e in events])
+    assert found == [e[3] for e in events]
+
+
+@given(st.lists(TREES, max_size=4))
+def test_self_times_of_one_thread_add_up_to_the_time_it_was_busy(trees):
+    events = sorted(nested_events(trees, 0, "t"), key=lambda event: (event[1], -event[2]))
+    busy = {tick for _, start, duration, _ in events for tick in range(start, start + duration)}
+    assert sum(self_times([e[0] for e in events], [e[1] for e in events], [e[2] for e in events])) == len(busy)
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(), max_size=4), st.booleans())
+def test_raw_json_strings_lose_their_quotes_and_escapes(texts, ascii_only):
+    raw = pl.DataFrame({"a": pl.Series([json.dumps(t, ensure_ascii=ascii_only) for t in texts], dtype=pl.String)})
+    assert raw.select(unquoted("a"))["a"].to_list() == texts
+
+
+# -- a trace of torch ------------------------------------------------------------------------------------------------
+
+
+def event(name: str, start: float, duration: float, *, cat: str = "cpu_op", **more: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": duration, **more}
+
+
+def step(number: int, start: float, duration: float) -> dict[str, Any]:
+    return event(f"ProfilerStep#{number}", start, duration, cat="user_annotation")
+
+
+def judged(directory: Path, *events: dict[str, Any]) -> Contract:
+    trace = {"schemaVersion": 1, "traceEvents": list(events)}
+    (directory / "w.pt.trace.json").write_text(json.dumps(trace), encoding="utf-8")
+    return inspect(Recording(directory=directory))
+
+
+def executed(directory: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    (cycle,) = judged(directory, *events).cycles
+    listed = listed_of(cycle)
+    assert listed is not None
+    return listed.rows.to_dicts()
+
+
+def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_path):
+    shapes = {"Input Dims": [[4, 8], [], [2]], "Input type": ["float", "Scalar", "long int"]}
+    rows = executed(
+        tmp_path,
+        step(7, 100, 50),
+        step(8, 160, 50),
+        event("aten::linear", 110.5, 20.25, args=shapes),
+        event("aten::mm", 112, 10),
+        event("aten::linear", 170, 30, args=shapes),
+        event("aten::late", 155, 1),
+        event("a python call", 112, 3, cat="python_function"),
+    )
+    text = "float[4, 8];Scalar[];long int[2]"
+    assert [tuple(row.values()) for row in rows] == [
+        ("aten::linear", "aten::linear", 0, 110_500, 20_250, 10_250, text),
+        ("aten::mm", "aten::mm", 0, 112_000, 10_000, 10_000, None),
+        ("aten::late", "aten::late", None, 155_000, 1_000, 1_000, None),
+        ("aten::linear", "aten::linear", 1, 170_000, 30_000, 30_000, text),
+    ]
+
+
+def test_the_steps_of_a_torch_trace_are_its_marks_in_the_order_of_time(tmp_path):
+    (cycle,) = judged(tmp_path, step(8, 160, 50), step(7, 100, 50), event("aten::mm", 112, 10)).cycles
+    executions = cycle.executions
+    assert executions is not None
+    assert (executions.steps, executions.by_step) == (2, True)
+    assert executions.step_numbers == (7, 8)
+    assert executions.edges_ns == ((100_000, 150_000), (160_000, 210_000))
+
+
+def test_a_torch_trace_without_marks_has_no_steps(tmp_path):
+    (cycle,) = judged(tmp_path, event("aten::mm", 112, 10)).cycles
+    executions = cycle.executions
+    assert executions is not None
+    assert (executions.steps, executions.by_step, executions.step_numbers) == (None, False, ())
+
+
+@pytest.mark.parametrize("name", ["ProfilerStep#", "ProfilerStep#1x", "xProfilerStep#1", "profilerstep#1"])
+def test_only_profiler_marks_are_steps(tmp_path, name):
+    mark = event(name, 0, 5, cat="user_annotation")
+    (cycle,) = judged(tmp_path, mark, event("aten::mm", 1, 2)).cycles
+    assert cycle.executions is not None
+    assert cycle.executions.steps is None
+
+
+@pytest.mark.parametrize("category", ["cpu_op", "kernel", "gpu_memcpy", "gpu_memset"])
+def test_host_operators_and_device_work_are_executions(tmp_path, category):
+    assert [row["name"] for row in executed(tmp_path, event("x", 1, 2, cat=category))] == ["x"]
+
+
+@pytest.mark.parametrize("category", ["user_annotation", "python_function", "cuda_runtime", "ac2g", "Trace"])
+def test_other_categories_are_no_executions(tmp_path, category):
+    assert executed(tmp_path, event("x", 1, 2, cat=category), event("y", 1, 2))[0]["name"] == "y"
+
+
+def test_one_stream_number_on_two_devices_is_two_tracks(tmp_path):
+    first = event("long", 0, 10, cat="kernel", pid=0, tid=7)
+    second = event("short", 2, 3, cat="kernel", pid=1, tid=7)
+    assert [row["self_ns"] for row in executed(tmp_path, first, second)] == [10_000, 3_000]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shapes"),
+    [
+        ({}, None),
+        ({"Input Dims": []}, ""),
+        ({"Input Dims": [[2, 3]]}, "[2, 3]"),
+        ({"Input Dims": [[], [2]], "Input type": ["", "float"]}, "-;float[2]"),
+        ({"Input Dims": [[[2], [3]]], "Input type": ["TensorList"]}, "TensorList[[2], [3]]"),
+        ({"Input Dims": [[]], "Input type": ["double"]}, "double[]"),
+    ],
+)
+def test_the_shapes_of_a_torch_operator(tmp_path, arguments, shapes):
+    assert executed(tmp_path, event("x", 1, 2, args=arguments))[0]["shapes"] == shapes
+
+
+# -- MindSpore -------------------------------------------------------------------------------------------------------
+
+
+def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(copy_recording):
+    (cycle,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
+    executions = cycle.executions
+    assert executions is not None
+    assert (executions.steps, executions.by_step) == (3, True)
+    frame = listed_of(cycle).rows
+    assert frame["start_ns"].is_sorted()
+    assert frame.group_by("step").len().sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
+    assert frame.row(0, named=True) == {
+        "operator": "MatMul",
+        "name": "Default/network-WithLossCell/_backbone-Dense/MatMul-op0",
+        "step": 0,
+        "start_ns": 1795261968310120869,
+        "duration_ns": 21462,
+        "self_ns": 21462,
+        "shapes": None,
+    }
+
+
+def test_the_steps_of_a_foreign_mindspore_directory_are_inferred(copy_recording):
+    (cycle,) = inspect(Recording(directory=copy_recording("mindspore-graph"))).cycles
+    executions = cycle.executions
+    assert executions is not None
+    assert (executions.steps, executions.by_step, executions.edges_ns) == (3, False, ())
+    assert executions.groups.filter(pl.col("step").is_null())["calls"].sum() == executions.calls == 27
+
+
+@pytest.mark.parametrize("slot", ["cpu_op_execute_timestamp_0.txt", "cpu_op_detail_info_0.csv"])
+def test_without_timestamps_or_types_there_are_no_executions(copy_recording, slot):
+    directory = copy_recording("mindspore-graph")
+    next(directory.rglob(slot)).unlink()
+    (cycle,) = inspect(read_recording(directory)).cycles
+    assert cycle.executions is None
+
+
+# -- devices: one small table for each source ------------------------------------------------------------------------
+
+
+def read_slot(slot: str, header: str, *rows: str, json_tables: dict[str, dict[str, list[str]]] | None = None) -> Cycle:
+    """A cycle of one slot: cells are divided by bars; or tables of raw JSON cells, as a database is read."""
+    if json_tables is None:
+        cells = [row.split("|") for row in rows]
+        frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
+        content = Content(table=Table(frame=frame, cells=Cells.TEXT))
+    else:
+        tables = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in json_tables.items()}
+        content = Content(tables=tables)
+    artifact = Artifact(
+        slot=Slot(name=slot, path=slot, format="csv"), path=Path(slot), content=content, place=slot, schema=None
+    )
+    return Cycle(
+        layout=layout_named("pt-npu"),
+        place=Path("c"),
+        rank=0,
+        index=0,
+        artifacts={slot: artifact},
+        asked=Asked(),
+        files=(artifact,),
+    )
+
+
+def rows_of(cycle: Cycle) -> list[tuple]:
+    """Return the executions one by one: what stands for several of them as often."""
+    found = listed_of(cycle)
+    assert found is not None
+    assert found.on_device
+    columns, calls = found.rows.columns, []
+    if columns[-1] == "calls":
+        columns, calls = columns[:-1], found.rows["calls"].to_list()
+    assert columns == list(COLUMNS)
+    rows = found.rows.select(columns).rows()
+    return [row for row, count in zip(rows, calls or [1] * len(rows), strict=True) for _ in range(count)]
+
+
+KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
+
+
+def test_kernels_are_executions_of_their_type_in_the_step_of_their_row():
+    cycle = read_slot(
+        "kernel_details",
+        KERNELS,
+        '11|aclnnAdd_2|Add|1795261968310121.500\t|2.25|"2,4;8"',
+        "10|aclnnMul_1|Mul|1795261968310120.250\t|1.125|",
+    )
+    assert rows_of(cycle) == [
+        ("Mul", "aclnnMul_1", 0, 1795261968310120250, 1125, 1125, ""),
+        ("Add", "aclnnAdd_2", 1, 1795261968310121500, 2250, 2250, "2,4;8"),
+    ]
+    found = executions_of(cycle)
+    assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, True, (10, 11), True)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "operator"),
+    [
+        ("Name|Start Time(us)|Duration(us)", "aclnnMul_12|1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|N/A|1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12||1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|Mul|1.5|2", "Mul"),
+        ("Step ID|Name|Type|Start Time(us)|Duration(us)", "|aclnnMul_12|Mul|1.5|2", "Mul"),
+    ],
+)
+def test_a_kernel_without_type_or_step_is_named_by_its_name(header, row, operator):
+    cycle = read_slot("kernel_details", header, row)
+    assert rows_of(cycle) == [(operator, "aclnnMul_12", None, 1500, 2000, 2000, None)]
+    found = executions_of(cycle)
+    assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
+
+
+def test_no_kernels_are_no_executions_but_a_source():
+    assert rows_of(read_slot("kernel_details", KERNELS)) == []
+
+
+@pytest.mark.parametrize("slot", ["ascend_pytorch_profiler", "ascend_mindspore_profiler"])
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (None, (None, None, ())),
+        ({"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]}, (0, 1, (5, 6))),
+    ],
+)
+def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps, expected):
+    tables = {
+        "STRING_IDS": {"id": ["1", "2", "3", "4"], "value": ['"aclnnAdd"', '"Add"', '"\\"2,4\\""', '"Mul"']},
+        "TASK": {"startNs": ["300", "100", "120"], "endNs": ["350", "110", "130"], "globalTaskId": ["8", "7", "99"]},
+        "COMPUTE_TASK_INFO": {
+            "globalTaskId": ["7", "8"],
+            "name": ["1", "1"],
+            "opType": ["2", "4"],
+            "inputShapes": ["3", "3"],
+        },
+        **({"STEP_TIME": steps} if steps else {}),
+    }
+    first, second, numbers = expected
+    cycle = read_slot(slot, "", json_tables=tables)
+    # A task without an entry of its own is no kernel; one behind the last step's end is still of that step.
+    assert rows_of(cycle) == [
+        ("Add", "aclnnAdd", first, 100, 10, 10, "2,4"),
+        ("Mul", "aclnnAdd", second, 300, 50, 50, "2,4"),
+    ]
+    found = executions_of(cycle)
+    assert (found.step_numbers, found.steps, found.by_step) == (numbers, len(numbers) or None, bool(numbers))
+
+
+@pytest.mark.parametrize("missing", ["TASK", "COMPUTE_TASK_INFO", "STRING_IDS"])
+def test_a_database_without_kernels_has_no_executions(missing):
+    tables = {name: {"id": ["1"]} for name in ("TASK", "COMPUTE_TASK_INFO", "STRING_IDS") if name != missing}
+    assert executions_of(read_slot("ascend_pytorch_profiler", "", json_tables=tables)) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "times", "start_ns"),
+    [
+        ("start_time(us)", ("1000.5", "2000.25"), (1000500, 2000250)),
+        ("start_time", ("1000.5", "2000.25"), (10005 * 10**5, 200025 * 10**4)),
+    ],
+)
+def test_a_flat_timeline_is_read_in_the_unit_its_header_names(start, times, start_ns):
+    cycle = read_slot(
+        "output_timeline_data",
+        f"op_name|stream_id|{start}|duration(ms)",
+        f"Default/MatMul-op1|0|{times[1]}|0.002",
+        f"Default/Add-op2|0|{times[0]}|0.001",
+    )
+    assert rows_of(cycle) == [
+        ("Add", "Default/Add-op2", None, start_ns[0], 1000, 1000, None),
+        ("MatMul", "Default/MatMul-op1", None, start_ns[1], 2000, 2000, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("full_op_name|execution_time", ("Default/Add-op2|0.5",), [500_000]),
+        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|3",), [500_000] * 3),
+        ("full_kernel_name|task_duration|execution_frequency", ("Default/Add-op2|0.5005|2",), [500_500] * 2),
+        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|0",), []),
+    ],
+)
+def test_an_average_counts_as_often_as_it_was_taken(header, rows, expected):
+    cycle = read_slot("aicore_intermediate_detail", header, *rows)
+    assert [(row[0], row[4]) for row in rows_of(cycle)] == [("Add", duration) for duration in expected]
+    assert executions_of(cycle).is_timeline is False
+
+
+@pytest.mark.usefixtures("must_not_hang")
+@pytest.mark.parametrize("count", ["-5", "999999999999", "9223372036854775807"])
+def test_a_damaged_frequency_does_not_fill_the_memory(count):
+    header = "full_op_name|execution_time|execution_frequency"
+    found = executions_of(read_slot("aicore_intermediate_detail", header, f"Add-op1|1|{count}"))
+    assert found.calls <= MAX_REPEATS
+    assert found.groups.height <= 1
+
+
+def test_operators_of_a_gpu_are_averages_in_us():
+    cycle = read_slot(
+        "gpu_op_detail_info",
+        "op_type|op_full_name|op_occurrences|op_avg_time(us)",
+        "Conv2D|Default/Conv2D-op1|2|1.5",
+        "Add|Default/Add-op2|2|0.25",
+    )
+    assert [(row[0], row[3], row[4]) for row in rows_of(cycle)] == [
+        ("Conv2D", 0, 1500),
+        ("Conv2D", 0, 1500),
+        ("Add", 0, 250),
+        ("Add", 0, 250),
+    ]
+    assert (executions_of(cycle).steps, executions_of(cycle).is_timeline) == (2, False)
+
+
+def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
+    (cycle,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
+    device = read_slot("kernel_details", KERNELS, "1|a|Add|1|1|")
+    both = dataclasses.replace(cycle, artifacts={**cycle.artifacts, **device.artifacts})
+    assert executions_of(cycle).on_device is False
+    assert rows_of(both) == rows_of(device)
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
+    steps = [step(number, number * 1000, 1000) for number in range(2)]
+    (few,) = judged(tmp_path, *steps, *(event("aten::mm", 10 * i, 5) for i in range(1, 200))).cycles
+    groups = few.executions.groups
+    assert groups.select("operator", "step", "calls", "total_ns", "first_ns", "last_ns").rows() == [
+        ("aten::mm", 0, 99, 495_000, 10_000, 990_000),
+        ("aten::mm", 1, 100, 500_000, 1_000_000, 1_990_000),
+    ]
+    assert [covered.operators_ns for covered in few.executions.covered] == [495_000, 500_000]
+    assert few.executions.calls == 199
+
+
+@pytest.mark.parametrize("recording", ["mindspore-graph", "torch-mlp"])
+def test_what_is_kept_can_be_handed_to_another_process(copy_recording, recording):
+    (cycle,) = inspect(read_recording(copy_recording(recording))).cycles
+    kept = pickle.loads(pickle.dumps((cycle.executions, cycle.shapes, cycle.memory)))
+    assert kept[0].groups.equals(cycle.executions.groups)
+    assert kept[0].covered == cycle.executions.covered
+    assert kept[1].equals(cycle.shapes)
+    assert kept[2] == cycle.memory != ()
+
+
+def test_collectives_of_a_host_are_kept_one_by_one_those_of_its_steps():
+    listed = Listed(
+        rows=pl.DataFrame(
+            [
+                ("AllReduce", "a", None, 1, 5, 5, None),
+                ("MatMul", "m", 0, 10, 1, 1, None),
+                ("AllReduce", "a", 0, 12, 3, 3, None),
+                ("AllReduce", "b", 0, 20, 4, 4, None),
+            ],
+            schema={
+                "operator": pl.String,
+                "name": pl.String,
+                "step": pl.Int64,
+                "start_ns": pl.Int64,
+                "duration_ns": pl.Int64,
+                "self_ns": pl.Int64,
+                "shapes": pl.String,
+            },
+            orient="row",
+        ),
+        steps=1,
+        by_step=True,
+        edges_ns=((10, 30),),
+    )
+    assert summed(listed).collectives.rows() == [("AllReduce", 12, 3), ("AllReduce", 20, 4)]
+    assert summed(dataclasses.replace(listed, by_step=False)).collectives.height == 3
+    assert summed(dataclasses.replace(listed, on_device=True)).collectives.height == 0
+    annotated = listed.rows.clear().select("operator", "start_ns", "duration_ns")
+    assert summed(dataclasses.replace(listed, annotated=annotated)).collectives.height == 0
+    assert summed(listed).covered == (Covered(operators_ns=1, collectives_ns=7, either_ns=8),)
+    assert summed(dataclasses.replace(listed, is_timeline=False)).covered == ()
+
+
+def test_collectives_that_torch_annotates_are_kept_by_their_start(tmp_path):
+    (cycle,) = judged(
+        tmp_path,
+        step(1, 100, 100),
+        event("c10d::allreduce_", 110, 2),
+        event("gloo:all_reduce", 150, 30, cat="user_annotation"),
+        event("gloo:all_reduce", 120, 20, cat="user_annotation"),
+        event("forward", 110, 20, cat="user_annotation"),
+    ).cycles
+    assert cycle.executions.collectives.rows() == [
+        ("gloo:all_reduce", 120_000, 20_000),
+        ("gloo:all_reduce", 150_000, 30_000),
+    ]
+    assert cycle.executions.covered == (Covered(operators_ns=2000, collectives_ns=50_000, either_ns=52_000),)
