@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from perfguard.version import __version__
 
 if TYPE_CHECKING:
-    from perfguard.capture.mindformers import read_mindformers
     from perfguard.capture.mindspore_callback import mindspore_callback as callback
-    from perfguard.capture.mindspore_dynamic import write_profiler_config
     from perfguard.capture.script import Script
-    from perfguard.capture.tools_profiler import tools_profiler
     from perfguard.errors import CaptureError, PerfguardError, StoreError, UsageError
     from perfguard.gate import check
     from perfguard.guard import Callback, Guard
+    from perfguard.integrations.mindformers import read_mindformers
+    from perfguard.integrations.mindspore_dynamic import write_profiler_config
+    from perfguard.integrations.tools_profiler import tools_profiler
     from perfguard.window import StepWindow
 
 __all__ = [
@@ -40,9 +40,9 @@ _HOMES = {
     "StepWindow": ("perfguard.window", "StepWindow"),
     "callback": ("perfguard.capture.mindspore_callback", "mindspore_callback"),
     "check": ("perfguard.gate", "check"),
-    "read_mindformers": ("perfguard.capture.mindformers", "read_mindformers"),
-    "tools_profiler": ("perfguard.capture.tools_profiler", "tools_profiler"),
-    "write_profiler_config": ("perfguard.capture.mindspore_dynamic", "write_profiler_config"),
+    "read_mindformers": ("perfguard.integrations.mindformers", "read_mindformers"),
+    "tools_profiler": ("perfguard.integrations.tools_profiler", "tools_profiler"),
+    "write_profiler_config": ("perfguard.integrations.mindspore_dynamic", "write_profiler_config"),
     "PerfguardError": ("perfguard.errors", "PerfguardError"),
     "UsageError": ("perfguard.errors", "UsageError"),
     "CaptureError": ("perfguard.errors", "CaptureError"),

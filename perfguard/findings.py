@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
 
@@ -126,6 +127,11 @@ class Finding:
     def invalidates(self) -> bool:
         """Whether this finding makes the recording INVALID."""
         return self.severity is Severity.ERROR and self.code.family in INVALIDATING_FAMILIES
+
+
+def is_invalid(findings: Iterable[Finding]) -> bool:
+    """Whether one of the findings makes a recording INVALID: then no number in it is to be trusted."""
+    return any(finding.invalidates for finding in findings)
 
 
 _PLACE = re.compile(r"^(?P<file>.*?)(?::(?P<line>[0-9]{1,18}))?(?P<inside> \$.*)?\Z", re.DOTALL)

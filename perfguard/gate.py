@@ -22,7 +22,7 @@ from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, UsageError
-from perfguard.findings import Code, Finding, worst_first
+from perfguard.findings import Code, Finding, is_invalid, worst_first
 from perfguard.judge import (
     BESIDE,
     TIMES,
@@ -111,7 +111,7 @@ def examine(
     if tree is None and notes and contract.findings:
         contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # What is not whole is not measured: its numbers would look like numbers.
-    is_measured = measured and not any(finding.invalidates for finding in policy.considered(contract.findings))
+    is_measured = measured and not is_invalid(policy.considered(contract.findings))
     return examined(
         contract,
         measure(contract) if is_measured else (),
@@ -123,7 +123,7 @@ def examine(
 
 def _taken(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> Taking | None:
     """Take of a cycle what is measured, unless what was found in it makes the whole recording INVALID."""
-    return None if any(finding.invalidates for finding in policy.considered(findings)) else taken(cycle)
+    return None if is_invalid(policy.considered(findings)) else taken(cycle)
 
 
 def check(
@@ -191,7 +191,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
     policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
     # What a newer perfguard found wrong may have no finding here.
-    invalid = verdict.outcome is Outcome.INVALID or any(finding.invalidates for finding in alone)
+    invalid = verdict.outcome is Outcome.INVALID or is_invalid(alone)
     fresh = replace(
         verdict,
         outcome=Outcome.INVALID if invalid else Outcome.PASSED,

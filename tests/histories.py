@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from perfguard.reports.document import report_document
 from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry
 from tests.facts import FINGERPRINT, HERE, WORKLOAD
 
-FIRST = datetime(2026, 10, 1, 12, tzinfo=timezone.utc)
+FIRST = datetime(2026, 10, 1, 12, tzinfo=UTC)
 
 
 def commit(number: int) -> str:

@@ -102,10 +102,10 @@ def test_the_help_loads_nothing_heavy(arguments):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_framework_is_imported_in_functions_of_capture_only(path):
+def test_a_framework_is_imported_in_functions_of_capture_and_integrations_only(path):
     module = tree(path)
     assert roots(at_load(module)) & FRAMEWORKS == set()
-    assert "capture" in path.parts or roots(imports(ast.walk(module))) & FRAMEWORKS == set()
+    assert {"capture", "integrations"} & set(path.parts) or roots(imports(ast.walk(module))) & FRAMEWORKS == set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

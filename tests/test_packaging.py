@@ -93,7 +93,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert wheel.name == f"perfguard-{perfguard.__version__}-py3-none-any.whl"
     assert metadata["Version"] == perfguard.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata["Requires-Python"] == ">=3.10"
+    assert metadata["Requires-Python"] == ">=3.11"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
     extras |= {"browser", "dask", "dev", "history", "html", "postgres", "readers", "remote", "test", "testing"}
     assert set(metadata.get_all("Provides-Extra")) == extras
@@ -174,7 +174,7 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
     optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
     optional |= {"alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
-    declared = base_dependencies() | {"tomli"}
+    declared = base_dependencies()
     named_otherwise = {"google": "protobuf", "google_crc32c": "google-crc32c"}
     assert {named_otherwise.get(name, name.replace("_", "-")) for name in third_party} <= declared
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,6 @@ import pytest
 
 from tests.benchmarks.agreement.__main__ import new_project
 from tests.benchmarks.agreement.__main__ import run as run_project
-
-if sys.version_info >= (3, 11):
-    from tomllib import loads as read_toml
-else:
-    from tomli import loads as read_toml
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -83,7 +79,7 @@ def test_what_a_copy_has_to_change_is_at_the_top():
     """Tests, baselines and how to install are named once; the rest is the same in every project."""
     named = yaml.safe_load(OURS.read_text())["env"]
     assert named.keys() == {"INSTALL", "INSTALL_HISTORY", "TESTS", "BASELINES"}
-    settings = read_toml((ROOT / "pyproject.toml").read_text())["tool"]["perfguard"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["perfguard"]
     assert named["BASELINES"] == settings["baselines"]
     assert (ROOT / named["TESTS"]).is_dir()
     for job in yaml.safe_load(OURS.read_text())["jobs"].values():
@@ -108,7 +104,7 @@ def test_options_of_the_workflow_are_options_there_are():
 
 
 def test_the_extras_it_installs_are_extras_there_are():
-    known = read_toml((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     found = re.findall(r"pip install .*?\[([a-z,]+)\]'", OURS.read_text())
     assert len(found) == 4
     for names in found:

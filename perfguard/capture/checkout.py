@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.capture.worktree import without_git_variables
@@ -33,7 +33,7 @@ def provenance(root: Path, environ: Mapping[str, str]) -> Provenance:
         commit=current_commit(root),
         branch=_branch(root, environ),
         committed_at=_git(root, "show", "-s", "--format=%cI", "HEAD") or None,
-        finished_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
         ci_url=_page(environ),
     )
 

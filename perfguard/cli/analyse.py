@@ -36,10 +36,10 @@ def command(
     nothing is wrong, 2 usage, refused or nothing to analyse, 3 a rank could not be analysed or something is wrong with
     it.
     """
-    from perfguard.capture.offline import AnalysisOptions, analyse
     from perfguard.capture.replay import recordings_in
     from perfguard.cli.check import examined
     from perfguard.contract import expectation
+    from perfguard.integrations.offline import AnalysisOptions, analyse
     from perfguard.judge import Policy
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import checked

@@ -44,7 +44,7 @@ from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO,
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.shapes import shapes_of
 from perfguard.documents import schema
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, Severity, is_invalid
 from perfguard.recording import Recording
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Contract:
     @property
     def is_whole(self) -> bool:
         """Whether nothing found makes the recording INVALID."""
-        return not any(finding.invalidates for finding in self.findings)
+        return not is_invalid(self.findings)
 
     @property
     def read(self) -> dict[str, int]:

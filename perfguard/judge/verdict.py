@@ -12,7 +12,7 @@ from typing import Any
 
 from perfguard import thresholds
 from perfguard.contract import Contract
-from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
 from perfguard.judge.compare import Comparison, State, changes_in_words, compare, lost_work, weight_of_the_whole
@@ -152,7 +152,7 @@ def examined(
     findings = policy.considered(contract.findings)
     return Verdict(
         workload=workload,
-        outcome=Outcome.INVALID if any(finding.invalidates for finding in findings) else Outcome.PASSED,
+        outcome=Outcome.INVALID if is_invalid(findings) else Outcome.PASSED,
         findings=findings,
         measurements=measurements,
         fingerprint=recording.fingerprint,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from perfguard.testing.formats import (
@@ -389,7 +389,7 @@ def lane_labels(pid: str, label: str) -> list[dict[str, object]]:
 
 def utc(ns: int) -> datetime:
     """UNIX nanoseconds as a date and time in UTC, to the microsecond."""
-    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=ns // 1000)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
 
 
 def stamp(ns: int) -> str:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from perfguard.capture.tools_config import tools_config
-from perfguard.capture.tools_profiler import tools_profiler
-from perfguard.capture.torch_dynamic import CONFIG_FILE, DEFAULT
+from perfguard.integrations.tools_config import tools_config
+from perfguard.integrations.tools_profiler import tools_profiler
+from perfguard.integrations.torch_dynamic import CONFIG_FILE, DEFAULT
 
 
 def costs_us(step: Callable[[], None], steps: int) -> list[float]:

@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -20,8 +21,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import tomllib
 
 from tests.frozen.facts import facts_of
 from tests.frozen.places import Place, generated, mutated, real

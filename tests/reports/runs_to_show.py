@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.capture.replay import replay
@@ -186,7 +186,7 @@ def history_of(workload: str, *, metric: str = "step_time", since: int = 29, run
             value=(100.0 if number < since else 133.0) * (1 + 0.01 * math.sin(7 * number)),
             moment=Moment(
                 run=number + 1,
-                at=datetime(2026, 1, 1 + number % 28, tzinfo=timezone.utc),
+                at=datetime(2026, 1, 1 + number % 28, tzinfo=UTC),
                 commit=f"{number:02d}{HOSTILE[0]}",
                 release="v1.2" if number == 9 else None,
             ),

@@ -209,8 +209,7 @@ def _connected(path: Path, how: str, *, wait_s: float) -> sqlite3.Connection:
 
 def _wants_a_log(error: sqlite3.OperationalError) -> bool:
     """Whether SQLite could not make its files beside a database (SQLITE_READONLY_DIRECTORY, SQLITE_CANTOPEN)."""
-    # Python 3.10 does not tell the code.
-    return "readonly" in str(error) or "unable to open" in str(error)
+    return error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
 
 
 def _engine(url: URL, *, writing: bool, wait_s: float) -> Engine:

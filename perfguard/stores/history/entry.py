@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from perfguard.errors import StoreError, UsageError
@@ -18,7 +18,7 @@ from perfguard.measure import METRICS, Kind
 #: Metrics whose unit has another name now. The unit is part of what a series is known by, so these stay what they were.
 FIRST_UNITS = {"step_cost": "units"}
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +138,8 @@ def instant(text: str, *, where: str) -> datetime:
     """Read a time as ISO 8601 has it; without a zone it is UTC. Raises `UsageError`."""
     text = text.strip()
     try:
-        # Python 3.10 does not read the Z.
-        found = datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
-        return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{where} {text!r} is no time; write it as 2026-11-21 or 2026-11-21T11:52:48+00:00."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import import_module
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -30,8 +30,6 @@ def python_of(directory: Path) -> Path:
 
 def required() -> list[str]:
     """Return what pyproject.toml asks for under `peers`."""
-    # Python 3.10 has none; perfguard brings the other one there.
-    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found: list[str] = document["project"]["optional-dependencies"]["peers"]
     return found

@@ -23,8 +23,8 @@ from perfguard.window import StepWindow
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
 
-from perfguard.capture import mindformers  # noqa: E402
-from perfguard.capture.mindformers import read_mindformers  # noqa: E402
+from perfguard.integrations import mindformers  # noqa: E402
+from perfguard.integrations.mindformers import read_mindformers  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -16,14 +16,14 @@ import pytest
 
 import perfguard
 from perfguard.capture.replay import recordings_in
-from perfguard.capture.tools_config import read_tools_config
-from perfguard.capture.tools_part import CLAIM_FILE
-from perfguard.capture.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.capture.torch_backend import TorchBackend
 from perfguard.errors import CaptureError, UsageError
+from perfguard.integrations.tools_config import read_tools_config
+from perfguard.integrations.tools_part import CLAIM_FILE
+from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
-from tests.capture.test_tools_config import REAL
+from tests.integrations.test_tools_config import REAL
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
@@ -469,8 +469,8 @@ def ascend(monkeypatch):
     )
     device = SimpleNamespace(get_device_name=lambda: "Ascend910B", synchronize=lambda: None)
     monkeypatch.setattr(torch, "npu", device, raising=False)
-    for module in ("torch_backend", "tools_profiler"):
-        monkeypatch.setattr(f"perfguard.capture.{module}.npu_profiler", lambda torch: npu)
+    for module in ("capture.torch_backend", "integrations.tools_profiler"):
+        monkeypatch.setattr(f"perfguard.{module}.npu_profiler", lambda torch: npu)
     return asked
 
 

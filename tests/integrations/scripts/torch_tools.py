@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-import perfguard.capture.tools_profiler as perfguard_tools
+import perfguard.integrations.tools_profiler as perfguard_tools
 
 config, steps, how = sys.argv[1], int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "plain"
 if how == "gloo":

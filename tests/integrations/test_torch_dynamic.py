@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.capture.replay import recordings_in
-from perfguard.capture.tools_profiler import ToolsProfiler, tools_profiler
-from perfguard.capture.torch_dynamic import (
+from perfguard.documents import violations
+from perfguard.errors import UsageError
+from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
+from perfguard.integrations.torch_dynamic import (
     CONFIG_FILE,
     DEFAULT,
     DynamicConfig,
@@ -27,10 +29,8 @@ from perfguard.capture.torch_dynamic import (
     Watch,
     read_dynamic_config,
 )
-from perfguard.documents import violations
-from perfguard.errors import UsageError
 from perfguard.recording import Ending, read_recording
-from tests.capture.test_tools_config import anything
+from tests.integrations.test_tools_config import anything
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 
@@ -489,7 +489,7 @@ def test_a_file_that_was_not_edited_for_long_is_not_read(tmp_path, monkeypatch):
     os.utime(path, (1, 1))
     watch = Watch(path)
     assert watch.changed() == b"one"
-    monkeypatch.setattr("perfguard.capture.torch_dynamic._read", pytest.fail)
+    monkeypatch.setattr("perfguard.integrations.torch_dynamic._read", pytest.fail)
     assert watch.changed() is None
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.capture.tools_config import (
+from perfguard.errors import UsageError
+from perfguard.integrations.tools_config import (
     LARGEST_BYTES,
     DynamicParam,
     MemoryProfile,
@@ -20,7 +21,6 @@ from perfguard.capture.tools_config import (
     read_tools_config,
     tools_config,
 )
-from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 
 #: MindSpeed-MM's own file, whole.

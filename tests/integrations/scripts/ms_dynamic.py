@@ -18,7 +18,7 @@ from mindspore.profiler import DynamicProfilerMonitor
 from mindspore.runtime import stream
 from mindspore.train import Callback, Model
 
-from perfguard.capture.mindspore_dynamic import write_profiler_config
+from perfguard.integrations.mindspore_dynamic import write_profiler_config
 
 
 class OwnMonitor(DynamicProfilerMonitor):

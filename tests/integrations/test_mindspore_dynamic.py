@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard import check
-from perfguard.capture.mindspore_dynamic import DynamicWindow, dynamic_windows, write_profiler_config
 from perfguard.errors import StoreError, UsageError
+from perfguard.integrations.mindspore_dynamic import DynamicWindow, dynamic_windows, write_profiler_config
 
 SCRIPT = Path(__file__).parent / "scripts" / "ms_dynamic.py"
 V = "2.10.0"

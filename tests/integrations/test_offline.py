@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.capture.offline import WORK_DIRECTORY, AnalysisOptions, _recorded_steps, analyse
 from perfguard.capture.replay import replay
 from perfguard.errors import UsageError
 from perfguard.gate import examine
+from perfguard.integrations.offline import WORK_DIRECTORY, AnalysisOptions, _recorded_steps, analyse
 from perfguard.judge import Policy
 from perfguard.testing import generate
 from tests.facts import codes
@@ -262,7 +262,7 @@ def test_the_files_of_two_ranks_in_one_directory_are_not_half_analysed(copy):
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from perfguard.capture.offline import AnalysisOptions, analyse
+from perfguard.integrations.offline import AnalysisOptions, analyse
 from perfguard.artifacts.layout import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to

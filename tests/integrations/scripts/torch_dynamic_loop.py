@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from perfguard.capture.tools_profiler import tools_profiler
+from perfguard.integrations.tools_profiler import tools_profiler
 
 prof = tools_profiler(sys.argv[1])
 prof.start()

@@ -26,11 +26,11 @@ from types import ModuleType
 from typing import Any
 
 from perfguard.capture.driver import Driver
-from perfguard.capture.tools_config import LARGEST_BYTES, LAST_STEP, Section, decoded, one_line, read_json
-from perfguard.capture.tools_part import Part, claim, event_driver, release
 from perfguard.capture.torch_backend import TorchBackend, TorchOptions, imported_torch, npu_profiler
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.integrations.tools_config import LARGEST_BYTES, LAST_STEP, Section, decoded, one_line, read_json
+from perfguard.integrations.tools_part import Part, claim, event_driver, release
 from perfguard.recording import Recording
 from perfguard.window import StepWindow
 

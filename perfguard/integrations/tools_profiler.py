@@ -28,14 +28,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from perfguard.capture.tools_config import (
-    EVERY_RANK,
-    MemoryProfile,
-    StaticParam,
-    ToolsConfig,
-    read_tools_config,
-)
-from perfguard.capture.tools_part import Part, claim, event_driver, release
 from perfguard.capture.torch_backend import (
     TorchBackend,
     TorchOptions,
@@ -44,6 +36,14 @@ from perfguard.capture.torch_backend import (
     rank_and_world_size,
 )
 from perfguard.errors import UsageError
+from perfguard.integrations.tools_config import (
+    EVERY_RANK,
+    MemoryProfile,
+    StaticParam,
+    ToolsConfig,
+    read_tools_config,
+)
+from perfguard.integrations.tools_part import Part, claim, event_driver, release
 from perfguard.recording import Recording
 
 logger = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class ToolsProfiler:
         return StaticProfile(param, directory=directory, workload=self.workload, backend=backend, notes=notes), notes
 
     def _dynamic(self, rank: int, world_size: int) -> Part:
-        from perfguard.capture.torch_dynamic import dynamic_profile
+        from perfguard.integrations.torch_dynamic import dynamic_profile
 
         assert self.config.dynamic_param is not None
         return dynamic_profile(

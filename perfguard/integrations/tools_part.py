@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from perfguard.capture.driver import Driver
-from perfguard.capture.tools_config import one_line
 from perfguard.capture.torch_backend import TorchBackend
 from perfguard.documents import FORMAT, dumps, write_atomically
 from perfguard.errors import PerfguardError, UsageError
+from perfguard.integrations.tools_config import one_line
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
 
