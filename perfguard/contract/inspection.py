@@ -549,11 +549,10 @@ def _read_version(
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
-    if version and file.slot.format == TRACE:
-        # Read whole, which costs four times as much, is only what nothing folds, or a schema that cannot be compiled.
-        folds = folds_of(file.slot.name, layout.id)
-        if folds and (events := _event_schema(version, file.slot.name, layout.id)).kinds:
-            return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream)
+    # Only what nothing folds is read whole.
+    if version and file.slot.format == TRACE and (folds := folds_of(file.slot.name, layout.id)):
+        events = _event_schema(version, file.slot.name, layout.id)
+        return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream)
     try:
         content = READERS[file.slot.format](file.path, rules)
         findings = list(_content_findings(content, rules, place))

@@ -27,22 +27,6 @@ def no_collectives() -> pl.DataFrame:
     return pl.DataFrame(schema={"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64})
 
 
-def annotated_collectives(trace: pl.DataFrame) -> pl.DataFrame:
-    """Return what the events of a torch trace (raw JSON cells) annotate as collectives, by start."""
-    import polars as pl
-
-    from perfguard.artifacts.table import nanoseconds, unquoted
-
-    if not {"name", "cat", "ts", "dur"} <= set(trace.columns):
-        return no_collectives()
-    named = trace.with_columns(operator=unquoted("name"), category=unquoted("cat"))
-    named = named.filter(
-        (pl.col("category") == "user_annotation") & pl.col("operator").str.contains(HOST_COLLECTIVE.pattern)
-    )
-    timed = named.with_columns(start_ns=nanoseconds(named["ts"]), duration_ns=nanoseconds(named["dur"]))
-    return timed.select(COLUMNS).sort("start_ns", maintain_order=True)
-
-
 def host_collectives(rows: pl.DataFrame) -> pl.DataFrame:
     """Return those of a host's executions (operator, start_ns, duration_ns) that are collectives, by start."""
     import polars as pl

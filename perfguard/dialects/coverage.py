@@ -138,18 +138,11 @@ class CoveredSteps:
         )
 
 
-def covered_steps(
-    rows: pl.DataFrame, edges_ns: Sequence[tuple[int, int]], beside: pl.DataFrame | None = None
-) -> tuple[Covered, ...]:
-    """Return what covers each step, from all executions of a window, in whatever order.
-
-    `beside` are collectives (`operator`, `start_ns`, `duration_ns`) that belong to no step: they count wherever they lie.
-    """
+def covered_steps(rows: pl.DataFrame, edges_ns: Sequence[tuple[int, int]]) -> tuple[Covered, ...]:
+    """Return what covers each step, from all executions of a window, in whatever order."""
     if not edges_ns:
         return ()
     found = rows.select("operator", "step", "start_ns", "duration_ns")
-    if beside is not None and beside.height:
-        found = found.vstack(in_steps(beside, edges_ns).select(found.columns))
     return CoveredSteps.of(edges_ns).extended(found.sort("start_ns")).by_step
 
 

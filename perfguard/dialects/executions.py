@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
-from perfguard.dialects.collectives import annotated_collectives, host_collectives, no_collectives
+from perfguard.dialects.collectives import host_collectives, no_collectives
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Executions, Steps
 from perfguard.dialects.groups import aggregated
@@ -36,8 +36,6 @@ class Listed(Steps):
 
     #: One row an execution (or `calls` of them) in the order of their starts: COLUMNS, see `groups`.
     rows: pl.DataFrame
-    #: Collectives that are annotated beside the operators (operator, start_ns, duration_ns); None where no source does so.
-    annotated: pl.DataFrame | None = None
 
 
 def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
@@ -51,12 +49,10 @@ def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
 
 def summed(listed: Listed) -> Executions:
     """Add up executions that are listed one by one."""
-    collectives = listed.annotated
-    if collectives is None:
-        collectives = no_collectives() if listed.on_device else host_collectives(listed.in_the_window(listed.rows))
+    collectives = no_collectives() if listed.on_device else host_collectives(listed.in_the_window(listed.rows))
     return Executions(
         groups=aggregated(listed.rows),
-        covered=covered_steps(listed.rows, listed.edges_ns, listed.annotated) if listed.is_timeline else (),
+        covered=covered_steps(listed.rows, listed.edges_ns) if listed.is_timeline else (),
         collectives=collectives,
         steps=listed.steps,
         by_step=listed.by_step,
@@ -99,59 +95,6 @@ def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
     return Listed(rows=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
-def from_torch_trace(cycle: Cycle) -> Listed | None:
-    """Executions of a torch trace; steps are its `ProfilerStep#N` annotations. None when it could not be read."""
-    import polars as pl
-
-    trace = cycle.content("trace")
-    if trace is None:
-        return None
-    frame = trace.frame
-    for column in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "args"):
-        if column not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(column))
-    complete = frame.filter(pl.col("ph") == '"X"')
-    complete = complete.with_columns(
-        start_ns=nanoseconds(complete["ts"]),
-        duration_ns=nanoseconds(complete["dur"]),
-        category=unquoted("cat"),
-        name=unquoted("name"),
-    )
-    marks = (
-        complete.filter(
-            (pl.col("category") == "user_annotation") & pl.col("name").str.contains(r"^ProfilerStep#[0-9]{1,18}$")
-        )
-        .with_columns(number=pl.col("name").str.slice(13).cast(pl.Int64))
-        .sort("start_ns")
-    )
-    if cycle.asked.active is None and cycle.asked.steps:
-        marks = marks_of_steps(marks, cycle, trace.document)
-    edges = tuple(zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True))
-    work = complete.filter(pl.col("category").is_in(list(TORCH_WORK))).sort(
-        "start_ns", "duration_ns", descending=[False, True], maintain_order=True
-    )
-    work = work.with_columns(
-        operator=pl.col("name"),
-        self_ns=pl.Series(
-            self_times(work.select("pid", "tid").rows(), work["start_ns"].to_list(), work["duration_ns"].to_list()),
-            dtype=pl.Int64,
-        ),
-        step=pl.Series(_torch_steps(work, complete, marks, edges), dtype=pl.Int64),
-    )
-    if edges:
-        work = work.filter(~_is_of_the_marks_themselves(work))
-    shapes = pl.Series("shapes", torch_shapes(work["args"].to_list()), dtype=pl.String)
-    return Listed(
-        rows=work.with_columns(shapes).select(*COLUMNS),
-        steps=len(edges) or None,
-        by_step=bool(edges),
-        step_numbers=tuple(marks["number"].to_list()),
-        edges_ns=edges,
-        marks_steps=True,
-        annotated=annotated_collectives(trace.frame),
-    )
-
-
 def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
     """Return the marks that turned out to be of steps, numbered anew.
 
@@ -166,45 +109,6 @@ def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFra
     of_step = [number is not None for number in step_of(began, steps)]
     kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))
     return kept.with_columns(number=pl.int_range(kept.height, dtype=pl.Int64))
-
-
-def _torch_steps(
-    work: pl.DataFrame, complete: pl.DataFrame, marks: pl.DataFrame, edges: Sequence[tuple[int, int]]
-) -> list[int | None]:
-    """Return the step of every event: where it lies for the thread that marks the steps, else the last step begun.
-
-    Other threads do not stop for the marks, and a device runs behind the host: its work is of the step that launched it
-    (the runtime call with the same `correlation`), and may begin when all steps have ended.
-    """
-    import polars as pl
-
-    if not edges:
-        return [None] * work.height
-    correlation = pl.col("args").str.extract(r'"correlation":\s*([0-9]{1,18})[,\s}]').cast(pl.Int64)
-    launches = (
-        complete.filter(pl.col("category").str.contains("_(runtime|driver)$"))
-        .select(correlation=correlation, launched_ns=pl.col("start_ns"))
-        .drop_nulls()
-        .unique("correlation", keep="first")
-    )
-    begun = work.with_columns(correlation=pl.when(pl.col("category") != "cpu_op").then(correlation)).join(
-        launches, on="correlation", how="left", maintain_order="left"
-    )
-    threads = set(marks.select("pid", "tid").rows())
-    starts = begun.select(pl.coalesce("launched_ns", "start_ns")).to_series().to_list()
-    strict = step_of(starts, edges)
-    loose = step_of(starts, [(start, LATE_NS) for start, _ in edges])
-    return [
-        inside if (pid, tid) in threads else last if last is not None else 0
-        for inside, last, pid, tid in zip(strict, loose, work["pid"], work["tid"], strict=True)
-    ]
-
-
-def _is_of_the_marks_themselves(work: pl.DataFrame) -> pl.Series:
-    """Say which operators make the handle of a step's mark: torch 1.12 keeps it in a tensor, made between steps."""
-    import polars as pl
-
-    return work.select(pl.col("step").is_null() & pl.col("name").is_in(HANDLE)).to_series()
 
 
 def from_kernel_details(cycle: Cycle) -> Listed | None:
@@ -438,7 +342,6 @@ def from_gpu_detail(cycle: Cycle) -> Listed | None:
 #: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
 #: device did goes before what the host did for it.
 SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = (
-    (("trace",), from_torch_trace),
     (("kernel_details",), from_kernel_details),
     (("ascend_pytorch_profiler",), from_database),
     (("ascend_mindspore_profiler",), from_database),
@@ -460,14 +363,12 @@ LATE_NS = 2**63 - 1
 
 def executions_of(cycle: Cycle) -> Executions | None:
     """Return the executions of a cycle, added up, or None where no source could be read."""
-    trace = cycle.content("trace")
-    if trace is not None and "TorchWork" in trace.folds:
-        # It went by in chunks, and its executions were added up on the way.
+    # Traces go by in chunks, and large tables as well: their executions were added up on the way.
+    if (trace := cycle.content("trace")) is not None:
         found: Executions = trace.folds["TorchWork"].executions(cycle, trace.document)
         return found
     kernels = cycle.content("kernel_details")
-    if kernels is not None and "KernelWork" in kernels.folds and trace is None:
-        # The same of kernels.
+    if kernels is not None and "KernelWork" in kernels.folds:
         of_kernels: Executions = kernels.folds["KernelWork"].executions(cycle)
         return of_kernels
     listed = listed_of(cycle)
@@ -537,25 +438,6 @@ def infer_steps(counts: Counter[str]) -> int | None:
         return None
     best = max(support, key=lambda n: (support[n], n))
     return best if 2 * support[best] >= len(counts) else None
-
-
-def self_times(tracks: Sequence[Any], start_ns: Sequence[int], duration_ns: Sequence[int]) -> list[int]:
-    """Return each event's time without the events nested in it on the same track (thread).
-
-    Events come sorted by start, longer first where starts are equal. An event that only overlaps its predecessor is
-    no child of it.
-    """
-    own = list(duration_ns)
-    stacks: dict[Any, list[tuple[int, int]]] = {}
-    for index, (track, start, duration) in enumerate(zip(tracks, start_ns, duration_ns, strict=True)):
-        stack = stacks.setdefault(track, [])
-        end = start + duration
-        while stack and stack[-1][1] <= start and not (duration == 0 and stack[-1][1] == start):
-            stack.pop()
-        if stack and end <= stack[-1][1]:
-            own[stack[-1][0]] -= duration
-        stack.append((index, end))
-    return own
 
 
 def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Series | None) -> pl.DataFrame:

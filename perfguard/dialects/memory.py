@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, in_int64, nanoseconds, unquoted
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.dialects.executions import DATABASES, step_of
-from perfguard.dialects.shared_memory import without_shared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
     Ints = np.ndarray[Any, np.dtype[np.int64]]
 
-
-_LARGEST = 10**18
 
 #: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
 _PARTS_OF_A_STEP = 32
@@ -38,20 +34,15 @@ def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
     torch writes an event where memory is allocated or released, and none for a host that did neither. Where the header says
     that memory was recorded that is a 0 and no gap: a step that begins to allocate is worse than one that did not.
     """
-    found = _recorded(cycle, executions)
-    trace = cycle.content("trace")
-    if trace is None or trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
-        return found
-    return (*found, MemoryStep(device="cpu", step=0, rise_bytes=0, allocations=0, allocated_bytes=0, growth_bytes=0))
-
-
-def _recorded(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
-    trace = cycle.content("trace")
-    if trace is not None and "TorchMemory" in trace.folds:
+    if (trace := cycle.content("trace")) is not None:
         found: tuple[MemoryStep, ...] = trace.folds["TorchMemory"].steps(executions.edges_ns)
-        return found
+        if trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
+            return found
+        return (
+            *found,
+            MemoryStep(device="cpu", step=0, rise_bytes=0, allocations=0, allocated_bytes=0, growth_bytes=0),
+        )
     for slot, read in (
-        ("trace", _of_trace),
         ("cpu_ms_memory_record", _of_pool),
         ("memory_record", _of_components),
         *((slot, _of_database) for slot in DATABASES),
@@ -82,73 +73,6 @@ def _of_pool(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
         rows = rows.filter(pl.col("time").is_between(in_int64(edges[0][0]), in_int64(edges[-1][1])))
     rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
     return _by_step(rows, edges, "cpu")
-
-
-def _of_trace(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
-    """Memory events of a torch trace: `[memory]` with Bytes, summed in the order of Ev Idx.
-
-    Total Allocated is not used: on a CPU it goes on counting from one cycle to the next.
-    """
-    import msgspec
-    import polars as pl
-
-    class Event(
-        msgspec.Struct,
-        rename={
-            "size": "Bytes",
-            "order": "Ev Idx",
-            "kind": "Device Type",
-            "number": "Device Id",
-            "total": "Total Allocated",
-            "reserved": "Total Reserved",
-            "address": "Addr",
-        },
-    ):
-        # The schema has seen that they are whole; JSON's 1.0 is whole as well.
-        size: int | float
-        kind: int | float
-        #: torch 1.12 numbers no event; there the order is that of the times.
-        order: int | float = 0
-        number: int | float = -1
-        total: int | float | None = None
-        reserved: int | float | None = None
-        # The schema says nothing of it.
-        address: object = None
-
-    content = cycle.content("trace")
-    if content is None or "args" not in content.frame.columns:
-        return []
-    events = content.frame.filter(unquoted("name") == "[memory]")
-    decoder = msgspec.json.Decoder(Event)
-    decoded = [decoder.decode(text) for text in events["args"].to_list()]
-    rows = pl.DataFrame(
-        {
-            "time": nanoseconds(events["ts"]) if events.height else pl.Series([], dtype=pl.Int64),
-            "Bytes": _whole(e.size for e in decoded),
-            "order": _whole(e.order for e in decoded),
-            "Total Allocated": _whole(e.total for e in decoded),
-            "Total Reserved": _whole(e.reserved for e in decoded),
-            "Addr": _whole(e.address if isinstance(e.address, (int, float)) else None for e in decoded),
-            "Device Type": _whole(e.kind for e in decoded),
-            "Device Id": _whole(e.number for e in decoded),
-            "device": pl.Series([device_name(int(e.kind), int(e.number)) for e in decoded], dtype=pl.String),
-        }
-    )
-    rows = without_shared(rows.sort("order", "time", maintain_order=True)).rename({"Bytes": "size"})
-    found: list[MemoryStep] = []
-    for (device,), part in rows.group_by("device", maintain_order=True):
-        levels = part.sort("order", "time", maintain_order=True).with_columns(level=pl.col("size").cum_sum())
-        levels = levels.select("time", "level", before=pl.col("level") - pl.col("size"))
-        found += _by_step(levels, executions.edges_ns, str(device))
-    return found
-
-
-def _whole(values: Iterable[float | None]) -> pl.Series:
-    import polars as pl
-
-    # More digits than that are no size and no address, as in `folds.whole_numbers`.
-    known = (None if value is None or not abs(value) < _LARGEST else int(value) for value in values)
-    return pl.Series(list(known), dtype=pl.Int64)
 
 
 def device_name(kind: int, number: int) -> str:

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 _DEVICE = ("Device Type", "Device Id")
 
 
-def without_shared(memory: pl.DataFrame) -> pl.DataFrame:
-    """Return the memory events of a trace without those of shared memory.
-
-    `memory` is in the order of the events, with `Bytes`, `Total Allocated`, `Total Reserved`, `Device Type` and `Addr`, all
-    Int64 and null where an event does not have them.
-    """
-    return Account(own_addresses(memory)).without_shared(memory)
-
-
 def own_addresses(memory: pl.DataFrame) -> pl.Series:
     """Return the addresses of blocks that were allocated here, and not mapped."""
     import polars as pl

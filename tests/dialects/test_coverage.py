@@ -57,7 +57,7 @@ def test_a_damaged_time_of_a_step_is_no_reason_to_fail():
     edges = ((10, 10**400), (-(10**400), 20))
     rows = frame([("a", 0, 12, 5), ("a", 1, 12, 5)])
     assert Coverage.of(edges).extended(Spans.of(rows)).covered_ns == (5, 5)
-    assert covered_steps(rows, edges, rows.drop("step"))[0].either_ns == 5
+    assert covered_steps(rows, edges)[0].either_ns == 5
 
 
 def test_no_steps_are_covered_by_nothing():
@@ -89,7 +89,8 @@ def test_batches_cover_what_all_of_them_do(executions, cuts):
 
 def test_collectives_beside_the_steps_count_wherever_they_lie():
     beside = frame([("gloo:all_reduce", None, 25, 20), ("gloo:all_reduce", None, 100, 5)]).drop("step")
-    assert covered_steps(frame([("a", 0, 10, 20)]), EDGES, beside) == (
+    rows = frame([("a", 0, 10, 20)])
+    assert covered_steps(rows.vstack(in_steps(beside, EDGES).select(rows.columns)), EDGES) == (
         Covered(operators_ns=20, collectives_ns=5, either_ns=20),
         Covered(collectives_ns=10, either_ns=10),
         Covered(),

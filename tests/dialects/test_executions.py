@@ -6,7 +6,6 @@ import dataclasses
 import json
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from perfguard.artifacts.layout import Slot, layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.table import Cells, Table, unquoted
-from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect, inspection
+from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.executions import (
     COLUMNS,
@@ -27,18 +26,10 @@ from perfguard.dialects.executions import (
     executions_of,
     infer_steps,
     listed_of,
-    self_times,
     step_of,
     summed,
 )
 from perfguard.recording import Recording, read_recording
-
-
-@pytest.fixture(autouse=True)
-def whole(monkeypatch):
-    """Traces are read whole: of one that goes by only sums are left, and no list of executions."""
-    monkeypatch.setattr(inspection, "folds_of", lambda slot, layout: {})
-
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
 
@@ -108,65 +99,6 @@ def test_the_steps_of_large_counts_are_inferred_without_trying_every_number():
     assert infer_steps(Counter({"a": 10**12, "b": 2 * 10**12})) == 10**12
 
 
-# -- self_times ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("events", "own"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param([("t", 0, 10)], [10], id="one"),
-        pytest.param([("t", 0, 10), ("t", 2, 3), ("t", 5, 5)], [2, 3, 5], id="two children, one to the end"),
-        pytest.param([("t", 0, 10), ("t", 0, 10)], [0, 10], id="a child as long as its parent"),
-        pytest.param([("t", 0, 10), ("t", 1, 8), ("t", 2, 3)], [2, 5, 3], id="a grandchild"),
-        pytest.param([("t", 0, 10), ("u", 2, 3)], [10, 3], id="another thread"),
-        pytest.param([("t", 0, 10), ("t", 10, 5)], [10, 5], id="a neighbour that touches"),
-        pytest.param([("t", 0, 10), ("t", 5, 10)], [10, 10], id="an overlap is no child"),
-        pytest.param([("t", 0, 10), ("t", 0, 0), ("t", 10, 0)], [10, 0, 0], id="events without duration"),
-        pytest.param([("t", 0, 4), ("t", 4, 0), ("t", 4, 4), ("t", 5, 1)], [4, 0, 3, 1], id="an empty one between"),
-    ],
-)
-def test_the_self_times_of_events(events, own):
-    assert self_times(*map(list, zip(*events, strict=True))) == own if events else self_times([], [], []) == []
-
-
-TREES = st.recursive(
-    st.tuples(st.integers(0, 3), st.integers(0, 3), st.just(())),
-    lambda inner: st.tuples(st.integers(0, 3), st.integers(0, 3), st.lists(inner, min_size=1, max_size=3)),
-    max_leaves=8,
-)
-
-
-def nested_events(trees: Any, now: int, track: str) -> Iterator[tuple[str, int, int, int]]:
-    """Yield (track, start, duration, own time) of every event of a row of trees that begins at `now`, parents first."""
-    for gap, tail, children in trees:
-        start = now + gap
-        inside = list(nested_events(children, start, track))
-        end = max([start, *(begin + duration for _, begin, duration, _ in inside)]) + tail
-        direct, at = 0, start
-        for _, begin, duration, _ in inside:
-            if begin >= at and duration:  # the next one behind, not inside, the last direct child
-                direct, at = direct + duration, begin + duration
-        yield track, start, end - start, end - start - direct
-        yield from inside
-        now = end
-
-
-@given(st.dictionaries(st.sampled_from("tu"), st.lists(TREES, max_size=3), max_size=2))
-def test_self_times_of_nested_events_are_durations_without_direct_children(tracks):
-    events = [event for track, trees in tracks.items() for event in nested_events(trees, 0, track)]
-    events.sort(key=lambda event: (event[1], -event[2]))
-    found = self_times([e[0] for e in events], [e[1] for e in events], [e[2] for e in events])
-    assert found == [e[3] for e in events]
-
-
-@given(st.lists(TREES, max_size=4))
-def test_self_times_of_one_thread_add_up_to_the_time_it_was_busy(trees):
-    events = sorted(nested_events(trees, 0, "t"), key=lambda event: (event[1], -event[2]))
-    busy = {tick for _, start, duration, _ in events for tick in range(start, start + duration)}
-    assert sum(self_times([e[0] for e in events], [e[1] for e in events], [e[2] for e in events])) == len(busy)
-
-
 # -- texts -----------------------------------------------------------------------------------------------------------
 
 
@@ -195,14 +127,13 @@ def judged(directory: Path, *events: dict[str, Any]) -> Contract:
 
 def executed(directory: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
     (cycle,) = judged(directory, *events).cycles
-    listed = listed_of(cycle)
-    assert listed is not None
-    return listed.rows.to_dicts()
+    assert cycle.executions is not None
+    return cycle.executions.groups.to_dicts()
 
 
 def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_path):
     shapes = {"Input Dims": [[4, 8], [], [2]], "Input type": ["float", "Scalar", "long int"]}
-    rows = executed(
+    (cycle,) = judged(
         tmp_path,
         step(7, 100, 50),
         step(8, 160, 50),
@@ -211,14 +142,16 @@ def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_p
         event("aten::linear", 170, 30, args=shapes),
         event("aten::late", 155, 1),
         event("a python call", 112, 3, cat="python_function"),
-    )
-    text = "float[4, 8];Scalar[];long int[2]"
-    assert [tuple(row.values()) for row in rows] == [
-        ("aten::linear", "aten::linear", 0, 110_500, 20_250, 10_250, text),
-        ("aten::mm", "aten::mm", 0, 112_000, 10_000, 10_000, None),
-        ("aten::late", "aten::late", None, 155_000, 1_000, 1_000, None),
-        ("aten::linear", "aten::linear", 1, 170_000, 30_000, 30_000, text),
+    ).cycles
+    found = cycle.executions.groups.select("operator", "name", "step", "first_ns", "total_ns", "self_ns").rows()
+    assert found == [
+        ("aten::linear", "aten::linear", 0, 110_500, 20_250, 10_250),
+        ("aten::mm", "aten::mm", 0, 112_000, 10_000, 10_000),
+        ("aten::late", "aten::late", None, 155_000, 1_000, 1_000),
+        ("aten::linear", "aten::linear", 1, 170_000, 30_000, 30_000),
     ]
+    # Of the steps: what runs outside of them has none.
+    assert cycle.shapes.rows() == [("aten::linear", "float[4, 8];Scalar[];long int[2]", 2)]
 
 
 def test_the_steps_of_a_torch_trace_are_its_marks_in_the_order_of_time(tmp_path):
@@ -273,7 +206,8 @@ def test_one_stream_number_on_two_devices_is_two_tracks(tmp_path):
     ],
 )
 def test_the_shapes_of_a_torch_operator(tmp_path, arguments, shapes):
-    assert executed(tmp_path, event("x", 1, 2, args=arguments))[0]["shapes"] == shapes
+    (cycle,) = judged(tmp_path, event("x", 1, 2, args=arguments)).cycles
+    assert cycle.shapes.rows() == ([] if shapes is None else [("x", shapes, 1)])
 
 
 # -- MindSpore -------------------------------------------------------------------------------------------------------
@@ -549,8 +483,6 @@ def test_collectives_of_a_host_are_kept_one_by_one_those_of_its_steps():
     assert summed(listed).collectives.rows() == [("AllReduce", 12, 3), ("AllReduce", 20, 4)]
     assert summed(dataclasses.replace(listed, by_step=False)).collectives.height == 3
     assert summed(dataclasses.replace(listed, on_device=True)).collectives.height == 0
-    annotated = listed.rows.clear().select("operator", "start_ns", "duration_ns")
-    assert summed(dataclasses.replace(listed, annotated=annotated)).collectives.height == 0
     assert summed(listed).covered == (Covered(operators_ns=1, collectives_ns=7, either_ns=8),)
     assert summed(dataclasses.replace(listed, is_timeline=False)).covered == ()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import covered_steps
+from perfguard.dialects.coverage import covered_steps, in_steps
 from perfguard.dialects.groups import aggregated
 from perfguard.measure.profile import Profile
 from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
@@ -24,13 +24,16 @@ def profile(*executions: tuple[str, int | None, int, int], edges=((0, 100_000),)
     rows = pl.DataFrame(list(executions), schema=COLUMNS, orient="row").with_columns(
         name="operator", self_ns="duration_ns", shapes=pl.lit(None, dtype=pl.String)
     )
-    beside = pl.DataFrame(list(collectives), schema=BESIDE, orient="row")
+    beside = in_steps(pl.DataFrame(list(collectives), schema=BESIDE, orient="row"), edges)
+    beside = rows.select("operator", "step", "start_ns", "duration_ns").vstack(
+        beside.select("operator", "step", "start_ns", "duration_ns")
+    )
     return Profile(
         **{
             "rank": 0,
             "steps": len(edges) or None,
             "groups": aggregated(rows).with_columns(cycle=pl.lit(0)),
-            "covered": covered_steps(rows, edges, beside),
+            "covered": covered_steps(beside, edges),
             "shapes": SHAPES,
             "memory": (),
             "edges_ns": tuple(edges),

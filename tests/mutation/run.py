@@ -619,6 +619,7 @@ def _operator_lines(report: Report) -> Iterator[str]:
 
 
 def _check_lines(report: Report) -> Iterator[str]:
+    from perfguard.dialects.folds import FOLDS
     from perfguard.dialects.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
 
     list(check_recording(read_recording(Path.cwd()), ()))  # loads them all
@@ -627,7 +628,8 @@ def _check_lines(report: Report) -> Iterator[str]:
     yield f"\n{'check or code':60} {'kills':>8} {'alone':>8}"
     for name, count in sorted(kills.items(), key=lambda item: (-item[1], item[0])):
         yield f"{name:60} {count:8} {alone[name]:8}"
-    silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys()) - kills.keys())
+    folded = {check for fold in FOLDS.values() for check in fold.make.checks}  # type: ignore[attr-defined]
+    silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys() | folded) - kills.keys())
     yield f"\nChecks that killed nothing: {len(silent)}"
     for name in silent:
         yield f"  {name}"

@@ -1,7 +1,7 @@
 """Folds: what is kept of a trace while it goes by, so that it need not be held.
 
-What goes in: the events of a trace, a chunk at a time (`see`). What comes out: findings, in the name of the invariants that ask
-the same of a trace that is read whole, or what executions and memory are made of. What a fold keeps does not grow with the
+What goes in: the events of a trace, a chunk at a time (`see`). What comes out: findings, or what executions and memory are made
+of. What a fold keeps does not grow with the
 trace, or is put into a `Spool`. To add one: a class with `@fold(...)` in a module of this package. What `see` takes of events
 are numbers: of names, categories, threads and texts, times, and what a function of a module makes of them (`events.derived`),
 since another process may have decoded them; whatever else it asks for is decoded here once more.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Fold(Protocol):
     """What one pass over a trace leaves."""
 
-    #: Names of the invariants this stands for where the trace is not read whole.
+    #: Names of the checks it makes.
     checks: ClassVar[tuple[str, ...]]
 
     def see(self, events: Events) -> None:

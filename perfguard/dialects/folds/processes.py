@@ -12,20 +12,12 @@ from msgspec import Raw
 
 from perfguard.artifacts.readers.events import Words
 from perfguard.dialects.folds import grown
-from perfguard.dialects.invariants import INVARIANTS
 from perfguard.dialects.trace_view import PROCESS_LABEL, PROCESS_NAME
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events
-    from perfguard.dialects.cycle import Cycle
 
 _NAME, _LABEL = re.compile(PROCESS_NAME), re.compile(PROCESS_LABEL)
-
-
-def is_asked(cycle: Cycle, check: str) -> bool:
-    """Whether an invariant is asked of a cycle: it is for its layout, and what it needs could be read."""
-    one = INVARIANTS[check]
-    return (not one.layouts or cycle.layout.id in one.layouts) and all(slot in cycle.artifacts for slot in one.needs)
 
 
 class Classes:

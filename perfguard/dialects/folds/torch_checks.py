@@ -17,9 +17,9 @@ from msgspec import UNSET
 
 from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.spool import Rows, Spool
-from perfguard.dialects.folds import NO_NUMBER, fold, lacks, look_again, whole_numbers
+from perfguard.dialects.folds import NO_NUMBER, fold, lacks, look_again, torch_words, whole_numbers
 from perfguard.dialects.folds.nesting import Open, parents
-from perfguard.dialects.invariants import torch_trace, torch_window
+from perfguard.dialects.invariants import torch_window
 from perfguard.dialects.worded import WordedRows
 from perfguard.findings import Code, Finding, Severity
 
@@ -38,7 +38,15 @@ _TRIED = 1000
 
 @fold(slots=("trace",))
 class Numbered:
-    """External ids, and the numbers of the events: each once, and all of them."""
+    """External ids, and the numbers of the events: each once, and all of them.
+
+    * `the_external_id_of_an_operator_is_its_own`: No two cpu_op events have one External id. Exact; 0 stands for none.
+    * `operators_all_have_an_external_id`: Every operator has an External id where one has. Exact.
+    * `events_are_numbered_through`: The events of the host carry the numbers 0 to N-1 (Ev Idx), each once: none was lost,
+      none written twice. Exact. Holds with every option of the profiler on real output of torch 2.13 on CPU; torch
+      numbers what it recorded before it writes any of it (torch/csrc/profiler, profiler_kineto.cpp). torch 1.12 numbers
+      nothing. Beside events of a GPU a gap is a warning: no such trace was at hand.
+    """
 
     checks: ClassVar = (
         "the_external_id_of_an_operator_is_its_own", "operators_all_have_an_external_id", "events_are_numbered_through",
@@ -107,12 +115,12 @@ class Numbered:
             places = np.flatnonzero(steps > 0)
             lost += int(steps[places].sum())
             count += len(places)
-            gaps += [(int(unique[place]), int(steps[place])) for place in places[: torch_trace.NAMED].tolist()]
+            gaps += [(int(unique[place]), int(steps[place])) for place in places[: torch_words.NAMED].tolist()]
             before = int(unique[-1])
         check = "events_are_numbered_through"
         yield from again.findings(Code.I114, artifact, check=check)
         if count:
-            message = torch_trace.lost_events(gaps[: torch_trace.NAMED], count=count, lost=lost, last=before)
+            message = torch_words.lost_events(gaps[: torch_words.NAMED], count=count, lost=lost, last=before)
             severity = Severity.WARNING if self._has_kernels else Severity.ERROR
             yield Finding(code=Code.I102, severity=severity, place=artifact.place, message=message, check=check)
 
@@ -131,7 +139,12 @@ def _repeated(rows: Rows, *, first: bool) -> tuple[Ints, Rows]:
 
 @fold(slots=("trace",))
 class Flows:
-    """Both ends of each flow."""
+    """Both ends of each flow.
+
+    * `every_flow_has_two_ends`: Of one category the flows that begin (s) are those that end (f), by id and number. Exact
+      for fwdbwd, else a warning. A device may drop what a launch led to when the window closes; forward and backward are
+      both on the host.
+    """
 
     checks: ClassVar = ("every_flow_has_two_ends",)
 
@@ -181,7 +194,18 @@ _OPERATOR, _FLOW, _ALLOCATION, _STEP_MARK = range(4)
 
 @fold(slots=("trace",))
 class TimeLine:
-    """What runs around what on a thread: operators inside operators, flows and allocations at or in operators."""
+    """What runs around what on a thread: operators inside operators, flows and allocations at or in operators.
+
+    * `operators_of_a_thread_are_nested`: An operator lies inside another of its thread, or beside it; the marks of steps
+      count as such. Tolerance 1 us. So no operator is longer than what called it, and none reaches out of the step it
+      began in; but a TorchScript function that forks ends with the last of its tasks (torch 2.4, real output), so one
+      without a namespace may.
+    * `flows_begin_and_end_at_operators`: Both ends of a flow from forward to backward are at the start of an operator of
+      their thread. Tolerance 2 ns.
+    * `memory_is_allocated_in_operators`: Of the allocations on the host at least one lies in an operator of its thread:
+      else times or units are mixed up. On real output all of them do; what allocates outside of operators is possible and
+      rare.
+    """
 
     checks: ClassVar = (
         "operators_of_a_thread_are_nested", "flows_begin_and_end_at_operators", "memory_is_allocated_in_operators",
@@ -252,7 +276,7 @@ class TimeLine:
             names = self._names.of(work_rows["word"].tolist())
             columns = (work_rows[name].tolist() for name in ("start", "end", "thread", "row"))
             for place, (start, end, thread, row, name) in enumerate(zip(*columns, names, strict=True)):
-                message = torch_trace.overlap(stacks.setdefault(thread, []), start, end, name)
+                message = torch_words.overlap(stacks.setdefault(thread, []), start, end, name)
                 if message and place >= waiting:
                     yield row, message
         open_ones.keep(work_rows)
@@ -339,7 +363,21 @@ class _Near:
 
 @fold(slots=("trace",))
 class Window:
-    """The window of a trace, what its header says was recorded, and the time in its name."""
+    """The window of a trace, what its header says was recorded, and the time in its name.
+
+    * `events_lie_in_the_window`: Operators, memory events and flows lie in the span "PyTorch Profiler" that the trace
+      draws. Tolerance 1 us. The mark of a step, a Python function and what a collective annotates from its own thread may
+      begin before it; no step ends behind it. A task that another thread was at when the profiler stopped may end behind
+      it (torch 2.8, jit.fork).
+    * `what_the_header_says_was_recorded_is_there`: With profile_memory there are memory events, with record_shapes
+      operators have Input Dims. Asked only where operators ran that must leave them: those that allocate, and those that
+      take tensors.
+    * `what_is_there_was_recorded`: Memory events are there only with profile_memory, Input Dims only with record_shapes,
+      in a header that says so. The header names what was on and leaves out what was off; torch 1.12 names both always.
+    * `a_trace_is_named_after_its_end`: `<worker>.<ns>.pt.trace.json` carries the time at which it was named: after its
+      last event, within six hours. Only where the name has nanoseconds and the trace its epoch; a warning, since a name
+      may be given by hand. Source: torch 2.x: profiler.py, tensorboard_trace_handler.
+    """
 
     checks: ClassVar = (
         "events_lie_in_the_window", "what_the_header_says_was_recorded_is_there", "what_is_there_was_recorded",
@@ -403,7 +441,7 @@ class Window:
         for check, found in (
             (
                 "what_the_header_says_was_recorded_is_there",
-                torch_trace.recorded_as_said(
+                torch_words.recorded_as_said(
                     artifact, calls=calls, memory_events=self._memory_events, with_shapes=self._operators_with_shapes
                 ),
             ),

@@ -41,7 +41,15 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 @fold(slots=("trace",), wanted={"i": ("Addr",)})
 class TorchMemory:
-    """What `[memory]` events say: their account, and how each step moved it."""
+    """What `[memory]` events say: their account, and how each step moved it.
+
+    * `allocated_memory_is_a_running_sum`: Total Allocated rises by Bytes from one memory event of a device to the next,
+      in the order of Ev Idx. Exact. A warning on devices: their allocator reports from several threads. Shared memory of
+      a loader's workers is left out.
+    * `the_host_reserves_nothing`: Total Reserved of a memory event on the host is 0: PyTorch's host allocator keeps no
+      pool. Exact. A block of shared memory, as a DataLoader's workers hand over, is its own reserve, and in nobody's
+      total.
+    """
 
     checks: ClassVar = ("allocated_memory_is_a_running_sum", "the_host_reserves_nothing")
 

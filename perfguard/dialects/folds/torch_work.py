@@ -51,7 +51,7 @@ class SelfTimes:
     """Own times of events that come sorted by start (longer first), a batch at a time; the rest waits until it has ended.
 
     An event is inside the one that was begun last on its thread and has not ended; one that only overlaps that one is no child
-    of it (`executions.self_times`).
+    of it.
     """
 
     def __init__(self) -> None:

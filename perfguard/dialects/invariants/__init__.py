@@ -78,7 +78,7 @@ def check_folds(cycle: Cycle) -> tuple[list[Finding], list[str]]:
 
 
 def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Finding]:
-    """Run every invariant of the cycle's layout whose slots could be read, and for which no fold stands (`check_folds`).
+    """Run every invariant of the cycle's layout whose slots could be read; not those that `check_folds` asked a large table.
 
     The names of those that need rows which went by and were not kept are put into `not_made`.
     """

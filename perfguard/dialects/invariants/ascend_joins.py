@@ -271,51 +271,6 @@ def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: s
     )
 
 
-@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
-def flows_of_the_trace_meet_events(cycle: Cycle) -> Iterator[Finding]:
-    """A flow ends (f) where an event of its thread starts, and begins (s) inside one. Exact to 1 ns.
-
-    Asked of a category of which nine in ten do.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["trace_view"]
-    frame = artifact.content.frame
-    if not {"cat", "tid", "dur", "id"} <= set(frame.columns):
-        return
-    events = frame.with_row_index("row").with_columns(at=nanoseconds(frame["ts"]), lasts=nanoseconds(frame["dur"]))
-    spans = events.filter(pl.col("ph") == '"X"').select("pid", "tid", "at", end=pl.col("at") + pl.col("lasts"))
-    spans = spans.drop_nulls().sort("at")
-    flows = events.filter(pl.col("ph").is_in(['"s"', '"f"']) & pl.col("at").is_not_null()).sort("at")
-    if spans.is_empty() or flows.is_empty():
-        return
-    spans = spans.with_columns(latest=pl.col("end").cum_max().over("pid", "tid"), start=pl.col("at"))
-    met = flows.join_asof(spans.drop("end"), on="at", by=("pid", "tid"), check_sortedness=False)
-    is_lost = (
-        pl.when(pl.col("ph") == '"f"')
-        .then((pl.col("at") - pl.col("start")).abs() > 1)
-        .otherwise(pl.col("at") > pl.col("latest") + 1)
-        .fill_null(True)
-    )
-    met = met.with_columns(lost=is_lost)
-    few = (pl.col("lost").mean() <= 1 - MOST) | ((pl.col("lost").sum() == 1) & (pl.len() >= 5))
-    met = met.filter(pl.col("lost") & few.over("cat", "ph")).sort("row")
-    yield from disagreements(
-        Code.I110,
-        (
-            (
-                f"{artifact.place} $[{row}]",
-                lonely_flow(number, category, thread, at, ends=phase == '"f"'),
-            )
-            for row, phase, category, number, thread, at in met.select(
-                "row", "ph", "cat", "id", "tid", "at"
-            ).iter_rows()
-        ),
-        count=met.height,
-        place=artifact.place,
-    )
-
-
 def are_few(lost: int, of: int) -> bool:
     """Whether so few of the flows of a category meet no event that each of them is wrong, and not what is expected."""
     return lost / of <= 1 - MOST or (lost == 1 and of >= 5)
@@ -325,41 +280,6 @@ def lonely_flow(number: str, category: str | None, thread: str, at: int, *, ends
     """Word an end of a flow, at a time in ns, that meets no event; the texts are as the file has them."""
     does = "ends" if ends else "begins"
     return f"flow {number} of {category} {does} at {at / 1000:.3f} us, where thread {thread} has no event"
-
-
-@invariant()
-def a_trace_is_of_one_run(cycle: Cycle) -> Iterator[Finding]:
-    """All times of a trace lie together: none is further from the rest than a minute and the length of the rest.
-
-    Counters and flows begin and end with the collection, not with the steps; a time in another unit is years away. CANN
-    tells of a graph (levels model and node, and flows from there) with the time it was loaded at, however long ago.
-    """
-    import polars as pl
-
-    for slot in ("trace_view", "trace"):
-        artifact = cycle.artifacts.get(slot)
-        if artifact is None or artifact.content.table is None or "ts" not in artifact.content.frame.columns:
-            continue
-        frame = artifact.content.frame.with_row_index("row").filter(artifact.content.frame["ph"] != '"M"')
-        times = nanoseconds(frame["ts"])
-        if times.drop_nulls().is_empty():
-            continue
-        ordered = times.drop_nulls().sort()
-        low, high = (int(ordered[rank_of(share, len(ordered))]) for share in MIDDLE)
-        reach = reach_ns(low, high)
-        of_graph = pl.lit(False)
-        if "args" in frame.columns:
-            of_graph = (pl.col("ph") == '"X"') & pl.col("args").str.contains(GRAPH).fill_null(False)
-        if "cat" in frame.columns:
-            of_graph = of_graph | ((pl.col("ph") == '"s"') & (pl.col("cat") == '"HostToDevice"')).fill_null(False)
-        frame = frame.with_columns(at=times, before=pl.when(of_graph).then(LOADED_NS).otherwise(reach))
-        far = frame.filter((pl.col("at") < low - pl.col("before")) | (pl.col("at") > high + reach))
-        yield from disagreements(
-            Code.I113,
-            ((_row(artifact, row), far_words(at, low, high)) for row, at in far.select("row", "at").iter_rows()),
-            count=far.height,
-            place=artifact.place,
-        )
 
 
 #: The shares of the events of a trace that begin before and after where most of them are.
@@ -434,51 +354,9 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(layouts=("pt-npu", "ms-2.5+"), needs=("trace_view",))
-def device_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
-    """No event is there twice with all that is said of it. Exact; metadata may be repeated.
-
-    Of MindSpore only what lasts: no real sample says how it draws flows.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["trace_view"]
-    phases = artifact.content.frame["ph"]
-    counted = phases != '"M"' if cycle.layout.id == "pt-npu" else phases == '"X"'
-    frame = artifact.content.frame.with_row_index("row").filter(counted)
-    again = frame.filter(~pl.struct(pl.exclude("row")).is_first_distinct())
-    yield from disagreements(
-        Code.I114,
-        ((_row(artifact, row), repeated_event(name)) for row, name in again.select("row", "name").iter_rows()),
-        count=again.height,
-        place=artifact.place,
-    )
-
-
 def repeated_event(name: str) -> str:
     """Word an event that is there twice; the name is as the file has it."""
     return f"the event {name} is there a second time"
-
-
-@invariant(layouts=("pt-npu",), needs=("trace_view",))
-def counters_count(cycle: Cycle) -> Iterator[Finding]:
-    """What a counter (C) carries is numbers and nothing else."""
-    import polars as pl
-
-    artifact = cycle.artifacts["trace_view"]
-    frame = artifact.content.frame.with_row_index("row")
-    if "args" not in frame.columns:
-        return
-    wrong = frame.filter((pl.col("ph") == '"C"') & ~pl.col("args").str.contains(NUMBERS).fill_null(False))
-    yield from disagreements(
-        Code.S103,
-        (
-            (_row(artifact, row), odd_counter(name, args))
-            for row, name, args in wrong.select("row", "name", "args").iter_rows()
-        ),
-        count=wrong.height,
-        place=artifact.place,
-    )
 
 
 #: Arguments that are numbers.
@@ -607,44 +485,3 @@ def gaps_are_few(gaps: int, of: int) -> bool:
 def out_of_row(name: str, off: int) -> str:
     """Word an event of a lane that begins `off` ns after what is before it ends; the name is as the file has it."""
     return f"{name} begins {abs(off) / 1000:.6g} us {'before' if off < 0 else 'after'} what is before it ends"
-
-
-@invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("trace_view",))
-def the_lanes_of_overlap_share_out_the_time(cycle: Cycle) -> Iterator[Finding]:
-    """Computing, Communication(Not Overlapped) and Free follow each other without overlap or gap (0.005 us), per device.
-
-    A gap, as between steps of a version that leaves it out, is only reported where nine in ten have none.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["trace_view"]
-    frame = artifact.content.frame.with_row_index("row")
-    if "dur" not in frame.columns:
-        return
-    named = frame.filter((pl.col("ph") == '"M"') & (pl.col("name") == '"process_name"'))
-    ours = named.filter(pl.col("args").str.contains(r'"name":\s*"Overlap Analysis"'))["pid"].unique()
-    lanes = [f'"{lane}"' for lane in SHARING_LANES]
-    events = frame.filter((pl.col("ph") == '"X"') & pl.col("pid").is_in(ours.to_list()) & pl.col("name").is_in(lanes))
-    start = nanoseconds(events["ts"])
-    events = events.select("row", "pid", "name", start=start, end=start + nanoseconds(events["dur"])).drop_nulls()
-    events = events.sort("pid", "start", "end", maintain_order=True).with_columns(
-        before=pl.col("end").shift(1).over("pid")
-    )
-    events = events.with_columns(off=pl.col("start") - pl.col("before"))
-    gaps = int((events["off"] > OVERLAP_NS).sum())
-    broken = pl.col("off") < -OVERLAP_NS
-    if gaps_are_few(gaps, events.height):
-        broken = broken | (pl.col("off") > OVERLAP_NS)
-    wrong = events.filter(broken).sort("row")
-    yield from disagreements(
-        Code.I106,
-        (
-            (
-                _row(artifact, row),
-                out_of_row(name, off),
-            )
-            for row, name, off in wrong.select("row", "name", "off").iter_rows()
-        ),
-        count=wrong.height,
-        place=artifact.place,
-    )

@@ -12,11 +12,10 @@ from perfguard.artifacts.table import nanoseconds
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import by_device, distinct_texts, quantity, span_ns
 from perfguard.dialects.invariants.communication import operations
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.dialects.invariants.disagreement import disagreeing_rows
 from perfguard.dialects.trace_view import (
     OVERLAP_LANES,
     LaneSum,
-    complete_events,
     drawn_processes,
     lane_sums,
     range_of_events,
@@ -46,16 +45,6 @@ _ONE_RUN_NS = 10 * 10**9
 _LASTS_US = 0.002
 
 
-def _columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    import polars as pl
-
-    return frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in names if name not in frame.columns)
-
-
-def _complete_events(cycle: Cycle) -> pl.DataFrame:
-    return complete_events(cycle.artifacts["trace_view"].content.frame)
-
-
 def kernel_rows(cycle: Cycle) -> pl.DataFrame:
     """Return the kernels of kernel_details: row, Name, start [ns] and lasts [us]."""
     import polars as pl
@@ -67,31 +56,6 @@ def kernel_rows(cycle: Cycle) -> pl.DataFrame:
         start=nanoseconds(frame["Start Time(us)"]),
         lasts=quantity(frame, "Duration(us)"),
     )
-
-
-@invariant(layouts=_DEVICE_LAYOUTS, needs=("kernel_details", "trace_view"))
-def kernels_are_in_the_trace(cycle: Cycle) -> Iterator[Finding]:
-    """Every row of kernel_details is an event of the trace: same name, start within 1 ns, duration within 0.002 us.
-
-    Starts differ by 1 ns in a few collectives only; durations by 0.001 us, since the trace has more decimals. MindSpore puts
-    the operator that launched a kernel before its name in kernel_details (source: ascend_kernel_details_viewer.py).
-    """
-    import polars as pl
-
-    events = _complete_events(cycle).select("start", "name", duration=pl.col("lasts") / 1000)
-    near = pl.concat(events.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
-    same = (pl.col("Name") == pl.col("name")) | pl.col("Name").str.ends_with(pl.concat_str(pl.lit("/"), pl.col("name")))
-    found = (
-        kernel_rows(cycle)
-        .join(near, on="start", how="inner")
-        .filter(same)
-        .with_columns(off=(pl.col("duration") - pl.col("lasts")).abs())
-        .sort("off", "duration", maintain_order=True)
-        .group_by("row", maintain_order=True)
-        .first()
-        .select("row", "off", there="duration")
-    )
-    yield from kernels_that_differ(cycle, found)
 
 
 def kernels_that_differ(cycle: Cycle, found: pl.DataFrame) -> Iterator[Finding]:
@@ -121,89 +85,9 @@ def kernels_that_differ(cycle: Cycle, found: pl.DataFrame) -> Iterator[Finding]:
     )
 
 
-@invariant(layouts=("pt-npu",), needs=("kernel_details", "trace_view"))
-def the_trace_has_no_other_kernels(cycle: Cycle) -> Iterator[Finding]:
-    """Every kernel on the Ascend Hardware lanes of the trace is a row of kernel_details, by name and start (within 1 ns).
-
-    A warning: it holds on two real ranks of torch_npu level 1, and nobody documents it.
-    """
-    import polars as pl
-
-    trace, kernels = cycle.artifacts["trace_view"], cycle.artifacts["kernel_details"]
-    rows = kernel_rows(cycle).select("Name", "start")
-    near = pl.concat(rows.with_columns(start=pl.col("start") + offset) for offset in (-1, 0, 1))
-    task = pl.col("args").str.extract(r'"Task Type":\s*"([^"]*)"')
-    events = _complete_events(cycle).filter(pl.col("process") == "Ascend Hardware", task.is_in(list(KERNEL_TASKS)))
-    other = events.rename({"name": "Name"}).join(near, on=["Name", "start"], how="anti", maintain_order="left")
-    table_of_trace = trace.content.table
-    assert table_of_trace is not None
-    yield from disagreements(
-        Code.I103,
-        (
-            (
-                f"{trace.place}{table_of_trace.place(row)}",
-                other_kernel(name, start, kernels),
-            )
-            for row, name, start in other.select("row", "Name", "start").rows()
-        ),
-        count=other.height,
-        place=trace.place,
-        severity=Severity.WARNING,
-    )
-
-
 def other_kernel(name: str, start: int, kernels: Artifact) -> str:
     """Word a kernel of the trace, its start in ns, that is no row of kernel_details."""
     return f"{name} at {start / 1000:.3f} us is not in {kernels.path.name}"
-
-
-@invariant(layouts=("pt-npu",), needs=("trace_view",))
-def flows_have_two_ends(cycle: Cycle) -> Iterator[Finding]:
-    """As many flows begin as end, with the same ids: async_task_queue, fwdbwd and async_npu.
-
-    Exact for fwdbwd, whose two ends lie in one step; of the others the window can cut the first and the last, which is only
-    remarkable. Not HostToDevice: 210 begin and 215 end in a correct trace.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["trace_view"]
-    frame = _columns(artifact.content.frame, "ph", "cat", "id", "name", "ts")
-    flows = frame.with_row_index("row").filter(
-        pl.col("ph").is_in(['"s"', '"f"']), pl.col("cat").is_in([f'"{one}"' for one in PAIRED_FLOWS])
-    )
-    flows = flows.with_columns(pl.col("cat", "id").str.strip_chars('"'), time=nanoseconds(flows["ts"]))
-    begins, ends = pl.col("ph") == '"s"', pl.col("ph") == '"f"'
-    balance = flows.group_by("cat", "id", maintain_order=True).agg(
-        begins=begins.sum(),
-        ends=ends.sum(),
-        begin=pl.col("time").filter(begins).min(),
-        end=pl.col("time").filter(ends).min(),
-        row=pl.col("row").first(),
-    )
-    whole = pl.col("begins") == pl.col("ends")
-    # What goes through a queue comes out in order, so a flow that the window cut lies beyond all that are whole.
-    balance = balance.with_columns(
-        is_cut=((pl.col("ends") == 0) & (pl.col("begin") > pl.col("begin").filter(whole).max().over("cat")))
-        | ((pl.col("begins") == 0) & (pl.col("end") < pl.col("end").filter(whole).min().over("cat"))),
-    )
-    broken = balance.filter(pl.col("begins") != pl.col("ends"))
-    table = artifact.content.table
-    assert table is not None
-    excused = (pl.col("cat") != "fwdbwd") & pl.col("is_cut").fill_null(True)
-    for severity, part in ((Severity.ERROR, broken.filter(~excused)), (Severity.WARNING, broken.filter(excused))):
-        yield from disagreements(
-            Code.I110,
-            (
-                (
-                    f"{artifact.place}{table.place(row)}",
-                    unbalanced_flow(flow, category, began, ended),
-                )
-                for category, flow, began, ended, row in part.select("cat", "id", "begins", "ends", "row").rows()
-            ),
-            count=part.height,
-            place=artifact.place,
-            severity=severity,
-        )
 
 
 def unbalanced_flow(flow: str, category: str, begins: int, ends: int) -> str:

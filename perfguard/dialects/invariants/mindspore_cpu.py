@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
-from perfguard.dialects.trace_view import host_calls, host_operators
+from perfguard.dialects.trace_view import host_calls
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
@@ -405,26 +405,6 @@ def executions_are_in_order(cycle: Cycle) -> Iterator[Finding]:
     )
 
 
-@invariant(needs=("cpu_op_execute_timestamp", "trace_view"))
-def trace_times_are_the_executions(cycle: Cycle) -> Iterator[Finding]:
-    """Every execution has the same duration and start in trace_view, of operators both hold equally often.
-
-    The duration is exact but for its third decimal of a us, the start within 0.5 us: the trace's went through a float.
-    Source: MindSpore 2.10, real output (starts within 0.25 us).
-    """
-    events = host_operators(_frame(cycle, "trace_view"))
-    events = events.select("row", "name", start=nanoseconds(events["ts"]), duration=nanoseconds(events["dur"]))
-    pairs = _paired(events, timed_executions(cycle))
-    is_late, is_long = late_or_long(pairs)
-    for broken, word in ((is_long, other_length), (is_late & ~is_long, other_start)):
-        yield from _disagreeing_events(
-            cycle,
-            "trace_view",
-            pairs.filter(broken),
-            lambda row, word=word: word(row, cycle),
-        )
-
-
 def timed_executions(cycle: Cycle) -> pl.DataFrame:
     """Return the executions of cpu_op_execute_timestamp: name, start and duration [ns], how inexact [ns] the duration is."""
     import polars as pl
@@ -451,25 +431,6 @@ def other_start(row: Mapping[str, Any], cycle: Cycle) -> str:
     """Word an event that does not begin with its execution."""
     other = _file(cycle, "cpu_op_execute_timestamp")
     return f"{row['name']}: it begins at {row['start']} ns here, at {row['start_there']} ns in {other}"
-
-
-@invariant(layouts=_ON_CPU, needs=("trace_view",))
-def trace_events_are_there_once(cycle: Cycle) -> Iterator[Finding]:
-    """No complete event (X) is there twice, equal in every key.
-
-    Source: MindSpore 2.10, real output. Not so in 2.0, and metadata events may repeat everywhere.
-    """
-    import polars as pl
-
-    trace = _frame(cycle, "trace_view").with_row_index("row").filter(pl.col("ph") == '"X"')
-    keys = [column for column in trace.columns if column != "row"]
-    again = trace.filter(~trace.select(pl.struct(keys).is_first_distinct()).to_series())
-    yield from _disagreeing_events(
-        cycle,
-        "trace_view",
-        again,
-        lambda row: equal_event(row["name"], row["ts"]),
-    )
 
 
 def equal_event(name: str, time: str) -> str:

@@ -1,4 +1,4 @@
-"""The same directory read whole and streamed, with chunks and spools so small that every seam is met."""
+"""The same directory in one chunk and in many, with chunks and spools so small that every seam is met."""
 
 from __future__ import annotations
 
@@ -45,15 +45,13 @@ class Judged:
         )
 
 
-def whole(directory: Path) -> Judged:
-    """Inspect with every trace read whole."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(inspection, "folds_of", lambda slot, layout: {})
-        return Judged.of(inspect(replay(directory)))
+def at_once(directory: Path) -> Judged:
+    """Inspect as it is: a small trace is one chunk, and all of it stays in memory."""
+    return Judged.of(inspect(replay(directory)))
 
 
 def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Judged:
-    """Inspect with every trace streamed in such chunks, and with so many rows of a spool in memory."""
+    """Inspect with every trace in such chunks, and with so many rows of a spool in memory."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(spool, "ROWS_IN_MEMORY", rows)
@@ -126,12 +124,11 @@ def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThr
 
 
 def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:
-    """Hold both ways against each other and return what came of the streamed one.
+    """Hold both ways against each other and return what came of the one in chunks.
 
     `digits`: so many behind the point must agree of floats that are added up in another order; None: all.
     """
-    one, other = whole(directory), streamed(directory, **how)
-    assert not one.streamed
+    one, other = at_once(directory), streamed(directory, **how)
     assert other.told == one.told
     assert rounded(other.measured, digits) == rounded(one.measured, digits)
     return other

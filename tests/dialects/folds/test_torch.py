@@ -1,4 +1,4 @@
-"""A torch trace that goes by in chunks is judged and measured as one that is read whole."""
+"""A torch trace that goes by in many chunks is judged and measured as one that is a single chunk."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from perfguard.artifacts.readers.events import Events
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.spool import Spool
-from perfguard.dialects.executions import self_times
 from perfguard.dialects.folds.torch_work import SelfTimes
 from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.conftest import RECORDINGS
 from tests.dialects.folds.streaming import the_same
+from tests.dialects.folds.test_self_times import self_times
 
 REAL = ("torch-mlp", "torch-repeat2")
 

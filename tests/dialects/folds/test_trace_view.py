@@ -1,4 +1,4 @@
-"""trace_view.json of Ascend and MindSpore that goes by: the same is said and measured as of one that is read whole."""
+"""trace_view.json of Ascend and MindSpore that goes by in chunks: the same is said and measured as of one chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Events = list[dict[str, Any]]
 
 
 def said(directory: Path) -> Judged:
-    """Return what is said of a directory, either way. Sums and spreads of floats are added up in another order."""
+    """Return what is said of a directory, however it is cut. Sums and spreads of floats are added up in another order."""
     found = the_same(directory, digits=6)
     assert found.streamed
     return found
