@@ -144,6 +144,13 @@ def start_again(found: Any) -> None:
                     return
 
 
+def of_a_group(found: Any, name: str) -> None:
+    """Put the totals of a group there once more, under another name."""
+    for groups in found.values():
+        for names in groups.values():
+            names[name] = names["Total Op Info"]
+
+
 MEMORY = {"memory": True}
 DYNAMIC = {"dynamic_shape": True}
 SHAPES = "dynamic_shape_info_*.json"
@@ -235,6 +242,13 @@ CASES = (
         layout="pt-npu",
         damage=document("trace_view.json", lambda found: found.append({**COUNTER, "ts": found[-1]["ts"]})),
         says=("I103", "no process_name names process 99"),
+    ),
+    Case(
+        name="a total of a collective of a group without its times",
+        layout="cluster",
+        ranks=3,
+        damage=document("cluster_communication.json", lambda found: of_a_group(found, "hcom_allReduce_@1")),
+        says=("S103", "'Start Timestamp(us)' is a required property"),
     ),
     Case(
         name="a communication operator without its end",
@@ -426,3 +440,29 @@ def test_what_is_wrong_is_said_and_nothing_of_what_is_right(tmp_path, case):
     code, words = case.says
     found = [(f.code.name, f.message) for f in judged(tmp_path).findings if f.severity is case.severity]
     assert any(name == code and words in message for name, message in found), found
+
+
+#: What a profiler writes that looks odd, and is right: the layout, the conditions, and what is done to a directory.
+RIGHT = {
+    "the totals of a group, which have no times": (
+        "cluster", {}, document("cluster_communication.json", lambda found: of_a_group(found, "Total Op Info@group"))
+    ),
+    "Kineto's Buffer Flush": (
+        "pt-torch", {}, document("*.pt.trace.json", lambda found: found["traceEvents"].append(
+            {"ph": "X", "cat": "overhead", "name": "Buffer Flush", "pid": -1, "tid": 0, "dur": 1,
+             "ts": found["traceEvents"][-1]["ts"]}
+        ))
+    ),
+    "a name that level 0 leaves out": (
+        "pt-npu", {"level1": False}, document("trace_view.json", lambda found: found.append({**COUNTER, "ts": found[-1]["ts"]}))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_looks_odd_and_is_right_is_not_said(tmp_path, name):
+    layout, conditions, change = RIGHT[name]
+    ranks = 3 if layout == "cluster" else 1
+    generate(layout, seed=3, ranks=ranks, operators=12, conditions=conditions).write(tmp_path)
+    change(tmp_path)
+    assert [f for f in judged(tmp_path).findings if f.severity is not Severity.NOTE] == []

@@ -977,6 +977,14 @@ def test_damage_to_a_generated_database_is_found(tmp_path, code, file, statement
     assert (code, check) in found(directory)
 
 
+@pytest.mark.parametrize("size, is_whole", [(-1, True), (-2, False)])
+def test_a_level_that_collects_no_sizes_writes_minus_one(tmp_path, size, is_whole):
+    directory = generated(tmp_path)
+    for path in directory.rglob(PROFILER):
+        damage(path, f"UPDATE COMMUNICATION_TASK_INFO SET size = {size}")
+    assert inspected(directory).is_whole is is_whole
+
+
 @pytest.mark.parametrize("column", ["startNs", "endNs"])
 def test_the_largest_times_of_a_database_are_only_wrong(tmp_path, column):
     directory = generated(tmp_path, ranks=1)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfguard.artifacts import spool
 from perfguard.artifacts.layout import Slot, layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.table import Cells, Table, unquoted
@@ -192,6 +193,47 @@ def test_one_stream_number_on_two_devices_is_two_tracks(tmp_path):
     first = event("long", 0, 10, cat="kernel", pid=0, tid=7)
     second = event("short", 2, 3, cat="kernel", pid=1, tid=7)
     assert [row["self_ns"] for row in executed(tmp_path, first, second)] == [10_000, 3_000]
+
+
+def launched(name: str, launch: float | None, start: float, *, stream: int = 7) -> list[dict[str, Any]]:
+    """A kernel and the call that launched it; without one where it was launched before the trace began."""
+    number = {"args": {"correlation": int(10 * start)}}
+    call = event("cudaLaunchKernel", launch or 0, 1, cat="cuda_runtime", **number)
+    return [*([] if launch is None else [call]), event(name, start, 2, cat="kernel", pid=0, tid=stream, **number)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "expected"),
+    [
+        # The queue is not empty when the first step begins, and some of it runs in the second.
+        ([launched("k", None, 102), launched("k", None, 165), launched("k", 110, 170), launched("k", 180, 190)], {0: 1, 1: 1}),
+        # By its launch a kernel is of the step before, whatever step it runs in.
+        ([launched("k", 110, 120), launched("k", 140, 200)], {0: 2}),
+        # Launched while the trace was written, and before the first step.
+        ([launched("k", 50, 120), launched("k", 110, 130)], {0: 1}),
+        # Behind what was launched in the trace its call was lost: it counts where it runs.
+        ([launched("k", 110, 120), launched("k", None, 130), launched("k", None, 170)], {0: 2, 1: 1}),
+        # Another stream has a queue of its own.
+        ([launched("k", 110, 120), launched("k", None, 130, stream=8), launched("k", 140, 150, stream=8)], {0: 2}),
+        # Where no call was recorded at all nobody knows what was launched when.
+        ([launched("k", None, 102), launched("k", None, 165)], {0: 1, 1: 1}),
+    ],
+)  # fmt: skip
+def test_what_was_launched_before_the_window_is_of_no_step(tmp_path, kernels, expected):
+    (cycle,) = judged(tmp_path, step(1, 100, 50), step(2, 160, 50), *[one for few in kernels for one in few]).cycles
+    groups = cycle.executions.groups.filter(pl.col("operator") == "k")
+    assert dict(groups.sort("step").select("step", "calls").rows()) == expected
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3])
+def test_where_the_batches_end_decides_nothing(tmp_path, monkeypatch, rows_at_once):
+    kernels = [launched("k", None, 101), launched("k", None, 104), launched("k", 105, 108), launched("k", None, 112)]
+    steps = [step(number, 60 * number + 40, 50) for number in range(1, 40)]
+    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", rows_at_once)
+    monkeypatch.setattr(spool, "EVERY", 1)
+    (cycle,) = judged(tmp_path, *steps, *[one for few in kernels for one in few]).cycles
+    groups = cycle.executions.groups.filter(pl.col("operator") == "k")
+    assert groups.select("step", "calls").rows() == [(0, 2)]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from perfguard.contract import inspect
 from perfguard.findings import Severity
+from perfguard.measure import measure
 from perfguard.recording import read_recording
 
 OURS = {
@@ -105,11 +106,14 @@ def test_a_flow_that_lost_an_end_is_found(trace, phase):
     assert found(trace, edit) == [("every_flow_has_two_ends", "I110", "error")]
 
 
-def test_a_flow_to_a_device_that_lost_an_end_is_a_warning(trace):
-    def edit(document):
-        document["traceEvents"].append({**work(document, "fwdbwd")[0], "ph": "s", "cat": "ac2g", "id": 99})
+@pytest.mark.parametrize("phase", ["s", "f"])
+def test_a_call_of_the_runtime_that_leads_nowhere_is_right(trace, phase):
+    """Kineto ends a flow at every call, and begins one where a memset has no bytes."""
 
-    assert found(trace, edit) == [("every_flow_has_two_ends", "I110", "warning")]
+    def edit(document):
+        document["traceEvents"].append({**work(document, "fwdbwd")[0], "ph": phase, "cat": "ac2g", "id": 99})
+
+    assert found(trace, edit) == []
 
 
 @pytest.mark.parametrize("change", ["lost", "twice", "negated", "total"])
@@ -129,6 +133,36 @@ def test_memory_that_does_not_add_up_is_found(trace, change):
     checks = found(trace, edit)
     assert checks
     assert set(checks) == {("allocated_memory_is_a_running_sum", "I107", "error")}
+
+
+def of_two_threads(document):
+    """Number the memory events thread by thread, as torch does: every second one is of another thread."""
+    memory = sorted(work(document, "cpu_instant_event"), key=lambda event: event["args"]["Ev Idx"])
+    numbers = [event["args"]["Ev Idx"] for event in memory]
+    for number, event in zip(numbers, [*memory[::2], *memory[1::2]], strict=True):
+        event["args"]["Ev Idx"] = number
+    return memory
+
+
+def test_memory_of_several_threads_adds_up_by_its_times(trace):
+    assert found(trace, of_two_threads) == []
+    peaks = [one.value for one in measure(inspect(read_recording(trace.parent))) if one.metric == "peak_memory_bytes"]
+    again = trace.parent / "again"
+    again.mkdir()
+    (again / trace.name).write_text(trace.read_text())
+    document = json.loads(trace.read_text())
+    for number, event in enumerate(sorted(work(document, "cpu_instant_event"), key=lambda event: event["ts"])):
+        event["args"]["Ev Idx"] = 10**6 + number
+    (again / trace.name).write_text(json.dumps(document))
+    in_order = [one.value for one in measure(inspect(read_recording(again))) if one.metric == "peak_memory_bytes"]
+    assert peaks == in_order
+
+
+def test_memory_of_several_threads_that_does_not_add_up_is_found(trace):
+    def edit(document):
+        of_two_threads(document)[7]["args"]["Total Allocated"] += 512
+
+    assert set(found(trace, edit)) == {("allocated_memory_is_a_running_sum", "I107", "error")}
 
 
 def test_memory_of_a_device_that_does_not_add_up_is_a_warning(trace):
@@ -155,6 +189,53 @@ def test_shapes_that_were_to_be_recorded_and_are_not_there_are_found(trace):
 
     assert found(trace, edit) == [("what_the_header_says_was_recorded_is_there", "I113", "error")]
     assert found(trace, lambda document: document.pop("record_shapes")) == []
+
+
+GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        # A rank lists the groups it is in, and counts all that were ever made.
+        ({"rank": 1, "world_size": 4, "pg_count": 71, "pg_config": [GROUP, {**GROUP, "ranks": [0, 1], "pg_size": 2}]}, ""),
+        ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP]}, ""),
+        # As HTA's documents advise to edit a trace.
+        ({"rank": 1}, ""),
+        ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]}, "it counts 1 process groups and lists 2"),
+        ({"rank": 4, "world_size": 4}, "it is rank 4 of 4"),
+        ({"world_size": 4}, "'rank' is a required property"),
+    ],
+)  # fmt: skip
+def test_what_a_trace_says_of_its_groups(trace, told, expected):
+    document = json.loads(trace.read_text())
+    trace.write_text(json.dumps({**document, "distributedInfo": told}))
+    errors = [one for one in inspect(read_recording(trace.parent)).findings if one.severity is Severity.ERROR]
+    assert [one.message for one in errors] == ([expected] if expected else [])
+
+
+def test_a_trace_with_the_categories_of_torch_1_8_is_measured(trace):
+    def numbers():
+        found = measure(inspect(read_recording(trace.parent)))
+        return {one.key: one.value for one in found if one.metric in ("operator_calls", "steps")}
+
+    document = json.loads(trace.read_text())
+    for event in document["traceEvents"]:
+        for lost in ("External id", "Ev Idx", "Input type"):
+            event.get("args", {}).pop(lost, None)
+    trace.write_text(json.dumps(document))
+    expected = numbers()
+    for event in document["traceEvents"]:
+        if event.get("cat") == "cpu_op" or event["name"].startswith("ProfilerStep#"):
+            event["cat"] = "Operator"
+    trace.write_text(json.dumps(document))
+    assert numbers() == expected
+    assert expected
+    # What nobody calls a category is no operator.
+    for event in document["traceEvents"]:
+        event["cat"] = "Operators"
+    trace.write_text(json.dumps(document))
+    assert "C103" in {one.code.name for one in inspect(read_recording(trace.parent)).findings}
 
 
 def test_a_trace_without_any_of_these_events_is_silent(trace):

@@ -35,7 +35,10 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """A difference that is meant: in which places, which facts (`- ...` is gone, `+ ...` is new; `*` is anything), and why."""
+    """A difference that is meant: in which places, which facts (`- ...` is gone, `+ ...` is new; `*` is anything), and why.
+
+    What is meant of a place is meant of its mutants.
+    """
 
     where: str
     facts: tuple[str, ...]
@@ -146,7 +149,7 @@ def _changed(old: list[str], changes: list[str]) -> list[str]:
 
 
 def _compared(now: dict[str, list[str]], *, is_whole: bool, show_all: bool) -> int:
-    kept = _kept()
+    kept, bases = _kept(), _bases()
     meant = [
         Meant(where=one["where"], facts=tuple(one["facts"]), why=one["why"])
         for one in tomllib.loads(DIFFERENCES.read_text()).get("difference", ())
@@ -155,7 +158,7 @@ def _compared(now: dict[str, list[str]], *, is_whole: bool, show_all: bool) -> i
     unexplained: list[tuple[str, str]] = []
     for name, facts in now.items():
         for change in _changes(kept.get(name, []), facts):
-            reason = next((one for one in meant if one.covers(name, change)), None)
+            reason = next((one for one in meant if one.covers(bases.get(name, name), change)), None)
             if reason is None:
                 unexplained.append((name, change))
             else:

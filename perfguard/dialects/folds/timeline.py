@@ -34,8 +34,9 @@ class Processes:
 
     * `drawn_processes_are_named`: Every process (a number) with an event, an instant, a counter or the end of a flow is
       named by a `process_name`. Kineto's own span has a text for a process and no name, and torch 2.4 draws Python frames
-      of threads it did not know in a process 0 without one. Source: real traces of MindSpore 2.10 on CPU, torch_npu level
-      1 (msinsight test data) and torch 2.13: none else is without one.
+      of threads it did not know in a process 0 without one. Kineto draws its "Buffer Flush" in process -1 (H100), and
+      torch_npu prunes names at level 0. Source: real traces of MindSpore 2.10 on CPU, torch_npu level 1 (msinsight test
+      data) and torch 2.13: none else is without one.
     """
 
     checks: ClassVar = ("drawn_processes_are_named",)
@@ -64,11 +65,13 @@ class Processes:
         places = np.sort(places[firsts])
         told = zip(vocabulary.threads.of(threads[places]), vocabulary.names.of(events.names[places]), strict=True)
         for row, ((process, _), name) in zip(events.rows[places].tolist(), told, strict=True):
-            if isinstance(process, int) and process not in self._drawn:
+            if isinstance(process, int) and process >= 0 and process not in self._drawn:
                 self._drawn[process] = (row, name)
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
         """Say which processes nobody names."""
+        if cycle.conditions.get("level1") is False:
+            return
         unnamed = WordedRows()
         unnamed.add(
             (row, f"no process_name names process {process} of {json.dumps(name, ensure_ascii=False)}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from perfguard.artifacts.spool import Spool
 from perfguard.dialects.folds import fold
+from perfguard.dialects.folds.torch_words import category_of
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events
@@ -45,7 +46,11 @@ class RuntimeCalls:
         if not len(found):
             return
         categories = found.vocabulary.categories.items()
-        runtime = [number for category, number in categories if isinstance(category, str) and _RUNTIME.search(category)]
+        runtime = [
+            number
+            for category, number in categories
+            if isinstance(category, str) and _RUNTIME.search(category_of(category))
+        ]
         of_runtime = np.flatnonzero(np.isin(found.categories, runtime))
         if of_runtime.size:
             self._add(found.vocabulary.names.of(found.names[of_runtime]), found.times("ts").ns[of_runtime])

@@ -22,6 +22,17 @@ NAMED = 8
 FACTORIES = r"^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)"
 
 
+#: What torch 1.8 to 1.11 call the categories (real output of 1.8); the marks of steps are operators there.
+_BEFORE_1_12 = {
+    "Operator": "cpu_op", "Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
+}  # fmt: skip
+
+
+def category_of(category: str) -> str:
+    """Return a category by the name that torch 1.12 and later have for it."""
+    return _BEFORE_1_12.get(category, category)
+
+
 def lost_events(gaps: Iterable[tuple[int, int]], *, count: int, lost: int, last: int) -> str:
     """Word gaps in the numbers of events: the first of them as (number behind it, how many are missing), and `count` in all."""
     named = ", ".join(

@@ -22,6 +22,8 @@ from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import HANDLE, TORCH_WORK, marks_of_steps, torch_shapes
 from perfguard.dialects.folds import fold
 from perfguard.dialects.folds.nesting import NONE, Open, parents
+from perfguard.dialects.folds.processes import Classes
+from perfguard.dialects.folds.torch_words import category_of
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events
@@ -109,6 +111,7 @@ class TorchWork:
         self._shapes = Words()
         self._texts: list[str | None] = []
         self._names: Words = Words()
+        self._are_marks = Classes(lambda name: int(isinstance(name, str) and _MARK.fullmatch(name) is not None))
         self._words: dict[str, Words] = {}
 
     def see(self, events: Events) -> None:
@@ -118,6 +121,9 @@ class TorchWork:
             return
         self._names = found.vocabulary.names
         kinds = self._kinds(found)
+        if "Operator" in found.vocabulary.categories:
+            is_mark = self._are_marks.of(found.vocabulary.names)[found.names] == 1
+            kinds = np.where(is_mark & found.is_of_category("Operator"), np.int8(_ANNOTATION), kinds)
         starts, lasts = found.times("ts").ns, found.times("dur").ns
         names, threads = found.names, found.threads
         marked = np.flatnonzero(kinds == _ANNOTATION)
@@ -193,10 +199,13 @@ class TorchWork:
         beside = in_steps(annotated, edges).select(*_SPAN).sort("start_ns")
         marked = np.array(sorted(set(marks["thread"].to_list())), np.int64)
         collective = np.array([COLLECTIVE.search(name) is not None for name in self._names], np.bool_)
+        #: The streams on which something began that was launched while the trace was written.
+        opened: set[int] = set()
         sums, shapes, own, place = _Sums("word", "step"), _Groups("word", "shapes"), SelfTimes(), 0
         for rows, is_last in _with_last(self._work.in_order()):
             order = np.lexsort((-rows["duration"], rows["start"]))
             rows = {name: column[order] for name, column in rows.items()}
+            before = _launched_before(rows, edges, opened)
             rows["step"] = _steps_of(rows, edges, marked)
             rows["place"] = np.arange(place, place + len(order))
             place += len(order)
@@ -205,8 +214,11 @@ class TorchWork:
                 due = beside if is_last else beside.filter(pl.col("start_ns") <= until)
                 beside = beside.slice(due.height)
                 covered = _covered(covered, rows, collective[rows["word"]], due)
-            sums.add(own.add(rows, last=is_last))
-            shapes.add({name: column[rows["step"] != _NO_STEP] for name, column in rows.items()} if edges else rows)
+            rows["counts"] = ~before
+            timed = own.add(rows, last=is_last)
+            sums.add({name: column[timed["counts"]] for name, column in timed.items()})
+            counted = ~before & (rows["step"] != _NO_STEP) if edges else ~before
+            shapes.add({name: column[counted] for name, column in rows.items()})
         groups = self._groups(sums.rows(), has_steps=bool(edges))
         return Executions(
             groups=groups,
@@ -230,14 +242,15 @@ class TorchWork:
         return pl.DataFrame(self._annotated, schema=schema, orient="row").sort("start_ns", maintain_order=True)
 
     def _join_launches(self) -> None:
-        """Move the work of devices to the rest, with the time at which it was launched where that is known.
+        """Move the work of devices to the rest, with the time at which it was launched; `_UNKNOWN` where only others' is known.
 
         Of several launches with one number the first in the trace counts. Both sides come sorted by the number.
         """
+        has_launches = bool(self._launches.height)
         launches = _first_of_each(self._launches)
         waiting: Rows | None = next(launches, None)
         for rows in self._launched.in_order():
-            begun = rows["start"].copy()
+            begun = np.full(len(rows["start"]), _UNKNOWN, np.int64) if has_launches else rows["start"].copy()
             numbers = rows["correlation"]
             while waiting is not None and len(numbers):
                 _match(numbers, begun, waiting)
@@ -311,6 +324,7 @@ def _inputs(dims: Any, types: Any) -> str | None:
 def _kind_of(category: Any) -> int:
     if category is UNSET:
         return _OTHER
+    category = category_of(category)
     if category == "cpu_op":
         return _HOST
     if category in TORCH_WORK:
@@ -328,6 +342,28 @@ def _correlations(events: Events) -> Ints:
         if text is not UNSET and (plain := bytes(text)).isdigit() and len(plain) <= 18:
             found[place] = int(plain)
     return found
+
+
+def _launched_before(rows: Rows, edges: Sequence[tuple[int, int]], opened: set[int]) -> Any:
+    """Return which rows were launched before the first step: they count for none, whenever they ran.
+
+    The queue of a device is rarely empty when the profiler starts. What was launched before it does not stand in the trace, so
+    that is what runs on a stream before all that was launched since; `opened` are the streams on which such has begun, and
+    is kept. Rows come by their start; `begun` of those without a launch becomes that.
+    """
+    is_unknown = rows["begun"] == _UNKNOWN
+    before = np.zeros(len(is_unknown), np.bool_)
+    if is_unknown.any():
+        threads, places = np.unique(rows["thread"][~is_unknown], return_index=True)
+        first = np.full(int(rows["thread"].max()) + 1, len(before), np.int64)
+        first[threads] = np.flatnonzero(~is_unknown)[places]
+        first[[thread for thread in opened if thread < len(first)]] = 0
+        before = is_unknown & (np.arange(len(before)) < first[rows["thread"]])
+    opened.update(np.unique(rows["thread"][~is_unknown]).tolist())
+    rows["begun"] = np.where(is_unknown, rows["start"], rows["begun"])
+    if not edges:
+        return np.zeros_like(before)
+    return before | ((rows["begun"] < rows["start"]) & (rows["begun"] < edges[0][0]))
 
 
 def _steps_of(rows: Rows, edges: Sequence[tuple[int, int]], marked: Ints) -> Ints:
