@@ -14,7 +14,8 @@ import pytest
 from perfguard.contract import Contract, inspect
 from perfguard.dialects.executions import executions_of
 from perfguard.findings import Severity
-from perfguard.recording import read_recording
+from perfguard.recording import Recording, read_recording
+from perfguard.testing import generate
 
 Document = dict[str, Any]
 
@@ -274,3 +275,42 @@ def test_a_process_that_died_in_the_window_is_told_beside_what_is_missing(cycle)
     log.write_text(log.read_text().replace("CpuProfiler stop.\n", "\n"))
     (cycle / "FRAMEWORK" / "cpu_op_type_info_0.csv").unlink()
     assert codes(inspect(read_recording(cycle.parent))) == {"A102", "C110"}
+
+
+def trace_of():
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5.0, "dur": 1.0, "args": {}}
+    named = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}
+    return {"traceEvents": [event, named]}
+
+
+@pytest.mark.parametrize(
+    ("document", "layouts"),
+    [
+        ({"schemaVersion": 1, **trace_of()}, ("pt-torch",)),
+        # As tools write a trace that they have read: other keys first, or last.
+        ({"distributedInfo": {"rank": 0}, "schemaVersion": 1, **trace_of()}, ("pt-torch",)),
+        ({"metadata": {"num_errors": 0}, **trace_of(), "schemaVersion": 1}, ("pt-torch",)),
+        ({**trace_of(), "deviceProperties": []}, ("pt-torch",)),
+        # Traces of others, and what is no trace.
+        ({"traceEvents": [{"ph": "X", "cat": "disabled-by-default-v8", "name": "f"}]}, ()),
+        ({"schemaVersion": 1, "stages": []}, ()),
+        ([{"ph": "X", "cat": "cpu_op", "name": "aten::mm"}], ()),
+    ],
+)
+def test_a_trace_of_torch_is_known_by_what_it_holds_whatever_its_name(tmp_path, document, layouts):
+    (tmp_path / "some.json").write_text(json.dumps(document, indent=1))
+    contract = inspect(Recording(directory=tmp_path))
+    assert contract.layouts == layouts
+    errors = [one.code.name for one in contract.findings if one.severity is Severity.ERROR]
+    assert errors == ([] if layouts else ["A101"])
+
+
+def test_what_was_analysed_of_a_cluster_is_found_where_it_lies(tmp_path):
+    generate("cluster", seed=1, ranks=3).write(tmp_path / "made")
+    outer = tmp_path / "cluster_analysis_output"
+    outer.mkdir()
+    assert inspect(Recording(directory=outer)).layouts == ()
+    (tmp_path / "made" / "cluster_analysis_output").rename(outer / "of_a_recipe")
+    contract = inspect(Recording(directory=outer))
+    assert contract.layouts == ("cluster",)
+    assert contract.read["files"] == 4
