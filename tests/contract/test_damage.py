@@ -373,6 +373,14 @@ CASES = (
         says=("I108", "the largest of its ranks is"),
     ),
     Case(
+        name="a cluster's database without the column of its steps",
+        layout="cluster",
+        ranks=3,
+        conditions={"db": True},
+        damage=statement("*.db", "alter table ClusterStepTraceTime rename column step to steps"),
+        says=("S102", "column 'step' is missing"),
+    ),
+    Case(
         name="a collective of the year 1970",
         layout="cluster",
         ranks=3,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _DRAWN = ("X", "i", "s", "f", "C")
 #: Layouts whose writers name every process they draw; MindSpore before 2.5 and its GPU form leave some without a name.
 _NAMED_LAYOUTS = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch")
+#: The process in which Kineto draws what is of none.
+_NOWHERE = -1
 _SLOTS = ("trace", "trace_view")
 #: So many times are kept to tell where most of them are; every second one is dropped when there are twice as many.
 _SAMPLED = 100_000
@@ -65,7 +67,7 @@ class Processes:
         places = np.sort(places[firsts])
         told = zip(vocabulary.threads.of(threads[places]), vocabulary.names.of(events.names[places]), strict=True)
         for row, ((process, _), name) in zip(events.rows[places].tolist(), told, strict=True):
-            if isinstance(process, int) and process >= 0 and process not in self._drawn:
+            if isinstance(process, int) and process != _NOWHERE and process not in self._drawn:
                 self._drawn[process] = (row, name)
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
