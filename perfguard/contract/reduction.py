@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.conditions import Expectation
-from perfguard.artifacts.layout import FoundCycle, Layout, Survey, layouts, size_of, survey
+from perfguard.artifacts.layout import FoundCycle, Layout, Survey, head, layouts, size_of, survey
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, rank_of
@@ -191,9 +191,22 @@ class _Inspection:
         return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 
 
+#: How many entries of a directory that nobody knows are looked at for what they may be instead.
+_LOOKED_AT = 200
+
+
 def _hint(directory: Path) -> str:
+    """Say what a directory of no known layout is, and what of it could be read."""
     if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
         return "; this is a part of a recording: name the directory above it"
+    for one in islice(directory.glob("*"), _LOOKED_AT):
+        if re.fullmatch(r"PROF_\d+_\d+_\w+", one.name):
+            return (
+                f"; {one.name} is what CANN collected, and not analysed: name the *_ascend_ms or *_ascend_pt directory that it "
+                "lies in, and if that has no ASCEND_PROFILER_OUTPUT, run: perfguard analyse DIR"
+            )
+        if one.suffix == ".json" and one.is_file() and '"rocprofiler-sdk-tool"' in head(one):
+            return f"; {one.name} is rocprofv3's own: of ROCm a trace of torch.profiler is read (export_chrome_trace)"
     return ""
 
 

@@ -314,3 +314,23 @@ def test_what_was_analysed_of_a_cluster_is_found_where_it_lies(tmp_path):
     contract = inspect(Recording(directory=outer))
     assert contract.layouts == ("cluster",)
     assert contract.read["files"] == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("PROF_000001_20250707105711991_ABCDEF/host/data/x.slice_0", "raw", "is what CANN collected, and not analysed"),
+        ("run/42_results.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', ""),
+        ("42_results.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "is rocprofv3's own"),
+        ("42_results.json", '{"benchmarks": []}', ""),
+        ("PROF_of.txt", "notes", ""),
+    ],
+)
+def test_what_is_no_profilers_output_is_named_where_it_is_known(tmp_path, name, text, says):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    (found,) = inspect(Recording(directory=tmp_path)).findings
+    assert found.code.name == "A101"
+    _, _, told = found.message.partition("perfguard schema list)")
+    assert says in told if says else not told
