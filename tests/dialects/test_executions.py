@@ -215,6 +215,8 @@ def launched(name: str, launch: float | None, start: float, *, stream: int = 7) 
         ([launched("k", 110, 120), launched("k", None, 130), launched("k", None, 170)], {0: 2, 1: 1}),
         # Another stream has a queue of its own.
         ([launched("k", 110, 120), launched("k", None, 130, stream=8), launched("k", 140, 150, stream=8)], {0: 2}),
+        # A stream of which no call was recorded is no queue: only what ran before all the rest is.
+        ([launched("k", None, 101, stream=8), launched("k", 105, 108), launched("k", None, 130, stream=8)], {0: 2}),
         # Where no call was recorded at all nobody knows what was launched when.
         ([launched("k", None, 102), launched("k", None, 165)], {0: 1, 1: 1}),
     ],

@@ -6,7 +6,7 @@ The same as `executions.from_torch_trace` of a trace that is read whole; what ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -193,19 +193,17 @@ class TorchWork:
         edges = tuple(
             zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True)
         )
-        self._join_launches()
+        firsts = self._join_launches()
         covered = CoveredSteps.of(edges)
         annotated = self._annotated_frame()
         beside = in_steps(annotated, edges).select(*_SPAN).sort("start_ns")
         marked = np.array(sorted(set(marks["thread"].to_list())), np.int64)
         collective = np.array([COLLECTIVE.search(name) is not None for name in self._names], np.bool_)
-        #: The streams on which something began that was launched while the trace was written.
-        opened: set[int] = set()
         sums, shapes, own, place = _Sums("word", "step"), _Groups("word", "shapes"), SelfTimes(), 0
         for rows, is_last in _with_last(self._work.in_order()):
             order = np.lexsort((-rows["duration"], rows["start"]))
             rows = {name: column[order] for name, column in rows.items()}
-            before = _launched_before(rows, edges, opened)
+            before = _launched_before(rows, edges, firsts)
             rows["step"] = _steps_of(rows, edges, marked)
             rows["place"] = np.arange(place, place + len(order))
             place += len(order)
@@ -241,11 +239,13 @@ class TorchWork:
         schema = no_collectives().schema
         return pl.DataFrame(self._annotated, schema=schema, orient="row").sort("start_ns", maintain_order=True)
 
-    def _join_launches(self) -> None:
+    def _join_launches(self) -> dict[int, int]:
         """Move the work of devices to the rest, with the time at which it was launched; `_UNKNOWN` where only others' is known.
 
-        Of several launches with one number the first in the trace counts. Both sides come sorted by the number.
+        Of several launches with one number the first in the trace counts. Both sides come sorted by the number. Returns when
+        the first began that has a launch, by stream.
         """
+        firsts: dict[int, int] = {}
         has_launches = bool(self._launches.height)
         launches = _first_of_each(self._launches)
         waiting: Rows | None = next(launches, None)
@@ -257,12 +257,18 @@ class TorchWork:
                 if len(waiting["correlation"]) and waiting["correlation"][-1] > numbers[-1]:
                     break
                 waiting = next(launches, None)
+            known = np.flatnonzero(begun != _UNKNOWN)
+            order = known[np.argsort(rows["start"][known], kind="stable")]
+            threads, places = np.unique(rows["thread"][order], return_index=True)
+            for thread, start in zip(threads.tolist(), rows["start"][order][places].tolist(), strict=True):
+                firsts[thread] = min(start, firsts.get(thread, start))
             self._work.add(
                 start=rows["start"], duration=rows["duration"], begun=begun, word=rows["word"], thread=rows["thread"],
                 shapes=rows["shapes"],
             )  # fmt: skip
         self._launched.close()
         self._launches.close()
+        return firsts
 
     def _groups(self, rows: Rows, *, has_steps: bool) -> pl.DataFrame:
         """Return the sums with their texts, as `groups.aggregated` has them."""
@@ -344,22 +350,21 @@ def _correlations(events: Events) -> Ints:
     return found
 
 
-def _launched_before(rows: Rows, edges: Sequence[tuple[int, int]], opened: set[int]) -> Any:
+def _launched_before(rows: Rows, edges: Sequence[tuple[int, int]], firsts: Mapping[int, int]) -> Any:
     """Return which rows were launched before the first step: they count for none, whenever they ran.
 
-    The queue of a device is rarely empty when the profiler starts. What was launched before it does not stand in the trace, so
-    that is what runs on a stream before all that was launched since; `opened` are the streams on which such has begun, and
-    is kept. Rows come by their start; `begun` of those without a launch becomes that.
+    The queue of a device is rarely empty when the profiler starts. What was launched before does not stand in the trace, so
+    that is what runs on a stream before the first that was launched since (`firsts`, by stream); on a stream without any,
+    before the first of all. What has no launch and comes behind counts where it ran: its `begun` becomes its start.
     """
     is_unknown = rows["begun"] == _UNKNOWN
     before = np.zeros(len(is_unknown), np.bool_)
     if is_unknown.any():
-        threads, places = np.unique(rows["thread"][~is_unknown], return_index=True)
-        first = np.full(int(rows["thread"].max()) + 1, len(before), np.int64)
-        first[threads] = np.flatnonzero(~is_unknown)[places]
-        first[[thread for thread in opened if thread < len(first)]] = 0
-        before = is_unknown & (np.arange(len(before)) < first[rows["thread"]])
-    opened.update(np.unique(rows["thread"][~is_unknown]).tolist())
+        until = np.full(int(rows["thread"].max()) + 1, min(firsts.values(), default=_UNKNOWN), np.int64)
+        for thread, first in firsts.items():
+            if thread < len(until):
+                until[thread] = first
+        before = is_unknown & (rows["start"] < until[rows["thread"]])
     rows["begun"] = np.where(is_unknown, rows["start"], rows["begun"])
     if not edges:
         return np.zeros_like(before)
