@@ -94,10 +94,11 @@ class Executions(Steps):
 class MemoryStep:
     """Memory of one device over one step, or over the window where steps are not known.
 
-    `step` is its number in the cycle, from 0; a step in which the level did not move is not there. `rise_bytes` is how far the
-    allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what was newly allocated, whether
-    or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is how high they stood above that
-    point in equal parts of the step's time, at the most in each part; empty where the step's start and end are not known.
+    `step` is its number in the cycle, from 0; a step in which the level did not move is not there, unless it moved in none.
+    `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what
+    was newly allocated, whether or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is
+    how high they stood above that point in equal parts of the step's time, at the most in each part; empty where the step's
+    start and end are not known.
     """
 
     device: str

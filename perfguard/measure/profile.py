@@ -30,7 +30,7 @@ class Profile:
     groups: pl.DataFrame
     #: operator, shapes (text), calls: over the whole window.
     shapes: pl.DataFrame
-    #: Of every step in which a device's memory moved.
+    #: Of every step in which a device's memory moved; one that stands still where it was recorded and moved in none.
     memory: tuple[MemoryStep, ...]
     #: Start and end of every step in the clock of the executions, in ns; empty where they are not known of all steps.
     edges_ns: tuple[tuple[int, int], ...] = ()
@@ -79,9 +79,15 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
         steps=steps,
         groups=pl.concat(groups),
         shapes=pl.concat(shapes).group_by("operator", "shapes").agg(pl.col("calls").sum()),
-        memory=tuple(memory),
+        memory=_moved(memory),
         edges_ns=tuple(edges) if len(edges) == steps else (),
         step_ns=tuple(durations) if len(durations) == steps else (),
         covered=tuple(covered),
         is_timeline=all(cycle.executions is not None and cycle.executions.is_timeline for cycle in cycles),
     )
+
+
+def _moved(memory: list[MemoryStep]) -> tuple[MemoryStep, ...]:
+    """Leave out the cycles in which a device stood still, where it moved in another: other such steps are not told either."""
+    moved = {one.device for one in memory if one.rise_bytes or one.allocations}
+    return tuple(one for one in memory if one.rise_bytes or one.allocations or one.device not in moved)

@@ -195,11 +195,13 @@ def test_one_stream_number_on_two_devices_is_two_tracks(tmp_path):
     assert [row["self_ns"] for row in executed(tmp_path, first, second)] == [10_000, 3_000]
 
 
-def launched(name: str, launch: float | None, start: float, *, stream: int = 7) -> list[dict[str, Any]]:
-    """A kernel and the call that launched it; without one where it was launched before the trace began."""
-    number = {"args": {"correlation": int(10 * start)}}
-    call = event("cudaLaunchKernel", launch or 0, 1, cat="cuda_runtime", **number)
-    return [*([] if launch is None else [call]), event(name, start, 2, cat="kernel", pid=0, tid=stream, **number)]
+def launched(
+    name: str, launch: float | None, start: float, *, stream: int = 7, number: int | None = None
+) -> list[dict[str, Any]]:
+    """A kernel and the call that launched it, which stands in the trace where `launch` is known."""
+    numbered = {"args": {"correlation": int(10 * start) if number is None else number}}
+    call = event("cudaLaunchKernel", launch or 0, 1, cat="cuda_runtime", **numbered)
+    return [*([] if launch is None else [call]), event(name, start, 2, cat="kernel", pid=0, tid=stream, **numbered)]
 
 
 @pytest.mark.parametrize(
@@ -213,9 +215,12 @@ def launched(name: str, launch: float | None, start: float, *, stream: int = 7) 
         ([launched("k", 50, 120), launched("k", 110, 130)], {0: 1}),
         # Behind what was launched in the trace its call was lost: it counts where it runs.
         ([launched("k", 110, 120), launched("k", None, 130), launched("k", None, 170)], {0: 2, 1: 1}),
-        # Another stream has a queue of its own.
-        ([launched("k", 110, 120), launched("k", None, 130, stream=8), launched("k", 140, 150, stream=8)], {0: 2}),
-        # A stream of which no call was recorded is no queue: only what ran before all the rest is.
+        # The numbers of calls tell, not the order in which streams come to what waits on them.
+        ([launched("k", 110, 120), launched("k", None, 130, stream=8, number=7), launched("k", 140, 150, stream=8)], {0: 2}),
+        # Kineto records no driver call but launches: in every step the same runs before the first that has one.
+        ([launched("k", None, 102, number=9), launched("k", 103, 104, number=8), launched("k", None, 162, number=11),
+          launched("k", 163, 164, number=10)], {0: 2, 1: 2}),
+        # A stream of which no call was recorded.
         ([launched("k", None, 101, stream=8), launched("k", 105, 108), launched("k", None, 130, stream=8)], {0: 2}),
         # Where no call was recorded at all nobody knows what was launched when.
         ([launched("k", None, 102), launched("k", None, 165)], {0: 1, 1: 1}),
@@ -225,6 +230,12 @@ def test_what_was_launched_before_the_window_is_of_no_step(tmp_path, kernels, ex
     (cycle,) = judged(tmp_path, step(1, 100, 50), step(2, 160, 50), *[one for few in kernels for one in few]).cycles
     groups = cycle.executions.groups.filter(pl.col("operator") == "k")
     assert dict(groups.sort("step").select("step", "calls").rows()) == expected
+
+
+def test_what_was_launched_before_the_window_covers_no_step_either(tmp_path):
+    kernels = [*launched("k", None, 102), *launched("k", 110, 120)]
+    (cycle,) = judged(tmp_path, step(1, 100, 50), *kernels).cycles
+    assert [one.operators_ns for one in cycle.executions.covered] == [2000]
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 3])

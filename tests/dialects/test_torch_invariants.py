@@ -200,6 +200,11 @@ GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
         # A rank lists the groups it is in, and counts all that were ever made.
         ({"rank": 1, "world_size": 4, "pg_count": 71, "pg_config": [GROUP, {**GROUP, "ranks": [0, 1], "pg_size": 2}]}, ""),
         ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP]}, ""),
+        # Of the group that is the world no rank is listed.
+        ({"rank": 1, "world_size": 4, "pg_count": 2,
+          "pg_config": [{**GROUP, "ranks": []}, {**GROUP, "ranks": [0, 1], "pg_size": 2}]}, ""),
+        ({"rank": 1, "world_size": 4, "pg_config": [{**GROUP, "ranks": [0, 1], "pg_size": 2}]},
+         "no process group holds all 4 ranks"),
         # As HTA's documents advise to edit a trace.
         ({"rank": 1}, ""),
         ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]}, "it counts 1 process groups and lists 2"),

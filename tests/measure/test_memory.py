@@ -179,3 +179,21 @@ def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
 def test_a_track_survives_the_way_through_json(rank, device, parts, values):
     track = MemoryTrack(rank=rank, device=device, parts=parts, curve_bytes=values)
     assert MemoryTrack.from_dict(json.loads(json.dumps(track.as_dict()))) == track
+
+
+def test_a_cycle_in_which_memory_stood_still_says_nothing_where_another_moved(tmp_path):
+    place = tmp_path / "torch-repeat2"
+    shutil.copytree(RECORDINGS / "torch-repeat2", place)
+
+    def found():
+        of_memory = ("memory_allocations", "memory_allocated_bytes", "memory_growth_bytes")
+        return {one.metric: one.value for one in measure(inspect(replay(place))) if one.metric in of_memory}
+
+    before = found()
+    path = sorted(place.rglob("*.pt.trace.json"))[0]
+    trace = json.loads(path.read_text())
+    trace["traceEvents"] = [one for one in trace["traceEvents"] if one["name"] != "[memory]"]
+    path.write_text(json.dumps(trace))
+    assert found() == before
+    (track,) = memory_tracks(inspect(replay(place)))
+    assert track.parts > 1

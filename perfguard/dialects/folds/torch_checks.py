@@ -1,4 +1,4 @@
-"""What must hold in a torch trace, asked while it goes by; `invariants.torch_trace` and `torch_window` say why.
+"""What must hold in a torch trace, asked while it goes by.
 
 What lies far apart in the file (the two ends of a flow, two events with one number, an operator and what runs around it)
 meets in a spool that is sorted by what they have in common.

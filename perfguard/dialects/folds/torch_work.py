@@ -1,12 +1,12 @@
 """The work in a torch trace: operators and kernels added up by step while the trace goes by.
 
-The same as `executions.from_torch_trace` of a trace that is read whole; what needs the order of time waits in spools.
+What needs the order of time waits in spools.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -106,6 +106,8 @@ class TorchWork:
             {"correlation": "i8", "start": "i8", "duration": "i8", "word": "i4", "thread": "i4", "shapes": "i4"}
         )
         self._launches = Spool({"correlation": "i8", "start": "i8", "row": "i8"})
+        #: The lowest number of a call.
+        self._first_call = 2**63 - 1
         self._marks: list[Mark] = []
         self._annotated: list[tuple[str, int, int]] = []
         self._shapes = Words()
@@ -150,6 +152,8 @@ class TorchWork:
             shapes=shapes[alone],
         )  # fmt: skip
         runtime = runtime[correlations[runtime] != _UNKNOWN]
+        if runtime.size:
+            self._first_call = min(self._first_call, int(correlations[runtime].min()))
         self._launches.add(correlation=correlations[runtime], start=starts[runtime], row=found.rows[runtime])
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
@@ -193,7 +197,7 @@ class TorchWork:
         edges = tuple(
             zip(marks["start_ns"].to_list(), (marks["start_ns"] + marks["duration_ns"]).to_list(), strict=True)
         )
-        firsts = self._join_launches()
+        self._join_launches()
         covered = CoveredSteps.of(edges)
         annotated = self._annotated_frame()
         beside = in_steps(annotated, edges).select(*_SPAN).sort("start_ns")
@@ -203,8 +207,8 @@ class TorchWork:
         for rows, is_last in _with_last(self._work.in_order()):
             order = np.lexsort((-rows["duration"], rows["start"]))
             rows = {name: column[order] for name, column in rows.items()}
-            before = _launched_before(rows, edges, firsts)
-            rows["step"] = _steps_of(rows, edges, marked)
+            before = _launched_before(rows, edges)
+            rows["step"] = np.where(before, _NO_STEP, _steps_of(rows, edges, marked))
             rows["place"] = np.arange(place, place + len(order))
             place += len(order)
             if edges:
@@ -239,36 +243,29 @@ class TorchWork:
         schema = no_collectives().schema
         return pl.DataFrame(self._annotated, schema=schema, orient="row").sort("start_ns", maintain_order=True)
 
-    def _join_launches(self) -> dict[int, int]:
-        """Move the work of devices to the rest, with the time at which it was launched; `_UNKNOWN` where only others' is known.
+    def _join_launches(self) -> None:
+        """Move the work of devices to the rest, with the time at which it was launched.
 
-        Of several launches with one number the first in the trace counts. Both sides come sorted by the number. Returns when
-        the first began that has a launch, by stream.
+        Of several launches with one number the first in the trace counts. Both sides come sorted by the number. What has none
+        begins when it runs, and `_UNKNOWN` where its number is below that of every call: it was launched before them.
         """
-        firsts: dict[int, int] = {}
-        has_launches = bool(self._launches.height)
+        first_call = self._first_call if self._launches.height else _UNKNOWN
         launches = _first_of_each(self._launches)
         waiting: Rows | None = next(launches, None)
         for rows in self._launched.in_order():
-            begun = np.full(len(rows["start"]), _UNKNOWN, np.int64) if has_launches else rows["start"].copy()
             numbers = rows["correlation"]
+            begun = np.where(numbers < first_call, _UNKNOWN, rows["start"])
             while waiting is not None and len(numbers):
                 _match(numbers, begun, waiting)
                 if len(waiting["correlation"]) and waiting["correlation"][-1] > numbers[-1]:
                     break
                 waiting = next(launches, None)
-            known = np.flatnonzero(begun != _UNKNOWN)
-            order = known[np.argsort(rows["start"][known], kind="stable")]
-            threads, places = np.unique(rows["thread"][order], return_index=True)
-            for thread, start in zip(threads.tolist(), rows["start"][order][places].tolist(), strict=True):
-                firsts[thread] = min(start, firsts.get(thread, start))
             self._work.add(
                 start=rows["start"], duration=rows["duration"], begun=begun, word=rows["word"], thread=rows["thread"],
                 shapes=rows["shapes"],
             )  # fmt: skip
         self._launched.close()
         self._launches.close()
-        return firsts
 
     def _groups(self, rows: Rows, *, has_steps: bool) -> pl.DataFrame:
         """Return the sums with their texts, as `groups.aggregated` has them."""
@@ -350,22 +347,14 @@ def _correlations(events: Events) -> Ints:
     return found
 
 
-def _launched_before(rows: Rows, edges: Sequence[tuple[int, int]], firsts: Mapping[int, int]) -> Any:
+def _launched_before(rows: Rows, edges: Sequence[tuple[int, int]]) -> Any:
     """Return which rows were launched before the first step: they count for none, whenever they ran.
 
-    The queue of a device is rarely empty when the profiler starts. What was launched before does not stand in the trace, so
-    that is what runs on a stream before the first that was launched since (`firsts`, by stream); on a stream without any,
-    before the first of all. What has no launch and comes behind counts where it ran: its `begun` becomes its start.
+    The queue of a device is rarely empty when the profiler starts. Calls are numbered through (`correlation`), so what was
+    launched before all calls of the trace has a lower number than any of them (`_join_launches`).
     """
-    is_unknown = rows["begun"] == _UNKNOWN
-    before = np.zeros(len(is_unknown), np.bool_)
-    if is_unknown.any():
-        until = np.full(int(rows["thread"].max()) + 1, min(firsts.values(), default=_UNKNOWN), np.int64)
-        for thread, first in firsts.items():
-            if thread < len(until):
-                until[thread] = first
-        before = is_unknown & (rows["start"] < until[rows["thread"]])
-    rows["begun"] = np.where(is_unknown, rows["start"], rows["begun"])
+    before = rows["begun"] == _UNKNOWN
+    rows["begun"] = np.where(before, rows["start"], rows["begun"])
     if not edges:
         return np.zeros_like(before)
     return before | ((rows["begun"] < rows["start"]) & (rows["begun"] < edges[0][0]))

@@ -1,4 +1,4 @@
-"""The small facts of a trace_view, kept while it goes by: `trace_view` asks a trace that was read whole for the same."""
+"""The small facts of a trace_view, kept while it goes by; `trace_view` hands them out."""
 
 from __future__ import annotations
 

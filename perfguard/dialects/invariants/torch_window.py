@@ -113,6 +113,9 @@ def _group_faults(told: Mapping[str, Any]) -> Iterator[str]:
             if len(set(ranks)) != len(ranks) or not all(isinstance(one, int) and 0 <= one < world for one in ranks):
                 yield f"group {group.get('pg_name')} lists ranks {ranks} of a world of {world}"
             sizes.append(len(ranks))
+        elif ranks == []:
+            # torch lists no ranks of the group that is the world.
+            sizes.append(world)
     # The first group made is the world itself.
     if sizes and max(sizes) != world:
         yield f"no process group holds all {world} ranks"
