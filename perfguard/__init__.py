@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from perfguard.version import __version__
-
 if TYPE_CHECKING:
     from perfguard.capture.mindspore_callback import mindspore_callback as callback
     from perfguard.capture.script import Script
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
     from perfguard.integrations.mindformers import read_mindformers
     from perfguard.integrations.mindspore_dynamic import write_profiler_config
     from perfguard.integrations.tools_profiler import tools_profiler
+    from perfguard.version import __version__
     from perfguard.window import StepWindow
 
 __all__ = [
@@ -47,6 +46,7 @@ _HOMES = {
     "UsageError": ("perfguard.errors", "UsageError"),
     "CaptureError": ("perfguard.errors", "CaptureError"),
     "StoreError": ("perfguard.errors", "StoreError"),
+    "__version__": ("perfguard.version", "__version__"),
 }
 
 

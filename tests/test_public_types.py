@@ -114,7 +114,7 @@ def test_every_public_name_is_there_and_known_to_type_checkers():
         node for node in source.body if isinstance(node, ast.If) and not node.orelse and isinstance(node.test, ast.Name)
     ]
     imported = {alias.asname or alias.name for node in for_types.body for alias in node.names}  # type: ignore[attr-defined]
-    assert imported == set(perfguard.__all__) - {"__version__"}
+    assert imported == set(perfguard.__all__)
     for name in perfguard.__all__:
         assert getattr(perfguard, name) is not None
     with pytest.raises(AttributeError, match="module 'perfguard' has no attribute 'StepWindw'"):

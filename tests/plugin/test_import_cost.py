@@ -69,7 +69,7 @@ def test_its_entry_adds_no_module_that_pytest_has_not_loaded(tmp_path):
 @pytest.mark.parametrize(
     "code, own",
     [
-        ("import perfguard; perfguard.__version__", {"perfguard"}),
+        ("import perfguard; perfguard.__version__", {"perfguard", "perfguard.version"}),
         (
             "import perfguard; perfguard.StepWindow(active=3)",
             {"perfguard", "perfguard.window", "perfguard.errors"},
@@ -93,5 +93,6 @@ def test_a_plain_run_of_a_guarded_test_loads_no_framework_and_no_engine(tmp_path
 def test_help_loads_the_commands_and_nothing_they_work_with(tmp_path, arguments):
     modules = imported(tmp_path, f"from perfguard.cli import cli; cli.main({arguments}, standalone_mode=False)")
     own = {name for name in modules if name.startswith("perfguard.")}
-    assert {name for name in own if not name.startswith("perfguard.cli")} == {"perfguard.errors", "perfguard.screen"}
+    beside = {name.removeprefix("perfguard.") for name in own if not name.startswith("perfguard.cli")}
+    assert beside == {"errors", "screen", "version"}
     assert packages(modules) & HEAVY == {"click"}
