@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from perfguard.contract.inspection import Inspected, Task, Wanted, inspect_cycle, unseen
+from perfguard.contract.inspection import Inspected, Task, Wanted, inspect_cycles, unseen
 from perfguard.contract.progress import Progress
-from perfguard.contract.reduction import one_by_one
+from perfguard.contract.reduction import batches, one_by_one
 from perfguard.engines import Engine, engine_named
 
-#: A batch holds at most so many bytes of files, and so many cycles: many small ranks are sent at once, a large one alone.
-_LARGEST_BATCH = 16 * 1024**2
-_MOST_OF_A_BATCH = 64
 #: Of each worker's work so many parts are made, so that all of them end at about the same time.
 _PARTS = 8
 
@@ -28,7 +25,7 @@ _WORTH_S = 4.0
 
 def inspect_batch(wanted: Wanted, tasks: Sequence[Task]) -> list[Inspected]:
     """Inspect some cycles; this runs in a worker."""
-    return [inspect_cycle(task, wanted) for task in tasks]
+    return inspect_cycles(tasks, wanted)
 
 
 def distributed(
@@ -49,7 +46,7 @@ def distributed(
         progress.begin(sum(task.size for task in tasks))
     # The other CPUs have cycles of their own.
     work = partial(inspect_batch, replace(wanted, processes=1))
-    yield from spread(work, batches(tasks, engine.jobs), engine, lost=_lost, done=tell)
+    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=tell)
 
 
 def beside_each_other(
@@ -76,23 +73,6 @@ def worthwhile_jobs(tasks: Sequence[Task]) -> int:
     from perfguard.engines.local import usable_cpus
 
     return min(usable_cpus(), int(seconds / _WORTH_S))
-
-
-def batches(tasks: Sequence[Task], jobs: int) -> Iterator[list[Task]]:
-    """Cut tasks into batches in their order."""
-    parts = jobs * _PARTS
-    most_bytes = min(_LARGEST_BATCH, sum(task.size for task in tasks) // parts)
-    most = max(1, min(_MOST_OF_A_BATCH, len(tasks) // parts))
-    batch: list[Task] = []
-    held = 0
-    for task in tasks:
-        if batch and (len(batch) >= most or held + task.size > max(most_bytes, 1)):
-            yield batch
-            batch, held = [], 0
-        batch.append(task)
-        held += task.size
-    if batch:
-        yield batch
 
 
 def _lost(task: Task) -> Inspected:

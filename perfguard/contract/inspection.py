@@ -34,6 +34,9 @@ from perfguard.artifacts.schema import (
     unnamed_columns,
 )
 from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
+from perfguard.artifacts.tables import Batch, batch
+from perfguard.artifacts.trace_rows import WANTED, TraceRows
+from perfguard.contract.checks import DIALECTS, broken_rules, views
 from perfguard.contract.progress import Meter, Tell
 from perfguard.dialects import folds_of_tables
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
@@ -154,58 +157,114 @@ class Inspected:
     cycle: Cycle | None = None
 
 
-def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
-    """Read, check and reduce one cycle. Never raises for what its files hold; that they cannot be read at all is a finding."""
-    if task.tree is None:
-        return _inspected(task, wanted, tell)
-    from perfguard.artifacts.remote import Unfetched
+def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = None) -> list[Inspected]:
+    """Read, check and reduce some cycles, which share the tables that are asked of all of them at once.
 
+    Never raises for what their files hold; that they cannot be read at all is a finding.
+    """
     with ExitStack() as stack:
+        tables = stack.enter_context(batch(views()))
+        read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
+        broken = _broken_rules(tables, [one for one in read if isinstance(one, _Read)])
+        return [
+            _inspected(one, broken.get(number, []), wanted) if isinstance(one, _Read) else one
+            for number, one in enumerate(read)
+        ]
+
+
+def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
+    """Read, check and reduce one cycle, as `inspect_cycles` does."""
+    return inspect_cycles([task], wanted, tell)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Read:
+    """A cycle whose artifacts were read: `number` is its own in the tables of its batch."""
+
+    task: Task
+    number: int
+    artifacts: tuple[Artifact, ...]
+    findings: tuple[Finding, ...]
+
+
+def _read_cycle(
+    task: Task, number: int, tables: Batch, wanted: Wanted, stack: ExitStack, tell: Tell | None
+) -> _Read | Inspected:
+    if task.tree is not None:
+        from perfguard.artifacts.remote import Unfetched
+
         try:
             found, here = stack.enter_context(task.tree.at_hand(task.found))
         except Unfetched as error:
             return unseen(task, f"it cannot be fetched: {error}")
-        fetched = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
-        return _inspected(fetched, wanted, tell)
-
-
-def _inspected(task: Task, wanted: Wanted, tell: Tell | None) -> Inspected:
-    found, recording = task.found, task.recording
+        task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
     meter = Meter(tell)
-    notes: list[str] = []
-    traces = (file.path for file in found.files if file.slot.format == TRACE)
+    rows = TraceRows(tables, number) if task.found.layout.id in DIALECTS else None
+    traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
         with second_process(traces, wanted.processes, fold_modules()) as second:
-            read, broken = _read_artifacts(found, recording.directory, partial(stream_trace, second=second), meter)
+            read, broken = _read_artifacts(
+                task.found, task.recording.directory, partial(stream_trace, second=second), meter, rows
+            )
         meter.end()
-        artifacts = {artifact.slot.name: artifact for artifact in read}
-        rank = rank_of(found, artifacts, recording)
-        documents = _documents(artifacts)
-        conditions = known_conditions(found, documents, _said(recording, task.expected))
-        notes += _explanation(found, recording.directory, rank, conditions)
-        layout_findings = [
-            *_contradictions(found, recording, documents, task.expected),
-            *_layout_findings(found, recording.directory, conditions, notes),
-        ]
-        findings = [replace(finding, rank=rank) for finding in (*layout_findings, *broken)]
-        cycle = Cycle(
-            layout=found.layout,
-            place=found.place,
-            rank=rank,
-            index=task.index,
-            artifacts=artifacts,
-            files=tuple(read),
-            conditions={name: known.value for name, known in conditions.items()},
-            asked=task.asked,
-            parents=found.parents,
-        )
-        cycle, wrong, not_made = _examined(cycle, wanted.processes)
-        findings += wrong
     except OSError as error:
-        if error.errno in _OF_THE_MACHINE:
-            raise
-        # A file that was there when its directory was listed, or a disk that does not give back what is on it.
-        return unseen(task, f"it cannot be read: {_reason(error)}")
+        return _unreadable(task, error)
+    return _Read(task=task, number=number, artifacts=tuple(read), findings=tuple(broken))
+
+
+def _broken_rules(tables: Batch, read: Sequence[_Read]) -> dict[int, list[Finding]]:
+    """Ask the checks that are queries; return what they say of each cycle."""
+    found: dict[int, list[Finding]] = {}
+    for dialect in sorted(set(DIALECTS.values())):
+        artifacts = {
+            one.number: artifact
+            for one in read
+            if DIALECTS.get(one.task.found.layout.id) == dialect
+            for artifact in one.artifacts
+            if artifact.slot.format == TRACE
+        }
+        if artifacts:
+            found |= broken_rules(tables, dialect, artifacts)
+    return found
+
+
+def _unreadable(task: Task, error: OSError) -> Inspected:
+    if error.errno in _OF_THE_MACHINE:
+        raise error
+    # A file that was there when its directory was listed, or a disk that does not give back what is on it.
+    return unseen(task, f"it cannot be read: {_reason(error)}")
+
+
+def _inspected(one: _Read, rules: Sequence[Finding], wanted: Wanted) -> Inspected:
+    task, read = one.task, one.artifacts
+    found, recording = task.found, task.recording
+    notes: list[str] = []
+    artifacts = {artifact.slot.name: artifact for artifact in read}
+    rank = rank_of(found, artifacts, recording)
+    documents = _documents(artifacts)
+    conditions = known_conditions(found, documents, _said(recording, task.expected))
+    notes += _explanation(found, recording.directory, rank, conditions)
+    layout_findings = [
+        *_contradictions(found, recording, documents, task.expected),
+        *_layout_findings(found, recording.directory, conditions, notes),
+    ]
+    findings = [replace(finding, rank=rank) for finding in (*layout_findings, *one.findings, *rules)]
+    cycle = Cycle(
+        layout=found.layout,
+        place=found.place,
+        rank=rank,
+        index=task.index,
+        artifacts=artifacts,
+        files=tuple(read),
+        conditions={name: known.value for name, known in conditions.items()},
+        asked=task.asked,
+        parents=found.parents,
+    )
+    try:
+        cycle, wrong, not_made = _examined(cycle, wanted.processes)
+    except OSError as error:
+        return _unreadable(task, error)
+    findings += wrong
     # What may not be listed is not missing.
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
     taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
@@ -405,7 +464,7 @@ def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
 
 
 def _read_artifacts(
-    found: FoundCycle, root: Path, stream: Stream, meter: Meter
+    found: FoundCycle, root: Path, stream: Stream, meter: Meter, rows: TraceRows | None
 ) -> tuple[list[Artifact], list[Finding]]:
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
@@ -433,20 +492,22 @@ def _read_artifacts(
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell))
+        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), rows)
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
     return artifacts, findings
 
 
-def _read(file: FoundFile, layout: Layout, place: str, stream: Stream) -> tuple[Artifact | None, list[Finding]]:
+def _read(
+    file: FoundFile, layout: Layout, place: str, stream: Stream, rows: TraceRows | None
+) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
     if file.slot.format == "csv" and large_comma.is_large(file.path):
         return _read_large_table(file, place)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, stream)
+        content, findings = _read_version(file, layout, version, place, stream, rows)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
@@ -545,14 +606,14 @@ def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str)
 
 
 def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream
+    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, rows: TraceRows | None
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
     # Only what nothing folds is read whole.
     if version and file.slot.format == TRACE and (folds := folds_of(file.slot.name, layout.id)):
         events = _event_schema(version, file.slot.name, layout.id)
-        return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream)
+        return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream, rows)
     try:
         content = READERS[file.slot.format](file.path, rules)
         findings = list(_content_findings(content, rules, place))
@@ -569,6 +630,8 @@ def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
     from perfguard.artifacts.readers.event_schema import compiled
 
     wanted: dict[str, set[str]] = defaultdict(set)
+    for kind, keys in WANTED.items() if layout in DIALECTS else ():
+        wanted[kind] |= set(keys)
     for one in folds_of(slot, layout).values():
         for kind, keys in one.wanted.items():
             wanted[kind] |= set(keys)
@@ -583,10 +646,13 @@ def _streamed(
     rules: Mapping[str, Any],
     place: str,
     stream: Stream,
+    rows: TraceRows | None,
 ) -> tuple[Content | None, list[Finding]]:
-    """Let a trace go by: what its folds keep of it is its content."""
+    """Let a trace go by: its rows go into the tables, and what its folds keep of it is its content."""
 
     def see(events: Events) -> None:
+        if rows is not None:
+            rows.see(events)
         for fold in folds.values():
             fold.see(events)
 
@@ -601,6 +667,8 @@ def _streamed(
     if found.unreadable is not None:
         message = found.unreadable.message
         findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
+        if rows is not None:
+            rows.undo()
         return None, findings
     content = Content(
         document=found.document,
@@ -611,6 +679,11 @@ def _streamed(
         look_again=partial(stream_trace, file.path, schema),
     )
     findings += _document_findings(content, rules, place)
+    if rows is not None:
+        if findings:
+            rows.undo()
+        else:
+            rows.end(found.document, file.path.name)
     return (None if findings else content), findings
 
 

@@ -19,7 +19,7 @@ from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.layout import FoundCycle, Layout, Survey, head, layouts, size_of, survey
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, rank_of
+from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, inspect_cycles, rank_of
 from perfguard.contract.progress import Meter, Progress
 from perfguard.dialects.cycle import Asked, Cycle
 from perfguard.dialects.extract import Extract, Sharing
@@ -64,14 +64,35 @@ def reduce(
     return _Inspection(recording, expected or Expectation(), only, tree).run(wanted, visit or here)
 
 
+#: A batch holds at most so many bytes of files, and so many cycles: many small ranks go together, a large one alone.
+_LARGEST_BATCH = 16 * 1024**2
+_MOST_OF_A_BATCH = 64
+
+
+def batches(tasks: Sequence[Task], *, parts: int = 1) -> Iterator[list[Task]]:
+    """Cut tasks into batches in their order, into `parts` at least where there are so many."""
+    most_bytes = min(_LARGEST_BATCH, sum(task.size for task in tasks) // parts)
+    most = max(1, min(_MOST_OF_A_BATCH, len(tasks) // parts))
+    batch: list[Task] = []
+    held = 0
+    for task in tasks:
+        if batch and (len(batch) >= most or held + task.size > max(most_bytes, 1)):
+            yield batch
+            batch, held = [], 0
+        batch.append(task)
+        held += task.size
+    if batch:
+        yield batch
+
+
 def one_by_one(tasks: Sequence[Task], wanted: Wanted, progress: Progress | None = None) -> Iterator[Inspected]:
-    """Inspect cycles in this process, each when the one before it was let go."""
+    """Inspect cycles in this process, each batch when the one before it was let go."""
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
-    for task in tasks:
+    for batch in batches(tasks):
         meter = Meter(progress.tell if progress is not None else None)
-        meter.begin(task.size)
-        yield inspect_cycle(task, wanted, meter.tell)
+        meter.begin(sum(task.size for task in batch))
+        yield from inspect_cycles(batch, wanted, meter.tell)
         meter.end()
 
 

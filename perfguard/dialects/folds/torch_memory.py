@@ -17,12 +17,9 @@ from msgspec import UNSET
 from perfguard.artifacts.readers.events import as_bytes
 from perfguard.artifacts.spool import Rows, Spool
 from perfguard.dialects.cycle import MemoryStep
-from perfguard.dialects.folds import NO_NUMBER, fold, lacks, whole_numbers
-from perfguard.dialects.invariants.torch_window import host_reserved
+from perfguard.dialects.folds import NO_NUMBER, fold, whole_numbers
 from perfguard.dialects.memory import StepHeights, device_name, parts_of_a_step
 from perfguard.dialects.shared_memory import Account, own_addresses
-from perfguard.dialects.worded import WordedRows
-from perfguard.findings import Code, Severity
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events
@@ -42,23 +39,13 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 @fold(slots=("trace",), wanted={"i": ("Addr",)})
 class TorchMemory:
-    """What `[memory]` events say: their account, and how each step moved it.
+    """How each step moved the memory of each device, from the `[memory]` events."""
 
-    * `allocated_memory_is_a_running_sum`: Total Allocated rises by Bytes from one memory event of a device to the next,
-      by their times. Exact. A warning on devices: their allocator reports from several threads. Shared memory of a
-      loader's workers is left out.
-    * `the_host_reserves_nothing`: Total Reserved of a memory event on the host is 0: PyTorch's host allocator keeps no
-      pool. Exact. A block of shared memory, as a DataLoader's workers hand over, is its own reserve, and in nobody's
-      total.
-    """
-
-    checks: ClassVar = ("allocated_memory_is_a_running_sum", "the_host_reserves_nothing")
+    checks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         columns = dict.fromkeys(("time", "order", "row", *_COLUMNS.values(), "address"), "i8")
         self._events = Spool(columns)
-        self._silent = WordedRows()
-        self._reserved = WordedRows()
 
     def see(self, events: Events) -> None:
         """Put the memory events into the spool."""
@@ -66,87 +53,39 @@ class TorchMemory:
         if not len(memory):
             return
         found = {name: memory.derived(whole_numbers, key) for key, name in _COLUMNS.items()}
-        rows, index = memory.rows, found["index"]
+        index = found["index"]
         self._events.add(
-            time=memory.times("ts").ns, order=np.where(index == NO_NUMBER, 0, index), row=rows,
+            time=memory.times("ts").ns, order=np.where(index == NO_NUMBER, 0, index), row=memory.rows,
             address=memory.derived(_addresses), **found,
         )  # fmt: skip
-        self._silent.add(
-            (int(row), "it has no Total Allocated, as other memory events have")
-            for row in rows[found["total"] == NO_NUMBER].tolist()
-        )
-        reserved = found["reserved"]
-        is_shared = (found["total"] == 0) & (reserved == found["bytes"])
-        # One too large to be a number is there all the same.
-        is_none = memory.derived(lacks, "Total Reserved")
-        broken = (found["kind"] == 0) & ~is_none & (reserved != 0) & ~is_shared
-        self._reserved.add(
-            (int(rows[place]), host_reserved(None if reserved[place] == NO_NUMBER else int(reserved[place])))
-            for place in np.flatnonzero(broken).tolist()
-        )
 
     def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
-        """Hold each event against the one before it on its device."""
-        check = "allocated_memory_is_a_running_sum"
-        if self._silent.count < self._events.height:
-            yield from self._silent.findings(Code.I107, artifact, check=check)
-        on_host, elsewhere = WordedRows(), WordedRows()
-        account = Account(self._own(numbered=True))
-        before: dict[tuple[int, int | None], int] = {}
-        for rows in self._in_order(numbered=True):
-            self._compare(account.without_shared(_frame(rows)), before, on_host, elsewhere)
-        yield from on_host.findings(Code.I107, artifact, check=check)
-        yield from elsewhere.findings(Code.I107, artifact, check=check, severity=Severity.WARNING)
-        yield from self._reserved.findings(Code.I107, artifact, check="the_host_reserves_nothing")
+        """It checks nothing."""
+        yield from ()
 
     def steps(self, edges_ns: tuple[tuple[int, int], ...]) -> tuple[MemoryStep, ...]:
         """Return the memory of each step, by device, once all events have been seen."""
-        account = Account(self._own(numbered=False))
+        account = Account(self._own())
         devices: dict[str, _Level] = {}
-        for rows in self._in_order(numbered=False):
+        for rows in self._in_order():
             own = account.without_shared(_frame(rows))
             for (kind, number), part in own.group_by("Device Type", "Device Id", maintain_order=True):
                 name = device_name(int(str(kind)), -1 if number is None else int(str(number)))
                 devices.setdefault(name, _Level(edges_ns)).add(part["time"].to_numpy(), part["Bytes"].to_numpy())
         return tuple(step for name, level in devices.items() for step in level.steps(name))
 
-    def _own(self, *, numbered: bool) -> pl.Series:
+    def _own(self) -> pl.Series:
         """Return the addresses of blocks that were allocated here."""
         found = pl.Series([], dtype=pl.Int64)
-        for rows in self._in_order(numbered=numbered):
+        for rows in self._in_order():
             found = pl.concat([found, own_addresses(_frame(rows))]).unique()
         return found
 
-    def _in_order(self, *, numbered: bool) -> Iterator[Rows]:
-        """Yield the events in the order of their times, then of their numbers (`numbered`: those that have one)."""
+    def _in_order(self) -> Iterator[Rows]:
+        """Yield the events in the order of their times, then of their numbers."""
         for rows in self._events.in_order():
-            chosen = rows if not numbered else {n: c[rows["index"] != NO_NUMBER] for n, c in rows.items()}
-            order = np.lexsort((chosen["row"], chosen["order"], chosen["time"]))
-            if len(order):
-                yield {name: column[order] for name, column in chosen.items()}
-
-    def _compare(
-        self,
-        memory: pl.DataFrame,
-        before: dict[tuple[int, int | None], int],
-        on_host: WordedRows,
-        elsewhere: WordedRows,
-    ) -> None:
-        """Say which totals are not the one before with the bytes of the event; `before` goes on from batch to batch."""
-        for (kind, number), part in memory.group_by("Device Type", "Device Id", maintain_order=True):
-            device = (int(str(kind)), None if number is None else int(str(number)))
-            totals, sizes = part["Total Allocated"], part["Bytes"]
-            earlier = totals.shift(1, fill_value=before.get(device))
-            broken = (earlier + sizes != totals).fill_null(False).arg_true().to_list()
-            rows = part["row"]
-            (on_host if device[0] == 0 else elsewhere).add(
-                (rows[at], f"{earlier[at]} bytes before, {sizes[at]:+d} bytes, but a total of {totals[at]} bytes")
-                for at in broken
-            )
-            last = totals[-1]
-            before.pop(device, None)
-            if last is not None:
-                before[device] = last
+            order = np.lexsort((rows["row"], rows["order"], rows["time"]))
+            yield {name: column[order] for name, column in rows.items()}
 
 
 class _Level:

@@ -1,0 +1,129 @@
+"""Nesting: which span of a thread lies in which other, found in one walk over the spans in the order of their starts.
+
+A query could say it only by sorting all starts and ends (measured: 1.7 and 1.4 CPU seconds for 2.5 million spans; this: see
+`tests.benchmarks.reading`), so it becomes a table that queries use, as the parent of a slice does in Perfetto.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perfguard.artifacts.tables import Batch
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+#: So many spans are looked at together.
+_AT_ONCE = 256 * 1024
+#: Spans nested deeper than this are walked one by one: the quick way takes a pass for every level.
+_DEPTH = 200
+
+
+def nest(batch: Batch, spans: str) -> None:
+    """Fill `nesting` with the spans that a query names (cycle, row, thread, start_ns, duration_ns).
+
+    The parent is the span of the same thread that began last before it (of two that begin together the longer one, then the
+    first in the file) and had not ended; it may end earlier.
+    """
+    edges = batch.execute(f"select count(*), min(start_ns), max(start_ns) from ({spans})")
+    count, low, high = edges[0]
+    if not count:
+        return
+    open_ones: dict[str, Any] | None = None
+    for begin, end in _ranges(batch, spans, count, low, high):
+        rows = batch.columns(
+            f"select cycle, row, thread, start_ns, start_ns + duration_ns as end_ns from ({spans}) "
+            f"where start_ns >= {begin} and start_ns < {end} order by start_ns, duration_ns desc, row"
+        )
+        new = len(rows["row"])
+        if not new:
+            continue
+        rows = {name: np.asarray(column, np.int64) for name, column in rows.items()}
+        if open_ones is not None:
+            rows = {name: np.concatenate([open_ones[name], column]) for name, column in rows.items()}
+        waiting = len(rows["row"]) - new
+        lane = np.unique(rows["cycle"] << 32 | rows["thread"], return_inverse=True)[1]
+        around = parents(lane, rows["start_ns"], rows["end_ns"])
+        inner = np.flatnonzero(around[waiting:] >= 0) + waiting
+        for cycle in np.unique(rows["cycle"][inner]).tolist():
+            places = inner[rows["cycle"][inner] == cycle]
+            outer = around[places]
+            until = rows["end_ns"][outer]
+            batch.add(
+                "nesting", cycle, row=rows["row"][places], parent=rows["row"][outer],
+                left_ns=until - rows["start_ns"][places], outlives_ns=rows["end_ns"][places] - until,
+            )  # fmt: skip
+        reaches = rows["end_ns"] > rows["start_ns"].max()
+        open_ones = {name: column[reaches] for name, column in rows.items()}
+
+
+def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Return ranges of starts with about `_AT_ONCE` spans each."""
+    parts = count // _AT_ONCE
+    if not parts:
+        return [(low, high + 1)]
+    shares = [place / (parts + 1) for place in range(1, parts + 1)]
+    (found,) = batch.execute(f"select approx_quantile(start_ns, {shares}) from ({spans})")
+    marks = sorted({low, *(one for one in found[0] if low < one <= high), high + 1})
+    return list(zip(marks, marks[1:], strict=False))
+
+
+def parents(lanes: Ints, starts: Ints, ends: Ints) -> Ints:
+    """Return the place of the span that each one lies in, -1 for none, for spans in the order of their starts, longer first.
+
+    How many spans of its lane are open when one starts is how many have begun less how many have ended; the last one before it
+    that is open one level further out is the one around it. Where spans only overlap, or have no length, they are walked one
+    by one.
+    """
+    found = None if bool((ends <= starts).any()) else _by_depth(lanes, starts, ends)
+    return _one_by_one(lanes, starts, ends) if found is None else found
+
+
+def _by_depth(lanes: Ints, starts: Ints, ends: Ints) -> Ints | None:
+    if not len(starts):
+        return np.empty(0, np.int64)
+    by_lane = np.argsort(lanes, kind="stable")
+    lane, start, end = lanes[by_lane].astype(np.int64), starts[by_lane], ends[by_lane]
+    is_first = np.concatenate(([True], lane[1:] != lane[:-1]))
+    number = np.cumsum(is_first) - 1
+    first = np.flatnonzero(is_first)[number]
+    # One axis for all lanes: each begins where no time of the one before reaches.
+    low = int(start.min())
+    width = int(end.max()) - low + 1
+    if width * (int(number[-1]) + 1) >= 2**62:
+        return None
+    ended = np.searchsorted(np.sort(number * width + (end - low)), number * width + (start - low), "right") - first
+    depth = np.arange(len(start)) - first - ended
+    deepest = int(depth.max())
+    if deepest > _DEPTH:
+        return None
+    found = np.full(len(start), -1, np.int64)
+    outer = np.flatnonzero(depth == 0)
+    for level in range(1, deepest + 1):
+        inner = np.flatnonzero(depth == level)
+        places = np.searchsorted(outer, inner) - 1
+        if (places < 0).any():
+            return None
+        around = outer[places]
+        if (number[around] != number[inner]).any() or (end[around] < end[inner]).any():
+            return None
+        found[inner] = around
+        outer = inner
+    place = np.full(len(start), -1, np.int64)
+    place[by_lane] = np.where(found < 0, -1, by_lane[found])
+    return place
+
+
+def _one_by_one(lanes: Ints, starts: Ints, ends: Ints) -> Ints:
+    stacks: dict[int, list[int]] = {}
+    found = np.full(len(starts), -1, np.int64)
+    begins, stops = starts.tolist(), ends.tolist()
+    for place, (lane, start, end) in enumerate(zip(lanes.tolist(), begins, stops, strict=True)):
+        stack = stacks.setdefault(lane, [])
+        # One without a length at the very end of another is in it.
+        while stack and stops[stack[-1]] <= start and not start == end == stops[stack[-1]]:
+            stack.pop()
+        if stack:
+            found[place] = stack[-1]
+        stack.append(place)
+    return found

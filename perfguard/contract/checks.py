@@ -1,0 +1,180 @@
+"""Checks: queries that return the rows that break a rule, asked of all cycles of a batch at once.
+
+A file of checks has one query after the other, each under a header of lines `-- key: value` that begins with `-- check:`; a line
+`--   ...` goes on with the one above. Keys:
+
+* `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
+* `needs`: tables without rows in which it is not asked; `a, b`: both, `a | b`: one of them;
+* `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
+
+A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.nesting import nest
+from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.tables import KNOWN
+from perfguard.dialects.invariants.disagreement import disagreements
+from perfguard.errors import UsageError
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    from perfguard.artifacts.tables import Batch
+    from perfguard.dialects.cycle import Artifact
+
+_KEYS = frozenset(("check", "code", "severity", "message", "needs", "at", "about", "tolerance", "source"))
+_REQUIRED = ("check", "code", "message", "needs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One query with its header, and the line on which it begins."""
+
+    name: str
+    code: Code
+    severity: Severity
+    message: str
+    #: Of each of these one table must have rows.
+    needs: tuple[frozenset[str], ...]
+    query: str
+    at: str = ""
+    about: str = ""
+    tolerance: str = ""
+    source: str = ""
+    place: str
+
+    def is_asked(self, filled: set[str]) -> bool:
+        """Whether there is anything to ask it of."""
+        return all(not tables.isdisjoint(filled) for tables in self.needs)
+
+    def worded(self, row: Mapping[str, Any]) -> str:
+        """Return the message for a row."""
+        return self.message.format_map(row)
+
+
+def parsed(text: str, name: str) -> tuple[Check, ...]:
+    """Return the checks of a file. Raises `UsageError` with file and line for a header that is none."""
+    found = []
+    lines = text.split("\n")
+    begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        found.append(_check(lines[begin:end], f"{name}:{begin + 1}"))
+    return tuple(found)
+
+
+def _check(lines: Sequence[str], place: str) -> Check:
+    header: dict[str, str] = {}
+    key = ""
+    count = 0
+    for line in lines:
+        if not line.startswith("--"):
+            break
+        count += 1
+        if key and line.startswith("--   "):
+            header[key] += f" {line[2:].strip()}"
+            continue
+        key, colon, value = (part.strip() for part in line[2:].partition(":"))
+        if not colon or key not in _KEYS or key in header:
+            known = ", ".join(sorted(_KEYS))
+            raise UsageError(f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}")
+        header[key] = value
+    if missing := [one for one in _REQUIRED if not header.get(one)]:
+        raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
+    if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
+        raise UsageError(f"{place}: code {header['code']!r}, severity {header.get('severity', 'error')!r} are not both known")
+    for _, field, _, _ in Formatter().parse(header["message"]):
+        if field is not None and not re.fullmatch(r"[a-z_]+", field):
+            raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
+    return Check(
+        name=header["check"],
+        code=Code[header["code"]],
+        severity=_SEVERITIES[header.get("severity", "error")],
+        message=header["message"],
+        needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
+        query="\n".join(lines[count:]).strip().rstrip(";"),
+        at=header.get("at", ""),
+        about=header.get("about", ""),
+        tolerance=header.get("tolerance", ""),
+        source=header.get("source", ""),
+        place=place,
+    )
+
+
+_SEVERITIES = {one.value: one for one in Severity}
+#: Dialects whose rules are queries, by layout: views and checks are in a folder of that name.
+DIALECTS = {"pt-torch": "torch"}
+
+
+@cache
+def checks_of(dialect: str) -> tuple[Check, ...]:
+    """Return the checks of a dialect, in their order."""
+    return parsed(_sql(dialect, "checks"), f"{dialect}/checks.sql")
+
+
+def _sql(dialect: str, name: str) -> str:
+    text = (files("perfguard.dialects") / dialect / f"{name}.sql").read_text(encoding="utf-8")
+    # A number is planned at once, a subquery for it is a join.
+    return re.sub(r"number_of\('([^']*)'\)", lambda found: str(KNOWN[found[1]]), text)
+
+
+@cache
+def views() -> str:
+    """Return the statements that make the views of all dialects."""
+    return "\n".join(_sql(dialect, "views") for dialect in sorted(set(DIALECTS.values())))
+
+
+def broken_rules(batch: Batch, dialect: str, artifacts: Mapping[int, Artifact]) -> dict[int, list[Finding]]:
+    """Ask the checks of a dialect of the tables; return what they say of each cycle. `artifacts` is whose rows they are."""
+    batch.hand_over()
+    nest(batch, "from nested_spans")
+    batch.hand_over()
+    asked = [one for one in checks_of(dialect) if one.is_asked(batch.filled)]
+    found: dict[int, list[Finding]] = {}
+    for number in _broken(batch, dialect, tuple(asked)):
+        check = asked[number]
+        for cycle, finding in _findings(batch, check, artifacts):
+            found.setdefault(cycle, []).append(replace(finding, check=check.name))
+    return found
+
+
+def _broken(batch: Batch, dialect: str, asked: Sequence[Check]) -> list[int]:
+    """Return the numbers of the checks that any row breaks: all are asked in one statement, which has one plan."""
+    if not asked:
+        return []
+    parts = (f"select {number} where exists (from (\n{one.query}\n))" for number, one in enumerate(asked))
+    return sorted(number for (number,) in batch.execute("\nunion all\n".join(parts)))
+
+
+def _findings(batch: Batch, check: Check, artifacts: Mapping[int, Artifact]) -> Iterator[tuple[int, Finding]]:
+    columns = {one[0] for one in batch.execute(f"describe (\n{check.query}\n)")}
+    apart = "cycle, severity" if "severity" in columns else "cycle"
+    order = "order by row" if "row" in columns else ""
+    query = (
+        f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
+        f"qualify row_number() over (partition by {apart} {order}) <= {WORDED_ROWS} order by {apart}{order and ', row'}"
+    )
+    rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
+    for row in batch.rows(query):
+        severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
+        rows.setdefault((row["cycle"], severity), []).append(row)
+    for (cycle, severity), several in rows.items():
+        artifact = artifacts[cycle]
+        pairs = [(_place(artifact, check, row.get("row")), check.worded(row)) for row in several]
+        count = several[0]["in_all"]
+        for finding in disagreements(check.code, pairs, count=count, place=artifact.place, severity=severity):
+            yield cycle, finding
+
+
+def _place(artifact: Artifact, check: Check, row: int | None) -> str:
+    if row is not None:
+        return f"{artifact.place} {artifact.content.events_path}[{row}]"
+    return f"{artifact.place} {check.at}" if check.at else artifact.place

@@ -1,0 +1,279 @@
+-- What must hold in a torch trace. Not asserted: allocated <= reserved (torch reserves nothing on a CPU), and an order of the
+-- events in the file.
+
+-- check: operators_all_have_an_external_id
+-- code: S103
+-- needs: spans
+-- about: Every operator has an External id where one has. Exact.
+-- message: {name} has no External id
+select cycle, row, word(name) as name
+from operators
+where external_id is null and cycle in (select cycle from operators where external_id is not null)
+
+-- check: the_external_id_of_an_operator_is_its_own
+-- code: I114
+-- needs: spans
+-- about: No two operators have one External id; 0 stands for none. Exact.
+-- message: {name}: External id {external_id} is that of event {earlier} as well
+with shared as (
+  select cycle, external_id, min(row) as earlier
+  from operators where known(external_id) > 0
+  group by all having count(*) > 1)
+select cycle, row, word(name) as name, external_id, earlier
+from operators join shared using (cycle, external_id)
+where row > earlier
+
+-- check: events_are_numbered_through
+-- code: I114
+-- needs: spans | instants
+-- about: No two events have one number (Ev Idx). Exact.
+-- message: {name}: Ev Idx {event_index} is that of an earlier event as well
+with shared as (
+  select cycle, event_index, min(row) as earlier from numbered_events group by all having count(*) > 1)
+select cycle, row, word(name) as name, event_index
+from numbered_events join shared using (cycle, event_index)
+where row > earlier
+
+-- check: events_are_numbered_through
+-- code: I102
+-- needs: spans | instants
+-- about: The events of the host carry the numbers 0 to N-1 (Ev Idx): none was lost. Exact. Beside events of a GPU a gap is a
+--   warning.
+-- source: every option of the profiler on real output of torch 2.13 on CPU; torch numbers what it recorded before it writes any
+--   of it (torch/csrc/profiler, profiler_kineto.cpp). torch 1.12 numbers nothing.
+-- message: {lost} of {recorded} recorded events are not in the trace: Ev Idx {first_gaps}{more}
+with incomplete as (
+  select cycle from numbered_events group by cycle having count(distinct event_index) <= max(event_index)),
+gaps as (
+  select cycle, event_index as next, event_index - lag(event_index, 1, -1) over (partition by cycle order by event_index) - 1 as missing
+  from (select distinct cycle, event_index from numbered_events where cycle in (from incomplete)))
+select cycle, sum(missing)::bigint as lost, max(next) + 1 as recorded,
+  array_to_string(list(if(missing = 1, (next - 1)::text, (next - missing)::text || ' to ' || (next - 1)) order by next)[:8], ', ')
+    as first_gaps,
+  if(count(*) > 8, ' and ' || (count(*) - 8) || ' more gaps', '') as more,
+  if(cycle in (select cycle from spans where category = number_of('kernel')), 'warning', 'error') as severity
+from gaps where missing > 0
+group by cycle
+
+-- check: every_flow_has_two_ends
+-- code: I110
+-- needs: flows
+-- about: The flows from forward to backward (fwdbwd) that begin (s) are those that end (f), by id and number. Exact: both are on
+--   the host. Not asked of ac2g: Kineto writes an end at every call of the runtime, and a start at calls that lead to nothing
+--   on the device (a memset of no bytes, a synchronisation).
+-- source: kineto output_json.cpp
+-- message: flow {id} of fwdbwd begins {starts} times and ends {stops} times
+select cycle, min(row) as row, id, count(*) filter (is_start) as starts, count(*) filter (not is_start) as stops
+from forward_to_backward
+group by cycle, id
+having starts <> stops
+
+-- check: operators_of_a_thread_are_nested
+-- code: I112
+-- needs: nesting
+-- about: An operator lies inside another of its thread, or beside it; the marks of steps count as such. So no operator is longer
+--   than what called it, and none reaches out of the step it began in; but a TorchScript function that forks ends with the last
+--   of its tasks (torch 2.4, real output), so one without a namespace may.
+-- tolerance: 1 us: torch before 2.1 wrote whole microseconds, and what only touches by their rounding is a neighbour
+-- message: {name} begins inside {around}, but ends {after_us:.3f} us after it
+select nesting.cycle, row, word(inner_one.name) as name, word(outer_one.name) as around, outlives_ns / 1000 as after_us
+from nesting
+join spans as inner_one using (cycle, row)
+join spans as outer_one on outer_one.cycle = nesting.cycle and outer_one.row = nesting.parent
+where outlives_ns > 1000 and left_ns > 1000
+  and not (starts_with(word(outer_one.name), 'ProfilerStep#') and not contains(word(inner_one.name), '::'))
+
+-- check: flows_begin_and_end_at_operators
+-- code: I110
+-- needs: flows
+-- about: Both ends of a flow from forward to backward are at the start of an operator of their thread.
+-- tolerance: 2 ns: two times, each rounded to nanoseconds
+-- message: no operator of thread {thread} begins at {time_us:.3f} us, where the flow does
+with ends as (select * from forward_to_backward where time_ns is not null),
+at_operators as (
+  select cycle, row
+  from (select cycle, row, thread, time_ns + unnest([-2, -1, 0, 1, 2]) as start_ns from ends)
+  semi join operators using (cycle, thread, start_ns))
+select cycle, row, (select thread from threads where number = ends.thread) as thread, time_ns / 1000 as time_us
+from ends anti join at_operators using (cycle, row)
+
+-- check: memory_is_allocated_in_operators
+-- code: I112
+-- needs: instants, spans
+-- about: Of the allocations on the host at least one lies in an operator of its thread: else times or units are mixed up. On real
+--   output all of them do; what allocates outside of operators is possible and rare.
+-- tolerance: 1 us
+-- message: none of {allocations} allocations lies in one of {operators} operators of its thread
+with allocations as (select * from memory_events where bytes > 0 and device_type = 0),
+-- A few are enough of nearly every trace; of the rest all are asked.
+few as (select * from allocations qualify row_number() over (partition by cycle order by row) <= 3),
+doubtful as (
+  select distinct cycle from allocations
+  anti join (
+    select distinct few.cycle from few join operators on operators.cycle = few.cycle and operators.thread = few.thread
+    where operators.start_ns <= few.time_ns and few.time_ns <= operators.start_ns + operators.duration_ns + 1000)
+  using (cycle)),
+latest_ends as (
+  select cycle, thread, start_ns,
+    max(start_ns + duration_ns) over (partition by cycle, thread order by start_ns range unbounded preceding) as end_ns
+  from operators where cycle in (from doubtful)),
+met as (
+  select distinct allocations.cycle
+  from allocations asof join latest_ends
+    on allocations.cycle = latest_ends.cycle and allocations.thread = latest_ends.thread
+    and allocations.time_ns >= latest_ends.start_ns
+  where allocations.time_ns <= latest_ends.end_ns + 1000)
+select cycle, count(*) as allocations, any_value(ran) as operators
+from allocations join (select cycle, count(*) as ran from operators group by cycle) using (cycle)
+where cycle in (from doubtful) and cycle not in (from met)
+group by cycle
+
+-- check: events_lie_in_the_window
+-- code: I113
+-- needs: spans
+-- about: Operators, memory events and flows lie in the span "PyTorch Profiler" that the trace draws. The mark of a step, a Python
+--   function and what a collective annotates from its own thread may begin before it; no step ends behind it. A task that
+--   another thread was at when the profiler stopped may end behind it (torch 2.8, jit.fork).
+-- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
+-- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
+with windows as (
+  select cycle, any_value(start_ns) as begin_ns, any_value(start_ns + duration_ns) as stop_ns
+  from spans where category = number_of('Trace')
+  group by cycle having count(*) = 1),
+marking as (
+  select distinct cycle, threads.thread from step_marks join threads on threads.number = step_marks.thread),
+stopping as (
+  select windows.cycle, threads.number as thread from windows cross join threads
+  where windows.cycle not in (select cycle from marking) or (windows.cycle, threads.thread) in (from marking)),
+shown as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, true as is_work from operators
+  union all
+  select cycle, row, name, thread, time_ns, time_ns, true from instants
+  where category = number_of('cpu_instant_event') and name = number_of('[memory]')
+  union all
+  select cycle, row, name, thread, time_ns, time_ns, true from forward_to_backward where time_ns is not null
+  union all
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns, false from step_marks)
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, end_ns / 1000 as end_us, begin_ns / 1000 as begin_us,
+  stop_ns / 1000 as stop_us
+from shown join windows using (cycle)
+where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
+  and (is_work and (start_ns < begin_ns - 1000 or start_ns > stop_ns + 1000)
+    or end_ns > stop_ns + 1000 and (not is_work or (cycle, thread) in (from stopping)))
+
+-- check: what_the_header_says_was_recorded_is_there
+-- code: I113
+-- needs: spans
+-- at: $.profile_memory
+-- about: With profile_memory there are memory events. Asked only where operators ran that allocate.
+-- message: the header says that memory was profiled; {allocating} operators allocate, but no memory event is there
+select cycle, count(*) as allocating
+from operators join traces using (cycle)
+where profile_memory = 1 and cycle not in (select cycle from memory_events)
+  and name in (select number from words where starts_with(text, 'aten::empty'))
+group by cycle
+
+-- check: what_the_header_says_was_recorded_is_there
+-- code: I113
+-- needs: spans
+-- at: $.record_shapes
+-- about: With record_shapes operators have Input Dims. Asked only where operators ran that take tensors: those that make one of
+--   nothing have no shapes to record.
+-- message: the header says that shapes were recorded; none of {operators} operators has Input Dims
+select cycle, count(*) as operators
+from operators join traces using (cycle)
+where record_shapes = 1
+group by cycle
+having count(input_shapes) = 0 and count(*) filter (name in (
+  select number from words
+  where starts_with(text, 'aten::')
+    and not regexp_matches(text, '^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)'))) > 0
+
+-- check: what_is_there_was_recorded
+-- code: I113
+-- needs: instants
+-- at: $.profile_memory
+-- about: Memory events are there only with profile_memory, in a header that says so. The header names what was on and leaves out
+--   what was off; torch 1.12 names both always.
+-- message: the header says that it was off, and {events} memory events are there
+select cycle, count(*) as events from memory_events join traces using (cycle) where profile_memory = 0 group by cycle
+
+-- check: what_is_there_was_recorded
+-- code: I113
+-- needs: spans | instants
+-- at: $.record_shapes
+-- about: Input Dims are there only with record_shapes, in a header that says so.
+-- message: the header says that it was off, and {events} events with Input Dims are there
+select cycle, count(*) as events
+from (select cycle, input_shapes from spans union all select cycle, input_shapes from instants) join traces using (cycle)
+where record_shapes = 0 and input_shapes is not null
+group by cycle
+
+-- check: a_trace_is_named_after_its_end
+-- code: I113
+-- severity: warning
+-- needs: spans
+-- about: <worker>.<ns>.pt.trace.json carries the time at which it was named: after its last event, within six hours. Only where
+--   the name has nanoseconds and the trace its epoch; a warning, since a name may be given by hand.
+-- tolerance: 60 s before, 6 hours behind: what it takes to collect a large trace, and not another run
+-- source: torch 2.x: profiler.py, tensorboard_trace_handler
+-- message: its last operator ends {after_s:.1f} s before the time in its name ({named_ns} ns)
+select cycle, (any_value(named_ns)::hugeint - any_value(base_ns) - max(start_ns + duration_ns)) / 1e9 as after_s,
+  any_value(named_ns) as named_ns
+from operators join traces using (cycle)
+group by cycle
+having after_s not between -60 and 6 * 3600
+
+-- check: allocated_memory_is_a_running_sum
+-- code: I107
+-- needs: instants
+-- about: A memory event says the total where others do. Exact.
+-- message: it has no Total Allocated, as other memory events have
+select cycle, row
+from memory_events
+where total_bytes is null and cycle in (select cycle from memory_events where total_bytes is not null)
+
+-- check: allocated_memory_is_a_running_sum
+-- code: I107
+-- needs: instants
+-- about: Total Allocated rises by Bytes from one memory event of a device to the next, by their times: Ev Idx numbers the events
+--   thread by thread, so it orders only those of one moment. Exact. A warning on devices: their allocator reports from several
+--   threads. What a DataLoader's workers hand over is no part of the host allocator's own account: torch reports each such block
+--   once more with a total of 0, as it is mapped with Total Reserved equal to its Bytes, as it is unmapped with both totals 0.
+-- source: every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13; shared memory: torch 2.13 with two workers on a CPU
+-- message: {before} bytes before, {bytes:+d} bytes, but a total of {total} bytes
+with events as (
+  select *,
+    coalesce(device_type = 0 and total_bytes = 0 and bytes > 0 and reserved_bytes = bytes, false) as is_mapped
+  from memory_events where event_index is not null),
+own as (select distinct cycle, address from events where bytes > 0 and not is_mapped and address is not null),
+marked as (
+  select events.*,
+    coalesce(device_type = 0 and total_bytes = 0 and bytes < 0 and reserved_bytes = 0 and address is not null
+      and own.address is null, false) as may_be_unmapped
+  from events left join own using (cycle, address)),
+told as (
+  select *,
+    last_value(if(is_mapped or may_be_unmapped, null, total_bytes) ignore nulls) over (
+      partition by cycle, device_type, device_number order by time_ns, event_index, row
+      rows between unbounded preceding and 1 preceding) as account
+  from marked),
+-- Of a block that is given back and was not allocated here nobody knows whose it was: the account tells.
+counted as (
+  select *,
+    lag(total_bytes) over (partition by cycle, device_type, device_number order by time_ns, event_index, row) as before
+  from told where not is_mapped and not (may_be_unmapped and coalesce(account + bytes <> 0, true)))
+select cycle, row, before, bytes, total_bytes as total, if(device_type = 0, 'error', 'warning') as severity
+from counted
+where before + bytes <> total_bytes
+
+-- check: the_host_reserves_nothing
+-- code: I107
+-- needs: instants
+-- about: Total Reserved of a memory event on the host is 0: PyTorch's host allocator keeps no pool. Exact. A block of shared
+--   memory, as a DataLoader's workers hand over, is its own reserve, and in nobody's total.
+-- message: the host has reserved {reserved}
+select cycle, row, coalesce(reserved_bytes || ' bytes', 'more bytes than there are') as reserved
+from memory_events
+where device_type = 0 and says_reserved and coalesce(reserved_bytes <> 0, true)
+  and not coalesce(total_bytes = 0 and reserved_bytes = bytes, false)
