@@ -1,7 +1,13 @@
 """Tables: rows of a batch of cycles, in an embedded DuckDB that is closed to everything outside, bounded, and spills to the disk.
 
-What goes in are numpy columns of whole numbers, with numbers for texts (`Batch.words`): that is what DuckDB takes in quickest
-(500 000 rows in 24 ms; as Python lists they take 1.7 s). `cycle` numbers the cycles of the batch, `row` leads back to the file.
+What goes in are numpy columns of whole numbers, with numbers for texts (`Batch.word`). `cycle` numbers the cycles of the batch,
+`row` leads back to the file.
+
+A process connects once, and empties its tables instead of making them anew. What is slow about small tables is to plan a query,
+not to run it: 17 checks of a trace of 36 kB take 24 ms, and 8 ms prepared without the optimiser, which makes a plan anew each
+time. So there are two connections to the same tables, and it depends on the number of rows which one is asked: `quick`, prepared
+and without optimiser, or `thorough`. For the same reason rows go in through arrays that DuckDB was shown once: to show it
+others makes it forget what it has prepared.
 """
 
 from __future__ import annotations
@@ -11,8 +17,9 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +32,11 @@ if TYPE_CHECKING:
 NULL = -(2**63)
 #: What DuckDB may hold; beyond it writes to the disk. Measured: a trace of 1 GB peaks at 390 MB in all.
 MEMORY = "160MB"
-#: Rows of a table that wait until they are handed over together: to hand over costs a millisecond, however few they are.
-_WAITING_ROWS = 64 * 1024
+#: Rows of a table that wait until they are handed over together.
+_WAITING_ROWS = 32 * 1024
+#: Up to so many rows of all tables the quick connection is asked.
+_QUICK_ROWS = 50_000
 _FOLDER = "perfguard-tables-"
-_BLOCK = "block_of_rows"
 
 #: Every table that readers fill, by name: its columns and their types. `cycle` comes first in all of them.
 TABLES: dict[str, dict[str, str]] = {
@@ -108,147 +116,201 @@ class Batch:
 
     def __init__(self, views: str = "") -> None:
         self._views = views
-        self._open: duckdb.DuckDBPyConnection | None = None
-        self._waiting: dict[str, list[dict[str, Any]]] = {}
-        self._heights: dict[str, int] = {}
+        self._open: _Database | None = None
         self._words: dict[Any, int] = dict(KNOWN)
         self._threads: dict[Any, int] = {}
         self._told = {"words": 0, "threads": 0}
+        self._rows = 0
         #: The tables that have rows.
         self.filled: set[str] = set()
 
     @property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
+    def _database(self) -> _Database:
         # Connected when there is something to hold: most layouts have no tables yet.
         if self._open is None:
-            self._open = _DATABASE.connection(self._views)
-            self._open.execute("begin")
+            self._open = _database(self._views)
         return self._open
 
     def add(self, table: str, cycle: int, **columns: Any) -> None:
         """Add rows to a table; every column is there, an array each."""
         count = len(next(iter(columns.values())))
-        if not count:
-            return
-        self._waiting.setdefault(table, []).append({"cycle": np.full(count, cycle, np.int32), **columns})
-        self._heights[table] = self._heights.get(table, 0) + count
-        if self._heights[table] >= _WAITING_ROWS:
-            self._hand_over(table)
+        if count:
+            self._add(table, count, {"cycle": np.full(count, cycle, np.int64), **columns})
+
+    def _add(self, table: str, count: int, columns: Mapping[str, Any]) -> None:
+        self._database.begin()
+        self._database.waiting[table].add(columns, count)
+        self.filled.add(table)
+        self._rows += count
 
     def word(self, text: str) -> int:
         """Return the number of a text."""
         return self._words.setdefault(text, len(self._words))
 
-    def thread(self, key: tuple[Any, Any]) -> int:
+    def thread(self, key: tuple[str, str]) -> int:
         """Return the number of a thread, named by process and thread as JSON."""
         return self._threads.setdefault(key, len(self._threads))
 
     def hand_over(self) -> None:
         """Hand over what waits; from here on all that was added can be asked for."""
-        for table in list(self._waiting):
-            self._hand_over(table)
-        self._tell("words", [(text,) for text in self._new("words", self._words)], ("text",))
-        self._tell("threads", list(self._new("threads", self._threads)), ("process", "thread"))
-
-    def _new(self, table: str, known: Mapping[Any, int]) -> Sequence[Any]:
-        return list(known)[self._told[table] :]
-
-    def _tell(self, table: str, rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> None:
-        if not rows:
+        if not self.filled:
             return
+        self._tell("words", self._words, lambda text: {"text": text})
+        self._tell("threads", self._threads, lambda key: {"process": key[0], "thread": key[1]})
+        self._database.hand_over()
+
+    def _tell(self, table: str, known: Mapping[Any, int], columns_of: Callable[[Any], dict[str, str]]) -> None:
         first = self._told[table]
-        block: dict[str, Any] = {"number": np.arange(first, first + len(rows), dtype=np.int32)}
-        for place, name in enumerate(columns):
-            block[name] = np.array([row[place] for row in rows], dtype=object)
-        self._insert(table, block)
-        self._told[table] += len(rows)
-
-    def _hand_over(self, table: str) -> None:
-        waiting, self._heights[table] = self._waiting.pop(table, []), 0
-        if waiting:
-            self._insert(table, {name: np.concatenate([one[name] for one in waiting]) for name in waiting[0]})
-
-    def _insert(self, table: str, block: Mapping[str, Any]) -> None:
-        told = {name: _masked(block[name]) for name in TABLES[table]}
-        self._connection.register(_BLOCK, told)
-        self._connection.execute(f"insert into {table} from {_BLOCK}")
-        self._connection.unregister(_BLOCK)
-        self.filled.add(table)
+        rows = [columns_of(key) for key in islice(known, first, None)]
+        if rows:
+            texts = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+            self._add(table, len(rows), {"number": np.arange(first, first + len(rows)), **texts})
+            self._told[table] += len(rows)
 
     def without(self, cycle: int) -> None:
         """Let go of the rows of a cycle."""
         self.hand_over()
-        for table in self.filled - {"words", "threads"}:
-            self.execute(f"delete from {table} where cycle = {cycle}")
+        for table in sorted(self.filled - {"words", "threads"}):
+            self._database.quick.execute(f"delete from {table} where cycle = {cycle}")
 
     def close(self) -> None:
         """Empty the tables."""
         if self._open is not None:
-            self._open.execute("commit")
-            for name in sorted(self.filled):
-                self._open.execute(f"truncate {name}")
+            self._open.empty(self.filled)
+
+    def is_any(self, query: str) -> bool:
+        """Whether a query returns any row."""
+        return bool(self.execute(f"select 1 where exists (from (\n{query}\n))"))
+
+    def execute(self, query: str) -> list[tuple[Any, ...]]:
+        """Run a query; return its rows."""
+        return self._asked(query).fetchall()
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run a query; return its columns as arrays. Nulls are masked."""
-        return dict(self._connection.execute(query).fetchnumpy())
+        return dict(self._asked(query).fetchnumpy())
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
         """Run a query; yield its rows by the names of their columns."""
-        found = self._connection.execute(query)
+        found = self._database.thorough.execute(query)
         names = [one[0] for one in found.description or ()]
         for row in found.fetchall():
             yield dict(zip(names, row, strict=True))
 
-    def execute(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows."""
-        return self._connection.execute(statement).fetchall()
+    def _asked(self, query: str) -> duckdb.DuckDBPyConnection:
+        if self._rows > _QUICK_ROWS:
+            return self._database.thorough.execute(query)
+        return self._database.prepared(query)
 
 
-def _masked(column: Any) -> Any:
-    """Return a column with its nulls masked."""
-    if column.dtype != np.int64 or not (is_null := column == NULL).any():
-        return column
-    return np.ma.masked_array(column, is_null)
+class _Waiting:
+    """Rows of one table that wait, in arrays that DuckDB was shown."""
 
+    def __init__(self, table: str, connection: duckdb.DuckDBPyConnection) -> None:
+        self._table = table
+        self._connection = connection
+        self._count = 0
+        self._columns = {name: _room(kind) for name, kind in TABLES[table].items()}
+        connection.register(f"waiting_{table}", self._columns)
+        connection.execute(f"prepare insert_{table} as insert into {table} from waiting_{table} limit $1")
 
-class _Database(threading.local):
-    """One connection a thread, with its tables made; a process that was forked makes its own."""
+    def add(self, columns: Mapping[str, Any], count: int) -> None:
+        done = 0
+        while done < count:
+            if self._count == _WAITING_ROWS:
+                self.hand_over()
+            here = slice(self._count, min(_WAITING_ROWS, self._count + count - done))
+            there = slice(done, done + here.stop - here.start)
+            for name, room in self._columns.items():
+                values = columns[name][there]
+                if isinstance(room, np.ma.MaskedArray):
+                    room.data[here] = values
+                    room.mask[here] = values == NULL
+                else:
+                    room[here] = values
+            self._count, done = here.stop, there.stop
 
-    def __init__(self) -> None:
-        self._process = 0
-        self._connection: duckdb.DuckDBPyConnection | None = None
-
-    def connection(self, views: str) -> duckdb.DuckDBPyConnection:
-        if self._connection is None or self._process != os.getpid():
-            self._connection, self._process = self._connected(views), os.getpid()
-        return self._connection
+    def hand_over(self) -> None:
+        if self._count:
+            self._connection.execute(f"execute insert_{self._table}({self._count})")
+            self._count = 0
 
     def forget(self) -> None:
-        self._connection = None
+        self._count = 0
 
-    def _connected(self, views: str) -> duckdb.DuckDBPyConnection:
+
+def _room(kind: str) -> Any:
+    if kind == "varchar":
+        # What DuckDB is shown says by itself that these are texts.
+        return np.full(_WAITING_ROWS, "", dtype=object)
+    if kind == "boolean":
+        return np.zeros(_WAITING_ROWS, np.bool_)
+    return np.ma.masked_array(np.zeros(_WAITING_ROWS, np.int64), np.zeros(_WAITING_ROWS, np.bool_))
+
+
+class _Database:
+    """The tables of a thread, and its two connections to them."""
+
+    def __init__(self, views: str) -> None:
         import duckdb
 
+        self.process = os.getpid()
         folder = _own_folder()
-        connection = duckdb.connect(
+        self.quick = duckdb.connect(
             str(folder / "tables.duckdb"),
             config={"temp_directory": str(folder / "spilled"), "memory_limit": MEMORY, "threads": "1"},
         )
-        # Whoever closes it, closes it: also at the end of the process.
-        weakref.finalize(self, _remove, connection, folder, os.getpid())
+        weakref.finalize(self, _remove, self.quick, folder, self.process)
         for name, columns in TABLES.items():
-            connection.execute(f"create table {name} ({', '.join(f'{one} {kind}' for one, kind in columns.items())})")
-        connection.execute(views)
-        for setting in (
-            "python_enable_replacements = false",
-            "enable_external_access = false",
-            "lock_configuration = true",
-        ):
-            connection.execute(f"set {setting}")
-        return connection
+            self.quick.execute(f"create table {name} ({', '.join(f'{one} {kind}' for one, kind in columns.items())})")
+        self.quick.execute(views)
+        self.thorough = self.quick.cursor()
+        self.quick.execute("pragma disable_optimizer")
+        self.waiting = {name: _Waiting(name, self.quick) for name in TABLES}
+        for setting in ("python_enable_replacements = false", "enable_external_access = false"):
+            self.quick.execute(f"set {setting}")
+        self.quick.execute("set lock_configuration = true")
+        self._prepared: dict[str, str] = {}
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Begin to hand over: what comes before the next `hand_over` is one transaction."""
+        if not self._has_begun:
+            self.quick.execute("begin")
+            self._has_begun = True
+
+    def hand_over(self) -> None:
+        self.begin()
+        for one in self.waiting.values():
+            one.hand_over()
+        self.quick.execute("commit")
+        self._has_begun = False
+
+    def prepared(self, query: str) -> duckdb.DuckDBPyConnection:
+        """Run a query of the quick connection, prepared when it is first asked."""
+        if query not in self._prepared:
+            name = f"query_{len(self._prepared)}"
+            self.quick.execute(f"prepare {name} as {query}")
+            self._prepared[query] = name
+        return self.quick.execute(f"execute {self._prepared[query]}")
+
+    def empty(self, tables: Iterable[str]) -> None:
+        self.begin()
+        for name in sorted(tables):
+            self.waiting[name].forget()
+            self.quick.execute(f"truncate {name}")
+        self.hand_over()
 
 
-_DATABASE = _Database()
+_OWN = threading.local()
+
+
+def _database(views: str) -> _Database:
+    """Return the tables of this thread; a process that was forked makes its own."""
+    found: _Database | None = getattr(_OWN, "database", None)
+    if found is None or found.process != os.getpid():
+        found = _OWN.database = _Database(views)
+    return found
 
 
 @contextmanager
@@ -262,8 +324,8 @@ def batch(views: str = "") -> Iterator[Batch]:
         yield found
         found.close()
     except BaseException:
-        # Whatever state it is in: the next batch begins with a new one.
-        _DATABASE.forget()
+        # Whatever state they are in: the next batch begins with new ones.
+        _OWN.database = None
         raise
 
 

@@ -137,25 +137,16 @@ def broken_rules(batch: Batch, dialect: str, artifacts: Mapping[int, Artifact]) 
     batch.hand_over()
     nest(batch, "from nested_spans")
     batch.hand_over()
-    asked = [one for one in checks_of(dialect) if one.is_asked(batch.filled)]
     found: dict[int, list[Finding]] = {}
-    for number in _broken(batch, dialect, tuple(asked)):
-        check = asked[number]
-        for cycle, finding in _findings(batch, check, artifacts):
-            found.setdefault(cycle, []).append(replace(finding, check=check.name))
+    for check in checks_of(dialect):
+        if check.is_asked(batch.filled) and batch.is_any(check.query):
+            for cycle, finding in _findings(batch, check, artifacts):
+                found.setdefault(cycle, []).append(replace(finding, check=check.name))
     return found
 
 
-def _broken(batch: Batch, dialect: str, asked: Sequence[Check]) -> list[int]:
-    """Return the numbers of the checks that any row breaks: all are asked in one statement, which has one plan."""
-    if not asked:
-        return []
-    parts = (f"select {number} where exists (from (\n{one.query}\n))" for number, one in enumerate(asked))
-    return sorted(number for (number,) in batch.execute("\nunion all\n".join(parts)))
-
-
 def _findings(batch: Batch, check: Check, artifacts: Mapping[int, Artifact]) -> Iterator[tuple[int, Finding]]:
-    columns = {one[0] for one in batch.execute(f"describe (\n{check.query}\n)")}
+    columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
     apart = "cycle, severity" if "severity" in columns else "cycle"
     order = "order by row" if "row" in columns else ""
     query = (

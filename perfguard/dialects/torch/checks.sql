@@ -89,13 +89,18 @@ where outlives_ns > 1000 and left_ns > 1000
 -- about: Both ends of a flow from forward to backward are at the start of an operator of their thread.
 -- tolerance: 2 ns: two times, each rounded to nanoseconds
 -- message: no operator of thread {thread} begins at {time_us:.3f} us, where the flow does
-with ends as (select * from forward_to_backward where time_ns is not null),
-at_operators as (
+with unmet as (
+  -- Nearly all are met to the nanosecond.
+  select ends.* from forward_to_backward as ends
+  anti join operators on operators.cycle = ends.cycle and operators.thread = ends.thread
+    and operators.start_ns = ends.time_ns
+  where time_ns is not null),
+near as (
   select cycle, row
-  from (select cycle, row, thread, time_ns + unnest([-2, -1, 0, 1, 2]) as start_ns from ends)
+  from (select cycle, row, thread, time_ns + unnest([-2, -1, 1, 2]) as start_ns from unmet)
   semi join operators using (cycle, thread, start_ns))
-select cycle, row, (select thread from threads where number = ends.thread) as thread, time_ns / 1000 as time_us
-from ends anti join at_operators using (cycle, row)
+select cycle, row, threads.thread, time_ns / 1000 as time_us
+from (from unmet anti join near using (cycle, row)) as lost join threads on threads.number = lost.thread
 
 -- check: memory_is_allocated_in_operators
 -- code: I112
