@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from perfguard.artifacts.tables import Batch
+from perfguard.artifacts.tables import NULL, Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Rows = dict[str, Ints]
+#: What is known of a span that lies in another.
+_OF_PARENT = ("parent", "left_ns", "outlives_ns")
 #: So many spans are looked at together.
 _AT_ONCE = 256 * 1024
 #: Spans nested deeper than this are walked one by one: the quick way takes a pass for every level.
@@ -20,41 +23,58 @@ _DEPTH = 200
 
 
 def nest(batch: Batch, spans: str) -> None:
-    """Fill `nesting` with the spans that a query names (cycle, row, thread, start_ns, duration_ns).
+    """Fill `nesting` with the spans of a view (cycle, row, thread, start_ns, duration_ns, is_work).
 
     The parent is the span of the same thread that began last before it (of two that begin together the longer one, then the
-    first in the file) and had not ended; it may end earlier.
+    first in the file) and had not ended; it may end earlier. What is no work, such as the mark of a step, is a parent as others
+    are, but takes no time of its own away.
     """
-    edges = batch.execute(f"select count(*), min(start_ns), max(start_ns) from ({spans})")
-    count, low, high = edges[0]
+    ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")
     if not count:
         return
-    open_ones: dict[str, Any] | None = None
+    selected = f"select cycle, row, thread, start_ns, duration_ns, is_work from {spans}"
+    order = "order by start_ns, duration_ns desc, row"
+    waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):
-        rows = batch.columns(
-            f"select cycle, row, thread, start_ns, start_ns + duration_ns as end_ns from ({spans}) "
-            f"where start_ns >= {begin} and start_ns < {end} order by start_ns, duration_ns desc, row"
-        )
-        new = len(rows["row"])
-        if not new:
-            continue
-        rows = {name: np.asarray(column, np.int64) for name, column in rows.items()}
-        if open_ones is not None:
-            rows = {name: np.concatenate([open_ones[name], column]) for name, column in rows.items()}
-        waiting = len(rows["row"]) - new
-        lane = np.unique(rows["cycle"] << 32 | rows["thread"], return_inverse=True)[1]
-        around = parents(lane, rows["start_ns"], rows["end_ns"])
-        inner = np.flatnonzero(around[waiting:] >= 0) + waiting
-        for cycle in np.unique(rows["cycle"][inner]).tolist():
-            places = inner[rows["cycle"][inner] == cycle]
-            outer = around[places]
-            until = rows["end_ns"][outer]
-            batch.add(
-                "nesting", cycle, row=rows["row"][places], parent=rows["row"][outer],
-                left_ns=until - rows["start_ns"][places], outlives_ns=rows["end_ns"][places] - until,
-            )  # fmt: skip
-        reaches = rows["end_ns"] > rows["start_ns"].max()
-        open_ones = {name: column[reaches] for name, column in rows.items()}
+        where = f"where start_ns >= {begin} and start_ns < {end} " if count > _AT_ONCE else ""
+        found = batch.columns(f"{selected} {where}{order}")
+        rows = {name: np.asarray(column, np.int64) for name, column in found.items()}
+        rows["end_ns"] = rows["start_ns"] + rows["duration_ns"]
+        rows |= {"self_ns": rows["duration_ns"].copy(), **{name: np.full_like(rows["row"], NULL) for name in _OF_PARENT}}
+        if waiting is not None:
+            rows = {name: np.concatenate([waiting[name], column]) for name, column in rows.items()}
+        if len(rows["row"]):
+            _look(rows, len(rows["row"]) - len(found["row"]))
+            # What reaches beyond the last start may be a parent of what comes.
+            reaches = rows["end_ns"] > rows["start_ns"].max()
+            _tell(batch, {name: column[~reaches] for name, column in rows.items()})
+            waiting = {name: column[reaches] for name, column in rows.items()}
+    if waiting is not None:
+        _tell(batch, waiting)
+
+
+def _look(rows: Rows, known: int) -> None:
+    """Find the parents of all but the first `known` rows."""
+    lane = np.unique(rows["cycle"] << 32 | rows["thread"], return_inverse=True)[1]
+    around = parents(lane, rows["start_ns"], rows["end_ns"])
+    inner = np.flatnonzero(around[known:] >= 0) + known
+    outer = around[inner]
+    until = rows["end_ns"][outer]
+    rows["parent"][inner] = rows["row"][outer]
+    rows["left_ns"][inner] = until - rows["start_ns"][inner]
+    rows["outlives_ns"][inner] = rows["end_ns"][inner] - until
+    # Work in a mark is in what the mark lies in.
+    worker = outer.copy()
+    while (is_mark := (worker >= 0) & (rows["is_work"][worker] == 0)).any():
+        worker[is_mark] = around[worker[is_mark]]
+    takes = (rows["is_work"][inner] == 1) & (worker >= 0)
+    takes &= rows["end_ns"][inner] <= rows["end_ns"][worker]
+    np.subtract.at(rows["self_ns"], worker[takes], rows["duration_ns"][inner[takes]])
+
+
+def _tell(batch: Batch, rows: Rows) -> None:
+    if len(rows["row"]):
+        batch.put("nesting", **{name: rows[name] for name in ("cycle", "row", "self_ns", *_OF_PARENT)})
 
 
 def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[tuple[int, int]]:
@@ -63,7 +83,7 @@ def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[t
     if not parts:
         return [(low, high + 1)]
     shares = [place / (parts + 1) for place in range(1, parts + 1)]
-    (found,) = batch.execute(f"select approx_quantile(start_ns, {shares}) from ({spans})")
+    (found,) = batch.execute(f"select approx_quantile(start_ns, {shares}) from {spans}")
     marks = sorted({low, *(one for one in found[0] if low < one <= high), high + 1})
     return list(zip(marks, marks[1:], strict=False))
 

@@ -63,12 +63,15 @@ TABLES: dict[str, dict[str, str]] = {
         "duration_ns": "bigint",
         "event_index": "bigint",
         "external_id": "bigint",
+        "correlation": "bigint",
         "input_shapes": "integer",
+        "input_types": "integer",
     },
-    # Which span lies in which other of its thread, of those that are nested.
+    # Which span lies in which other of its thread, and how long it runs without those that lie in it.
     "nesting": {
         "cycle": "integer",
         "row": "bigint",
+        "self_ns": "bigint",
         "parent": "bigint",
         # From its start until the parent ends, and by how much it ends later than that one.
         "left_ns": "bigint",
@@ -102,12 +105,40 @@ TABLES: dict[str, dict[str, str]] = {
         "time_ns": "bigint",
         "id": "varchar",
     },
+    # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
+    "steps": {
+        "cycle": "integer",
+        "step": "integer",
+        "number": "bigint",
+        "thread": "integer",
+        "start_ns": "bigint",
+        "end_ns": "bigint",
+    },
+    # What ran: operators of the host, and what they had a device do. Without a step it ran in none; what does not count was
+    # launched before the first one.
+    "executions": {
+        "cycle": "integer",
+        "row": "bigint",
+        "name": "integer",
+        "step": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+        "self_ns": "bigint",
+        "counts": "boolean",
+        "is_collective": "boolean",
+        "input_shapes": "integer",
+        "input_types": "integer",
+    },
 }
 
 #: Texts that queries name: they have these numbers in `words`.
 KNOWN = {
     text: number
-    for number, text in enumerate(("cpu_op", "user_annotation", "kernel", "fwdbwd", "cpu_instant_event", "Trace", "[memory]"))
+    for number, text in enumerate(
+        ("cpu_op", "user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "fwdbwd", "cpu_instant_event", "Trace", "[memory]")
+        # What torch 1.8 to 1.11 call the categories (real output of 1.8); the marks of steps are operators there.
+        + ("Operator", "Kernel", "Memcpy", "Memset", "Runtime")
+    )
 }
 
 
@@ -132,16 +163,18 @@ class Batch:
         return self._open
 
     def add(self, table: str, cycle: int, **columns: Any) -> None:
+        """Add rows of a cycle to a table; every other column is there, an array each."""
+        count = len(next(iter(columns.values())))
+        self.put(table, cycle=np.full(count, cycle, np.int64), **columns)
+
+    def put(self, table: str, **columns: Any) -> None:
         """Add rows to a table; every column is there, an array each."""
         count = len(next(iter(columns.values())))
         if count:
-            self._add(table, count, {"cycle": np.full(count, cycle, np.int64), **columns})
-
-    def _add(self, table: str, count: int, columns: Mapping[str, Any]) -> None:
-        self._database.begin()
-        self._database.waiting[table].add(columns, count)
-        self.filled.add(table)
-        self._rows += count
+            self._database.begin()
+            self._database.waiting[table].add(columns, count)
+            self.filled.add(table)
+            self._rows += count
 
     def word(self, text: str) -> int:
         """Return the number of a text."""
@@ -164,7 +197,7 @@ class Batch:
         rows = [columns_of(key) for key in islice(known, first, None)]
         if rows:
             texts = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
-            self._add(table, len(rows), {"number": np.arange(first, first + len(rows)), **texts})
+            self.put(table, number=np.arange(first, first + len(rows)), **texts)
             self._told[table] += len(rows)
 
     def without(self, cycle: int) -> None:
@@ -177,10 +210,17 @@ class Batch:
         """Empty the tables."""
         if self._open is not None:
             self._open.empty(self.filled)
+            self._open = None
 
     def is_any(self, query: str) -> bool:
         """Whether a query returns any row."""
         return bool(self.execute(f"select 1 where exists (from (\n{query}\n))"))
+
+    def fill(self, table: str, query: str) -> None:
+        """Fill a table with what a query returns."""
+        self.hand_over()
+        self._asked(f"insert into {table} {query}")
+        self.filled.add(table)
 
     def execute(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query; return its rows."""

@@ -27,10 +27,10 @@ NUMBERS = {
     "device_type": "Device Type",
     "device_number": "Device Id",
 }
-DIGITS = {"address": "Addr"}
-TEXTS = {"input_shapes": "Input Dims"}
+DIGITS = {"address": "Addr", "correlation": "correlation"}
+TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 #: Arguments that no schema names, by kind of event.
-WANTED = {"i": ("Addr",)}
+WANTED = {"i": ("Addr",), "X": ("correlation",)}
 _LAST_NS = 2**63 - 1
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 

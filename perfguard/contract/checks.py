@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.tables import KNOWN
+from perfguard.dialects.cycle import Asked
 from perfguard.dialects.invariants.disagreement import disagreements
+from perfguard.dialects.torch.work import MACROS, Work, work_of
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, Severity
 
@@ -129,14 +131,19 @@ def _sql(dialect: str, name: str) -> str:
 @cache
 def views() -> str:
     """Return the statements that make the views of all dialects."""
-    return "\n".join(_sql(dialect, "views") for dialect in sorted(set(DIALECTS.values())))
+    return MACROS + "\n".join(_sql(dialect, "views") for dialect in sorted(set(DIALECTS.values())))
+
+
+def derived(batch: Batch, dialect: str, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, Work]:
+    """Fill the tables that follow from others; return what ran in each cycle."""
+    batch.hand_over()
+    nest(batch, "nested_spans")
+    batch.hand_over()
+    return work_of(batch, asked, _sql(dialect, "executions"))
 
 
 def broken_rules(batch: Batch, dialect: str, artifacts: Mapping[int, Artifact]) -> dict[int, list[Finding]]:
     """Ask the checks of a dialect of the tables; return what they say of each cycle. `artifacts` is whose rows they are."""
-    batch.hand_over()
-    nest(batch, "from nested_spans")
-    batch.hand_over()
     found: dict[int, list[Finding]] = {}
     for check in checks_of(dialect):
         if check.is_asked(batch.filled) and batch.is_any(check.query):

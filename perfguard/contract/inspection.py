@@ -36,7 +36,7 @@ from perfguard.artifacts.schema import (
 from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import WANTED, TraceRows
-from perfguard.contract.checks import DIALECTS, broken_rules, views
+from perfguard.contract.checks import DIALECTS, broken_rules, derived, views
 from perfguard.contract.progress import Meter, Tell
 from perfguard.dialects import folds_of_tables
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
@@ -165,11 +165,9 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
     with ExitStack() as stack:
         tables = stack.enter_context(batch(views()))
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
-        broken = _broken_rules(tables, [one for one in read if isinstance(one, _Read)])
-        return [
-            _inspected(one, broken.get(number, []), wanted) if isinstance(one, _Read) else one
-            for number, one in enumerate(read)
-        ]
+        _ask(tables, [one for one in read if isinstance(one, _Read)])
+        tables.close()
+        return [_inspected(one, wanted) if isinstance(one, _Read) else one for one in read]
 
 
 def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
@@ -177,14 +175,14 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
     return inspect_cycles([task], wanted, tell)[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Read:
-    """A cycle whose artifacts were read: `number` is its own in the tables of its batch."""
+    """A cycle whose artifacts were read, and what the tables of its batch say of them; `number` is its own in these."""
 
     task: Task
     number: int
-    artifacts: tuple[Artifact, ...]
-    findings: tuple[Finding, ...]
+    artifacts: list[Artifact]
+    findings: list[Finding]
 
 
 def _read_cycle(
@@ -209,23 +207,31 @@ def _read_cycle(
         meter.end()
     except OSError as error:
         return _unreadable(task, error)
-    return _Read(task=task, number=number, artifacts=tuple(read), findings=tuple(broken))
+    return _Read(task=task, number=number, artifacts=read, findings=broken)
 
 
-def _broken_rules(tables: Batch, read: Sequence[_Read]) -> dict[int, list[Finding]]:
-    """Ask the checks that are queries; return what they say of each cycle."""
-    found: dict[int, list[Finding]] = {}
+def _ask(tables: Batch, read: Sequence[_Read]) -> None:
+    """Ask the tables what ran in the cycles, and what breaks a rule."""
     for dialect in sorted(set(DIALECTS.values())):
-        artifacts = {
-            one.number: artifact
+        traces = {
+            one.number: (one, place)
             for one in read
             if DIALECTS.get(one.task.found.layout.id) == dialect
-            for artifact in one.artifacts
+            for place, artifact in enumerate(one.artifacts)
             if artifact.slot.format == TRACE
         }
-        if artifacts:
-            found |= broken_rules(tables, dialect, artifacts)
-    return found
+        if not traces:
+            continue
+        asked = {
+            number: (one.task.asked, one.artifacts[place].content.document) for number, (one, place) in traces.items()
+        }
+        for number, work in derived(tables, dialect, asked).items():
+            one, place = traces[number]
+            artifact = one.artifacts[place]
+            one.artifacts[place] = replace(artifact, content=replace(artifact.content, work=work))
+        artifacts = {number: one.artifacts[place] for number, (one, place) in traces.items()}
+        for number, findings in broken_rules(tables, dialect, artifacts).items():
+            traces[number][0].findings.extend(findings)
 
 
 def _unreadable(task: Task, error: OSError) -> Inspected:
@@ -235,7 +241,7 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
     return unseen(task, f"it cannot be read: {_reason(error)}")
 
 
-def _inspected(one: _Read, rules: Sequence[Finding], wanted: Wanted) -> Inspected:
+def _inspected(one: _Read, wanted: Wanted) -> Inspected:
     task, read = one.task, one.artifacts
     found, recording = task.found, task.recording
     notes: list[str] = []
@@ -248,7 +254,7 @@ def _inspected(one: _Read, rules: Sequence[Finding], wanted: Wanted) -> Inspecte
         *_contradictions(found, recording, documents, task.expected),
         *_layout_findings(found, recording.directory, conditions, notes),
     ]
-    findings = [replace(finding, rank=rank) for finding in (*layout_findings, *one.findings, *rules)]
+    findings = [replace(finding, rank=rank) for finding in (*layout_findings, *one.findings)]
     cycle = Cycle(
         layout=found.layout,
         place=found.place,

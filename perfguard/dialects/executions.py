@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import msgspec
     import polars as pl
 
-    from perfguard.dialects.cycle import Cycle
+    from perfguard.dialects.cycle import Asked, Cycle
 
 #: Categories of torch's trace that are work: host operators, and what ran on a device.
 TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
@@ -95,7 +95,7 @@ def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
     return Listed(rows=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
-def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFrame:
+def marks_of_steps(marks: pl.DataFrame, asked: Asked, header: Any) -> pl.DataFrame:
     """Return the marks that turned out to be of steps, numbered anew.
 
     While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
@@ -104,7 +104,7 @@ def marks_of_steps(marks: pl.DataFrame, cycle: Cycle, header: Any) -> pl.DataFra
     import polars as pl
 
     base = header.get("baseTimeNanoseconds", 0) if isinstance(header, Mapping) else 0
-    steps = sorted((step.start_ns - base, step.end_ns - base) for step in cycle.asked.steps)
+    steps = sorted((step.start_ns - base, step.end_ns - base) for step in asked.steps)
     began = marks["start_ns"].to_list()
     of_step = [number is not None for number in step_of(began, steps)]
     kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))
@@ -365,7 +365,7 @@ def executions_of(cycle: Cycle) -> Executions | None:
     """Return the executions of a cycle, added up, or None where no source could be read."""
     # Traces go by in chunks, and large tables as well: their executions were added up on the way.
     if (trace := cycle.content("trace")) is not None:
-        found: Executions = trace.folds["TorchWork"].executions(cycle, trace.document)
+        found: Executions = trace.work.executions
         return found
     kernels = cycle.content("kernel_details")
     if kernels is not None and "KernelWork" in kernels.folds:

@@ -35,7 +35,7 @@ def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
     that memory was recorded that is a 0 and no gap: a step that begins to allocate is worse than one that did not.
     """
     if (trace := cycle.content("trace")) is not None:
-        found: tuple[MemoryStep, ...] = trace.folds["TorchMemory"].steps(executions.edges_ns)
+        found: tuple[MemoryStep, ...] = trace.work.memory
         if trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
             return found
         return (

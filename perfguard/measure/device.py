@@ -103,7 +103,5 @@ def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 def device_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Launches, copies, synchronisations; one step that empties a cache does not move them. Without steps, the window's."""
     content = cycle.content("trace")
-    calls = None if content is None else content.folds.get("RuntimeCalls")
-    if calls is not None and calls.is_traced:
-        edges = cycle.executions.edges_ns if cycle.executions is not None else ()
-        yield from ((kind, statistics.median_low(counts)) for kind, counts in calls.by_step(edges).items())
+    if content is not None and content.work is not None:
+        yield from ((kind, statistics.median_low(counts)) for kind, counts in content.work.calls.items())

@@ -81,6 +81,7 @@ from nesting
 join spans as inner_one using (cycle, row)
 join spans as outer_one on outer_one.cycle = nesting.cycle and outer_one.row = nesting.parent
 where outlives_ns > 1000 and left_ns > 1000
+  and inner_one.category in (number_of('cpu_op'), number_of('user_annotation'))
   and not (starts_with(word(outer_one.name), 'ProfilerStep#') and not contains(word(inner_one.name), '::'))
 
 -- check: flows_begin_and_end_at_operators
@@ -243,31 +244,13 @@ where total_bytes is null and cycle in (select cycle from memory_events where to
 -- needs: instants
 -- about: Total Allocated rises by Bytes from one memory event of a device to the next, by their times: Ev Idx numbers the events
 --   thread by thread, so it orders only those of one moment. Exact. A warning on devices: their allocator reports from several
---   threads. What a DataLoader's workers hand over is no part of the host allocator's own account: torch reports each such block
---   once more with a total of 0, as it is mapped with Total Reserved equal to its Bytes, as it is unmapped with both totals 0.
+--   threads. Shared memory of a loader's workers is left out (`own_memory_events`).
 -- source: every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13; shared memory: torch 2.13 with two workers on a CPU
 -- message: {before} bytes before, {bytes:+d} bytes, but a total of {total} bytes
-with events as (
+with counted as (
   select *,
-    coalesce(device_type = 0 and total_bytes = 0 and bytes > 0 and reserved_bytes = bytes, false) as is_mapped
-  from memory_events where event_index is not null),
-own as (select distinct cycle, address from events where bytes > 0 and not is_mapped and address is not null),
-marked as (
-  select events.*,
-    coalesce(device_type = 0 and total_bytes = 0 and bytes < 0 and reserved_bytes = 0 and address is not null
-      and own.address is null, false) as may_be_unmapped
-  from events left join own using (cycle, address)),
-told as (
-  select *,
-    last_value(if(is_mapped or may_be_unmapped, null, total_bytes) ignore nulls) over (
-      partition by cycle, device_type, device_number order by time_ns, event_index, row
-      rows between unbounded preceding and 1 preceding) as account
-  from marked),
--- Of a block that is given back and was not allocated here nobody knows whose it was: the account tells.
-counted as (
-  select *,
-    lag(total_bytes) over (partition by cycle, device_type, device_number order by time_ns, event_index, row) as before
-  from told where not is_mapped and not (may_be_unmapped and coalesce(account + bytes <> 0, true)))
+    lag(total_bytes) over (partition by cycle, device_type, device_number order by time_ns, number, row) as before
+  from own_memory_events where event_index is not null)
 select cycle, row, before, bytes, total_bytes as total, if(device_type = 0, 'error', 'warning') as severity
 from counted
 where before + bytes <> total_bytes

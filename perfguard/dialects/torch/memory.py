@@ -1,4 +1,4 @@
-"""Memory events of a torch trace, in the order of their times: the account of each device, and what each step did to it.
+"""Memory of each step of a torch trace, from its memory events in the order of their times.
 
 Ev Idx numbers the events thread by thread (a backward thread, a forked task), so it orders only those of one moment: by their
 times the account of each device adds up on every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13.
@@ -8,90 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
-from msgspec import UNSET
 
-from perfguard.artifacts.readers.events import as_bytes
-from perfguard.artifacts.spool import Rows, Spool
 from perfguard.dialects.cycle import MemoryStep
-from perfguard.dialects.folds import NO_NUMBER, fold, whole_numbers
 from perfguard.dialects.memory import StepHeights, device_name, parts_of_a_step
-from perfguard.dialects.shared_memory import Account, own_addresses
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.readers.events import Events
-    from perfguard.dialects.cycle import Artifact, Cycle
-    from perfguard.findings import Finding
+    from perfguard.artifacts.tables import Batch
 
-_COLUMNS = {
-    "Ev Idx": "index",
-    "Bytes": "bytes",
-    "Total Allocated": "total",
-    "Total Reserved": "reserved",
-    "Device Type": "kind",
-    "Device Id": "number",
-}
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Edges = tuple[tuple[int, int], ...]
+_NO_NUMBER = -1
 
 
-@fold(slots=("trace",), wanted={"i": ("Addr",)})
-class TorchMemory:
-    """How each step moved the memory of each device, from the `[memory]` events."""
-
-    checks: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self) -> None:
-        columns = dict.fromkeys(("time", "order", "row", *_COLUMNS.values(), "address"), "i8")
-        self._events = Spool(columns)
-
-    def see(self, events: Events) -> None:
-        """Put the memory events into the spool."""
-        memory = events.named("[memory]")
-        if not len(memory):
-            return
-        found = {name: memory.derived(whole_numbers, key) for key, name in _COLUMNS.items()}
-        index = found["index"]
-        self._events.add(
-            time=memory.times("ts").ns, order=np.where(index == NO_NUMBER, 0, index), row=memory.rows,
-            address=memory.derived(_addresses), **found,
-        )  # fmt: skip
-
-    def findings(self, cycle: Cycle, artifact: Artifact) -> Iterator[Finding]:
-        """It checks nothing."""
-        yield from ()
-
-    def steps(self, edges_ns: tuple[tuple[int, int], ...]) -> tuple[MemoryStep, ...]:
-        """Return the memory of each step, by device, once all events have been seen."""
-        account = Account(self._own())
-        devices: dict[str, _Level] = {}
-        for rows in self._in_order():
-            own = account.without_shared(_frame(rows))
-            for (kind, number), part in own.group_by("Device Type", "Device Id", maintain_order=True):
-                name = device_name(int(str(kind)), -1 if number is None else int(str(number)))
-                devices.setdefault(name, _Level(edges_ns)).add(part["time"].to_numpy(), part["Bytes"].to_numpy())
-        return tuple(step for name, level in devices.items() for step in level.steps(name))
-
-    def _own(self) -> pl.Series:
-        """Return the addresses of blocks that were allocated here."""
-        found = pl.Series([], dtype=pl.Int64)
-        for rows in self._in_order():
-            found = pl.concat([found, own_addresses(_frame(rows))]).unique()
-        return found
-
-    def _in_order(self) -> Iterator[Rows]:
-        """Yield the events in the order of their times, then of their numbers."""
-        for rows in self._events.in_order():
-            order = np.lexsort((rows["row"], rows["order"], rows["time"]))
-            yield {name: column[order] for name, column in rows.items()}
+def memory_steps(batch: Batch, edges_ns: dict[int, Edges]) -> dict[int, tuple[MemoryStep, ...]]:
+    """Return the memory of each step, by device, of each cycle."""
+    if "instants" not in batch.filled:
+        return {}
+    rows = batch.columns(
+        f"select cycle, time_ns, bytes, device_type, coalesce(device_number, {_NO_NUMBER}) as device_number "
+        "from own_memory_events where device_type is not null order by cycle, time_ns, number, row"
+    )
+    columns = {name: np.asarray(column, np.int64) for name, column in rows.items()}
+    devices: dict[int, dict[str, _Level]] = {}
+    # A cycle's devices come in the order of their first events.
+    lanes = columns["cycle"] << 48 | columns["device_type"] << 32 | columns["device_number"] & 0xFFFFFFFF
+    _, firsts, of = np.unique(lanes, return_index=True, return_inverse=True)
+    by_lane = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1]) if len(of) else []
+    for first, places in sorted(zip(firsts.tolist(), by_lane, strict=True), key=lambda pair: pair[0]):
+        cycle, kind, number = (int(columns[name][first]) for name in ("cycle", "device_type", "device_number"))
+        level = _Level(edges_ns[cycle])
+        level.add(columns["time_ns"][places], columns["bytes"][places])
+        devices.setdefault(cycle, {})[device_name(kind, number)] = level
+    return {
+        cycle: tuple(step for name, level in levels.items() for step in level.steps(name))
+        for cycle, levels in devices.items()
+    }
 
 
 class _Level:
-    """How far the allocated bytes of one device rise in each step, kept up to date batch by batch."""
+    """How far the allocated bytes of one device rise in each step, from its events in their order."""
 
-    def __init__(self, edges_ns: tuple[tuple[int, int], ...]) -> None:
+    def __init__(self, edges_ns: Edges) -> None:
         self._edges = edges_ns
         self._starts = np.array([start for start, _ in edges_ns], np.int64)
         self._ends = np.array([end for _, end in edges_ns], np.int64)
@@ -163,23 +123,3 @@ class _Level:
             drawn = self._heights.get(number)
             curve = () if drawn is None else drawn.above(self._range[number][1])
             yield replace(step, device=device, curve_bytes=curve)
-
-
-def _addresses(memory: Events) -> Ints:
-    """Return addresses that are whole numbers of up to 18 digits; nobody knows the others."""
-    values = memory.arguments("Addr")
-    known = (one if one is not UNSET and one.isdigit() and len(one) <= 18 else _NO_ADDRESS for one in as_bytes(values))
-    return np.fromiter(map(int, known), np.int64, count=len(values))
-
-
-_NO_ADDRESS = str(NO_NUMBER).encode()
-
-
-def _frame(rows: Rows) -> pl.DataFrame:
-    """Return rows of the spool as the frame that `Account` knows."""
-    columns = {
-        "time": "time", "row": "row", "Bytes": "bytes", "Total Allocated": "total", "Total Reserved": "reserved",
-        "Addr": "address", "Device Type": "kind", "Device Id": "number",
-    }  # fmt: skip
-    frame = pl.DataFrame({name: rows[column] for name, column in columns.items()})
-    return frame.with_columns(pl.when(pl.all() == NO_NUMBER).then(None).otherwise(pl.all()).name.keep())
