@@ -6,6 +6,7 @@ A query could say it only by sorting all starts and ends (measured: 1.7 and 1.4 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from perfguard.artifacts.tables import NULL, Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]
+_OF_SPAN = (
+    "cycle", "row", "name", "category", "thread", "start_ns", "duration_ns", "correlation", "input_shapes", "input_types",
+)  # fmt: skip
 #: What is known of a span that lies in another.
 _OF_PARENT = ("parent", "left_ns", "outlives_ns")
 #: So many spans are looked at together.
@@ -22,8 +26,10 @@ _AT_ONCE = 256 * 1024
 _DEPTH = 200
 
 
-def nest(batch: Batch, spans: str) -> None:
-    """Fill `nesting` with the spans of a view (cycle, row, thread, start_ns, duration_ns, is_work).
+def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) -> None:
+    """Fill `nesting` with the spans of a view, which has columns of theirs and `is_work`.
+
+    `step_starts_ns` are the starts of the steps of each cycle, in order.
 
     The parent is the span of the same thread that began last before it (of two that begin together the longer one, then the
     first in the file) and had not ended; it may end earlier. What is no work, such as the mark of a step, is a parent as others
@@ -32,14 +38,15 @@ def nest(batch: Batch, spans: str) -> None:
     ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")
     if not count:
         return
-    selected = f"select cycle, row, thread, start_ns, duration_ns, is_work from {spans}"
+    selected = f"select {', '.join(_OF_SPAN)}, is_work from {spans}"
     order = "order by start_ns, duration_ns desc, row"
     waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):
         where = f"where start_ns >= {begin} and start_ns < {end} " if count > _AT_ONCE else ""
         found = batch.columns(f"{selected} {where}{order}")
-        rows = {name: np.asarray(column, np.int64) for name, column in found.items()}
+        rows = {name: np.ma.filled(np.ma.asarray(column).astype(np.int64), NULL) for name, column in found.items()}
         rows["end_ns"] = rows["start_ns"] + rows["duration_ns"]
+        rows["last_step"] = _last_steps(rows, step_starts_ns)
         rows |= {"self_ns": rows["duration_ns"].copy(), **{name: np.full_like(rows["row"], NULL) for name in _OF_PARENT}}
         if waiting is not None:
             rows = {name: np.concatenate([waiting[name], column]) for name, column in rows.items()}
@@ -51,6 +58,17 @@ def nest(batch: Batch, spans: str) -> None:
             waiting = {name: column[reaches] for name, column in rows.items()}
     if waiting is not None:
         _tell(batch, waiting)
+
+
+def _last_steps(rows: Rows, step_starts_ns: Mapping[int, Sequence[int]]) -> Ints:
+    """Return the last step that had begun at each start, `NULL` for none."""
+    found = np.full(len(rows["row"]), NULL, np.int64)
+    for cycle in np.unique(rows["cycle"]).tolist():
+        places = np.flatnonzero(rows["cycle"] == cycle)
+        starts = np.array(step_starts_ns[cycle], np.int64)
+        steps = np.searchsorted(starts, rows["start_ns"][places], "right") - 1
+        found[places] = np.where(steps >= 0, steps, NULL)
+    return found
 
 
 def _look(rows: Rows, known: int) -> None:
@@ -74,7 +92,7 @@ def _look(rows: Rows, known: int) -> None:
 
 def _tell(batch: Batch, rows: Rows) -> None:
     if len(rows["row"]):
-        batch.put("nesting", **{name: rows[name] for name in ("cycle", "row", "self_ns", *_OF_PARENT)})
+        batch.put("nesting", **{name: rows[name] for name in (*_OF_SPAN, "last_step", "self_ns", *_OF_PARENT)})
 
 
 def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[tuple[int, int]]:

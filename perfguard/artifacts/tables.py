@@ -67,10 +67,21 @@ TABLES: dict[str, dict[str, str]] = {
         "input_shapes": "integer",
         "input_types": "integer",
     },
-    # Which span lies in which other of its thread, and how long it runs without those that lie in it.
+    # Spans that lie in each other on their thread, with what queries ask of them: to join 2.5 million spans with themselves would
+    # take longer. How long each runs without those that lie in it, and which one it lies in.
     "nesting": {
         "cycle": "integer",
         "row": "bigint",
+        "name": "integer",
+        "category": "integer",
+        "thread": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+        "correlation": "bigint",
+        "input_shapes": "integer",
+        "input_types": "integer",
+        # The last step that had begun when it did.
+        "last_step": "bigint",
         "self_ns": "bigint",
         "parent": "bigint",
         # From its start until the parent ends, and by how much it ends later than that one.
@@ -183,6 +194,11 @@ class Batch:
     def thread(self, key: tuple[str, str]) -> int:
         """Return the number of a thread, named by process and thread as JSON."""
         return self._threads.setdefault(key, len(self._threads))
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of `words`, by their numbers."""
+        return list(self._words)
 
     def hand_over(self) -> None:
         """Hand over what waits; from here on all that was added can be asked for."""

@@ -20,7 +20,6 @@ from importlib.resources import files
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.tables import KNOWN
 from perfguard.dialects.cycle import Asked
@@ -136,9 +135,6 @@ def views() -> str:
 
 def derived(batch: Batch, dialect: str, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, Work]:
     """Fill the tables that follow from others; return what ran in each cycle."""
-    batch.hand_over()
-    nest(batch, "nested_spans")
-    batch.hand_over()
     return work_of(batch, asked, _sql(dialect, "executions"))
 
 

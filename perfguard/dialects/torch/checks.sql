@@ -76,11 +76,11 @@ having starts <> stops
 --   of its tasks (torch 2.4, real output), so one without a namespace may.
 -- tolerance: 1 us: torch before 2.1 wrote whole microseconds, and what only touches by their rounding is a neighbour
 -- message: {name} begins inside {around}, but ends {after_us:.3f} us after it
-select nesting.cycle, row, word(inner_one.name) as name, word(outer_one.name) as around, outlives_ns / 1000 as after_us
-from nesting
-join spans as inner_one using (cycle, row)
-join spans as outer_one on outer_one.cycle = nesting.cycle and outer_one.row = nesting.parent
-where outlives_ns > 1000 and left_ns > 1000
+select inner_one.cycle, inner_one.row, word(inner_one.name) as name, word(outer_one.name) as around,
+  inner_one.outlives_ns / 1000 as after_us
+from nesting as inner_one
+join nesting as outer_one on outer_one.cycle = inner_one.cycle and outer_one.row = inner_one.parent
+where inner_one.outlives_ns > 1000 and inner_one.left_ns > 1000
   and inner_one.category in (number_of('cpu_op'), number_of('user_annotation'))
   and not (starts_with(word(outer_one.name), 'ProfilerStep#') and not contains(word(inner_one.name), '::'))
 
@@ -119,16 +119,17 @@ doubtful as (
     select distinct few.cycle from few join operators on operators.cycle = few.cycle and operators.thread = few.thread
     where operators.start_ns <= few.time_ns and few.time_ns <= operators.start_ns + operators.duration_ns + 1000)
   using (cycle)),
-latest_ends as (
-  select cycle, thread, start_ns,
-    max(start_ns + duration_ns) over (partition by cycle, thread order by start_ns range unbounded preceding) as end_ns
-  from operators where cycle in (from doubtful)),
 met as (
-  select distinct allocations.cycle
-  from allocations asof join latest_ends
-    on allocations.cycle = latest_ends.cycle and allocations.thread = latest_ends.thread
-    and allocations.time_ns >= latest_ends.start_ns
-  where allocations.time_ns <= latest_ends.end_ns + 1000)
+  select cycle
+  from (
+    select cycle, time_ns, is_allocation, max(end_ns) over (
+      partition by cycle, thread order by time_ns, is_allocation rows unbounded preceding) as latest_ns
+    from (
+      select cycle, thread, time_ns, true as is_allocation, null as end_ns from allocations
+      union all
+      select cycle, thread, start_ns, false, start_ns + duration_ns from operators)
+    where cycle in (from doubtful))
+  where is_allocation and time_ns <= latest_ns + 1000)
 select cycle, count(*) as allocations, any_value(ran) as operators
 from allocations join (select cycle, count(*) as ran from operators group by cycle) using (cycle)
 where cycle in (from doubtful) and cycle not in (from met)

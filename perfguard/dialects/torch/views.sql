@@ -27,31 +27,37 @@ select * from spans
 where category in (number_of('user_annotation'), number_of('Operator'))
   and name in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]{1,18}'));
 
-create view work as
-select *,
-  category in (number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'), number_of('Kernel'), number_of('Memcpy'),
-    number_of('Memset')) as is_on_device
-from spans
-where category in (number_of('cpu_op'), number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'),
-    number_of('Kernel'), number_of('Memcpy'), number_of('Memset'))
-  or category = number_of('Operator')
-    and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]{1,18}'));
-
--- Calls of a device's runtime or driver.
+-- Calls of a device's runtime or driver, and the last step that had begun. (No asof join: prepared, duckdb 2.0 fails when it meets
+-- no row the second time.)
 create view launches as
-select cycle, row, name, start_ns, correlation from spans
-where category in (select number from words where regexp_matches(text, '_(runtime|driver)$') or text = 'Runtime');
+select * exclude (is_call, mark), last_value(mark ignore nulls) over (
+  partition by cycle order by start_ns, is_call rows unbounded preceding) as step
+from (
+  select cycle, row, name, start_ns, correlation, true as is_call, null::integer as mark from spans
+  where category in (select number from words where regexp_matches(text, '_(runtime|driver)$') or text = 'Runtime')
+  union all
+  select cycle, null, null, start_ns, null, false, step from steps)
+qualify is_call;
 
 -- Collectives of the host that are annotated beside its operators.
 create view annotated_collectives as
 select cycle, name, start_ns, duration_ns from spans
 where category = number_of('user_annotation') and name in (select number from words where is_host_collective(text));
 
--- Spans that lie in each other on their thread.
+-- Spans that lie in each other on their thread: work of the host and of devices, and the marks of steps.
 create view nested_spans as
-select cycle, row, thread, start_ns, duration_ns, true as is_work from work
-union all
-select cycle, row, thread, start_ns, duration_ns, false from step_marks;
+select *, category <> number_of('user_annotation') as is_work
+from spans
+where category in (number_of('cpu_op'), number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'),
+    number_of('Kernel'), number_of('Memcpy'), number_of('Memset'))
+  or category = number_of('Operator')
+    and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]{1,18}'))
+  or category = number_of('user_annotation')
+    and name in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'));
+
+create view work as
+select *, category not in (number_of('cpu_op'), number_of('Operator')) as is_on_device
+from nesting where category <> number_of('user_annotation');
 
 create view memory_events as
 select cycle, row, thread, time_ns, event_index, bytes, known(total_bytes) as total_bytes, known(reserved_bytes) as reserved_bytes,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard.artifacts.nesting import nest
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Asked, Executions, MemoryStep
@@ -45,8 +46,9 @@ class Work:
 def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]], executions: str) -> dict[int, Work]:
     """Return what ran in each cycle, from what was asked of it and the header of its trace.
 
-    `nesting` is filled; `steps` and `executions` are filled here, the second by the query `executions`.
+    Fills the tables that follow from others: `steps`, `nesting`, and `executions` by the query of that name.
     """
+    batch.hand_over()
     marks = _frames(batch, "select cycle, start_ns, duration_ns, number, thread from marked_steps order by cycle, start_ns", asked)
     edges: dict[int, Edges] = {}
     for cycle, (wanted, header) in asked.items():
@@ -58,6 +60,9 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]], executions: st
             "steps", cycle, step=np.arange(len(starts)), number=marks[cycle]["number"].to_numpy(),
             thread=marks[cycle]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
         )  # fmt: skip
+    batch.hand_over()
+    nest(batch, "nested_spans", {cycle: [start for start, _ in own] for cycle, own in edges.items()})
+    batch.hand_over()
     batch.fill("executions", executions)
     groups = _groups(batch, asked)
     shapes = _shapes(batch, asked)
@@ -126,15 +131,15 @@ def _groups(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
         "min(start_ns) as first_ns, arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, "
         "arg_max(row, start_ns) as last_place from executions where counts group by cycle, name, step) "
         # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.
-        "select cycle, words.text as operator, step, calls, total_ns, self_ns, unfilled, first_ns, first_place, last_ns, "
-        "last_place from added join words on words.number = name "
-        f"where not (step is null and text in ({handles}) and cycle in (select cycle from steps)) "
+        "select * from added where not (step is null and cycle in (select cycle from steps) "
+        f"and name in (select number from words where text in ({handles}))) "
         "order by cycle, first_ns, first_place",
         cycles,
     )
+    texts = pl.Series("name", batch.texts, dtype=pl.String)
     return {
-        cycle: rows.select(
-            "operator", pl.col("operator").alias("name"), "step", pl.lit(None, dtype=pl.String).alias("shapes"),
+        cycle: rows.with_columns(texts.gather(rows["name"])).select(
+            pl.col("name").alias("operator"), "name", "step", pl.lit(None, dtype=pl.String).alias("shapes"),
             *rows.columns[2:],
         )
         for cycle, rows in found.items()
@@ -208,10 +213,10 @@ def _calls(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, dict[str, list
     """Return how often each kind of call began in each step; without steps, in the window."""
     kinds = " ".join(f"when regexp_matches(text, '{pattern}') then {place}" for place, pattern in enumerate(CALLS.values()))
     found = batch.execute(
-        f"with kinds as (select number, case {kinds} end as kind from words), "
-        "told as (select launches.cycle, kind, start_ns from launches join kinds on kinds.number = launches.name) "
-        "select told.cycle, kind, if(steps.end_ns >= told.start_ns, step, null) as step, count(*) from told "
-        "asof left join steps on steps.cycle = told.cycle and told.start_ns >= steps.start_ns group by all"
+        f"with kinds as (select number, case {kinds} end as kind from words) "
+        "select launches.cycle, kind, if(steps.end_ns >= launches.start_ns, launches.step, null) as inside, count(*) "
+        "from launches join kinds on kinds.number = launches.name "
+        "left join steps on steps.cycle = launches.cycle and steps.step = launches.step group by all"
     )
     calls: dict[int, dict[str, list[int]]] = {}
     names = list(CALLS)
