@@ -7,6 +7,7 @@ A query could say it only by sorting all starts and ends (measured: 1.7 and 1.4 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,15 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
     order = "order by start_ns, duration_ns desc, row"
     waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):
-        where = f"where start_ns >= {begin} and start_ns < {end} " if count > _AT_ONCE else ""
+        where = f"where start_ns >= {begin} and start_ns < {end} " if count >= _AT_ONCE else ""
         found = batch.columns(f"{selected} {where}{order}")
-        rows = {name: np.ma.filled(np.ma.asarray(column).astype(np.int64), NULL) for name, column in found.items()}
+        rows = {name: _filled(column) for name, column in found.items()}
         rows["end_ns"] = rows["start_ns"] + rows["duration_ns"]
         rows["last_step"] = _last_steps(rows, step_starts_ns)
-        rows |= {"self_ns": rows["duration_ns"].copy(), **{name: np.full_like(rows["row"], NULL) for name in _OF_PARENT}}
+        rows |= {
+            "self_ns": rows["duration_ns"].copy(),
+            **{name: np.full_like(rows["row"], NULL) for name in _OF_PARENT},
+        }
         if waiting is not None:
             rows = {name: np.concatenate([waiting[name], column]) for name, column in rows.items()}
         if len(rows["row"]):
@@ -58,6 +62,12 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
             waiting = {name: column[reaches] for name, column in rows.items()}
     if waiting is not None:
         _tell(batch, waiting)
+
+
+def _filled(column: Any) -> Ints:
+    """Return a column as int64, `NULL` where it is masked."""
+    numbers = column.astype(np.int64)
+    return numbers.filled(NULL) if np.ma.isMaskedArray(numbers) else numbers  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _last_steps(rows: Rows, step_starts_ns: Mapping[int, Sequence[int]]) -> Ints:
@@ -103,7 +113,7 @@ def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[t
     shares = [place / (parts + 1) for place in range(1, parts + 1)]
     (found,) = batch.execute(f"select approx_quantile(start_ns, {shares}) from {spans}")
     marks = sorted({low, *(one for one in found[0] if low < one <= high), high + 1})
-    return list(zip(marks, marks[1:], strict=False))
+    return list(pairwise(marks))
 
 
 def parents(lanes: Ints, starts: Ints, ends: Ints) -> Ints:

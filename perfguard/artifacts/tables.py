@@ -1,12 +1,12 @@
-"""Tables: rows of a batch of cycles, in an embedded DuckDB that is closed to everything outside, bounded, and spills to the disk.
+"""Tables: rows of a batch of cycles, in an embedded DuckDB: closed to everything outside, bounded, spilling to the disk.
 
 What goes in are numpy columns of whole numbers, with numbers for texts (`Batch.word`). `cycle` numbers the cycles of the batch,
 `row` leads back to the file.
 
 A process connects once, and empties its tables instead of making them anew. What is slow about small tables is to plan a query,
 not to run it: 17 checks of a trace of 36 kB take 24 ms, and 8 ms prepared without the optimiser, which makes a plan anew each
-time. So there are two connections to the same tables, and it depends on the number of rows which one is asked: `quick`, prepared
-and without optimiser, or `thorough`. For the same reason rows go in through arrays that DuckDB was shown once: to show it
+time. So there are two connections to the same tables, and the number of rows says which one is asked: `quick`, prepared and
+without optimiser, or `thorough`. For the same reason rows go in through arrays that DuckDB was shown once: to show it
 others makes it forget what it has prepared.
 """
 
@@ -67,8 +67,8 @@ TABLES: dict[str, dict[str, str]] = {
         "input_shapes": "integer",
         "input_types": "integer",
     },
-    # Spans that lie in each other on their thread, with what queries ask of them: to join 2.5 million spans with themselves would
-    # take longer. How long each runs without those that lie in it, and which one it lies in.
+    # Spans that lie in each other on their thread, with what queries ask of them: to join 2.5 million spans with themselves
+    # would take longer. How long each runs without those that lie in it, and which one it lies in.
     "nesting": {
         "cycle": "integer",
         "row": "bigint",
@@ -146,11 +146,14 @@ TABLES: dict[str, dict[str, str]] = {
 KNOWN = {
     text: number
     for number, text in enumerate(
-        ("cpu_op", "user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "fwdbwd", "cpu_instant_event", "Trace", "[memory]")
-        # What torch 1.8 to 1.11 call the categories (real output of 1.8); the marks of steps are operators there.
-        + ("Operator", "Kernel", "Memcpy", "Memset", "Runtime")
+        (
+            "cpu_op", "user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "fwdbwd", "cpu_instant_event", "Trace",
+            "[memory]",
+            # What torch 1.8 to 1.11 call the categories (real output of 1.8); the marks of steps are operators there.
+            "Operator", "Kernel", "Memcpy", "Memset", "Runtime",
+        )
     )
-}
+}  # fmt: skip
 
 
 class Batch:
@@ -301,7 +304,8 @@ def _room(kind: str) -> Any:
         return np.full(_WAITING_ROWS, "", dtype=object)
     if kind == "boolean":
         return np.zeros(_WAITING_ROWS, np.bool_)
-    return np.ma.masked_array(np.zeros(_WAITING_ROWS, np.int64), np.zeros(_WAITING_ROWS, np.bool_))
+    values, is_null = np.zeros(_WAITING_ROWS, np.int64), np.zeros(_WAITING_ROWS, np.bool_)
+    return np.ma.masked_array(values, is_null)  # type: ignore[no-untyped-call]
 
 
 class _Database:
@@ -316,7 +320,8 @@ class _Database:
             str(folder / "tables.duckdb"),
             config={"temp_directory": str(folder / "spilled"), "memory_limit": MEMORY, "threads": "1"},
         )
-        weakref.finalize(self, _remove, self.quick, folder, self.process)
+        self.views = views
+        self.end = weakref.finalize(self, _remove, self.quick, folder, self.process)
         for name, columns in TABLES.items():
             self.quick.execute(f"create table {name} ({', '.join(f'{one} {kind}' for one, kind in columns.items())})")
         self.quick.execute(views)
@@ -364,9 +369,18 @@ _OWN = threading.local()
 def _database(views: str) -> _Database:
     """Return the tables of this thread; a process that was forked makes its own."""
     found: _Database | None = getattr(_OWN, "database", None)
+    if found is not None and found.process == os.getpid() and found.views != views:
+        _forget()
+        found = None
     if found is None or found.process != os.getpid():
         found = _OWN.database = _Database(views)
     return found
+
+
+def _forget() -> None:
+    if (found := getattr(_OWN, "database", None)) is not None:
+        _OWN.database = None
+        found.end()
 
 
 @contextmanager
@@ -381,7 +395,7 @@ def batch(views: str = "") -> Iterator[Batch]:
         found.close()
     except BaseException:
         # Whatever state they are in: the next batch begins with new ones.
-        _OWN.database = None
+        _forget()
         raise
 
 

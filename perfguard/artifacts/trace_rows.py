@@ -32,6 +32,7 @@ TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 #: Arguments that no schema names, by kind of event.
 WANTED = {"i": ("Addr",), "X": ("correlation",)}
 _LAST_NS = 2**63 - 1
+_NO_WORDS = np.empty(0, np.int64)
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
 
@@ -50,9 +51,7 @@ class TraceRows:
         if len(instants := events.of("i")):
             self._add("instants", instants, time_ns=_ns(instants, "ts"))
         if len(flows := events.of("s", "t", "f")):
-            self._add(
-                "flows", flows, time_ns=_ns(flows, "ts"), is_start=flows.is_of("s"), id=flows.derived(flow_ids)
-            )
+            self._add("flows", flows, time_ns=_ns(flows, "ts"), is_start=flows.is_of("s"), id=flows.derived(flow_ids))
 
     def _add(self, table: str, events: Events, **columns: Any) -> None:
         words = events.vocabulary
@@ -74,11 +73,10 @@ class TraceRows:
 
     def _global(self, column: str, words: Words, numbers: Any, number_of: Callable[[Any], int]) -> Any:
         """Return numbers of this trace's words as those of the batch, as int64 with `NULL` for none."""
-        known = self._numbers.get(column)
-        count = len(known) if known is not None else 0
-        if len(words) > count:
-            new = np.fromiter(map(number_of, words.since(count)), np.int64, count=len(words) - count)
-            known = self._numbers[column] = new if known is None else np.concatenate([known, new])
+        known = self._numbers.get(column, _NO_WORDS)
+        if (more := len(words) - len(known)) > 0:
+            new = np.fromiter(map(number_of, words.since(len(known))), np.int64, count=more)
+            known = self._numbers[column] = np.concatenate([known, new])
         return known[numbers]
 
     def _word(self, text: Any) -> int:

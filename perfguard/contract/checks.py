@@ -1,7 +1,7 @@
 """Checks: queries that return the rows that break a rule, asked of all cycles of a batch at once.
 
-A file of checks has one query after the other, each under a header of lines `-- key: value` that begins with `-- check:`; a line
-`--   ...` goes on with the one above. Keys:
+A file of checks has one query after the other, each under a header of lines `-- key: value` that begins with `-- check:`; a
+line `--   ...` goes on with the one above. Keys:
 
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
 * `needs`: tables without rows in which it is not asked; `a, b`: both, `a | b`: one of them;
@@ -86,14 +86,18 @@ def _check(lines: Sequence[str], place: str) -> Check:
         key, colon, value = (part.strip() for part in line[2:].partition(":"))
         if not colon or key not in _KEYS or key in header:
             known = ", ".join(sorted(_KEYS))
-            raise UsageError(f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}")
+            raise UsageError(
+                f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}"
+            )
         header[key] = value
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
     if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
-        raise UsageError(f"{place}: code {header['code']!r}, severity {header.get('severity', 'error')!r} are not both known")
-    for _, field, _, _ in Formatter().parse(header["message"]):
-        if field is not None and not re.fullmatch(r"[a-z_]+", field):
+        raise UsageError(
+            f"{place}: code {header['code']!r}, severity {header.get('severity', 'error')!r} are not both known"
+        )
+    for _, field, form, conversion in Formatter().parse(header["message"]):
+        if field is not None and (not re.fullmatch(r"[a-z_]+", field) or conversion or "{" in (form or "")):
             raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
     return Check(
         name=header["check"],

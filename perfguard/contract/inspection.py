@@ -165,9 +165,9 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
     with ExitStack() as stack:
         tables = stack.enter_context(batch(views()))
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
-        _ask(tables, [one for one in read if isinstance(one, _Read)])
+        _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
         tables.close()
-        return [_inspected(one, wanted) if isinstance(one, _Read) else one for one in read]
+        return [_inspected(one, wanted) if isinstance(one, _ReadCycle) else one for one in read]
 
 
 def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
@@ -176,7 +176,7 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Read:
+class _ReadCycle:
     """A cycle whose artifacts were read, and what the tables of its batch say of them; `number` is its own in these."""
 
     task: Task
@@ -187,7 +187,7 @@ class _Read:
 
 def _read_cycle(
     task: Task, number: int, tables: Batch, wanted: Wanted, stack: ExitStack, tell: Tell | None
-) -> _Read | Inspected:
+) -> _ReadCycle | Inspected:
     if task.tree is not None:
         from perfguard.artifacts.remote import Unfetched
 
@@ -207,10 +207,10 @@ def _read_cycle(
         meter.end()
     except OSError as error:
         return _unreadable(task, error)
-    return _Read(task=task, number=number, artifacts=read, findings=broken)
+    return _ReadCycle(task=task, number=number, artifacts=read, findings=broken)
 
 
-def _ask(tables: Batch, read: Sequence[_Read]) -> None:
+def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     """Ask the tables what ran in the cycles, and what breaks a rule."""
     for dialect in sorted(set(DIALECTS.values())):
         traces = {
@@ -241,7 +241,7 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
     return unseen(task, f"it cannot be read: {_reason(error)}")
 
 
-def _inspected(one: _Read, wanted: Wanted) -> Inspected:
+def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
     task, read = one.task, one.artifacts
     found, recording = task.found, task.recording
     notes: list[str] = []
@@ -636,10 +636,11 @@ def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
     from perfguard.artifacts.readers.event_schema import compiled
 
     wanted: dict[str, set[str]] = defaultdict(set)
-    for kind, keys in WANTED.items() if layout in DIALECTS else ():
-        wanted[kind] |= set(keys)
-    for one in folds_of(slot, layout).values():
-        for kind, keys in one.wanted.items():
+    asked: list[Mapping[str, tuple[str, ...]]] = [one.wanted for one in folds_of(slot, layout).values()]
+    if layout in DIALECTS:
+        asked.append(WANTED)
+    for one in asked:
+        for kind, keys in one.items():
             wanted[kind] |= set(keys)
     rules = schema(version)
     return compiled(row_schema(rules), rules, wanted)

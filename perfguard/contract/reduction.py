@@ -19,7 +19,16 @@ from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.layout import FoundCycle, Layout, Survey, head, layouts, size_of, survey
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.contract.inspection import Contract, Inspected, Taking, Task, Wanted, inspect_cycle, inspect_cycles, rank_of
+from perfguard.contract.inspection import (
+    Contract,
+    Inspected,
+    Taking,
+    Task,
+    Wanted,
+    inspect_cycle,
+    inspect_cycles,
+    rank_of,
+)
 from perfguard.contract.progress import Meter, Progress
 from perfguard.dialects.cycle import Asked, Cycle
 from perfguard.dialects.extract import Extract, Sharing

@@ -6,7 +6,7 @@ there were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -144,21 +144,3 @@ def covered_steps(rows: pl.DataFrame, edges_ns: Sequence[tuple[int, int]]) -> tu
         return ()
     found = rows.select("operator", "step", "start_ns", "duration_ns")
     return CoveredSteps.of(edges_ns).extended(found.sort("start_ns")).by_step
-
-
-def in_steps(spans: pl.DataFrame, edges_ns: Iterable[tuple[int, int]]) -> pl.DataFrame:
-    """Return spans once for every step they lie in, with its number as `step`; by start where they were."""
-    import polars as pl
-
-    if not spans.height:
-        return spans.with_columns(step=pl.lit(None, dtype=pl.Int64))
-    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("duration_ns")
-    return pl.concat(
-        [
-            spans.filter((start < in_int64(last)) & (end > in_int64(first))).with_columns(
-                step=pl.lit(number, dtype=pl.Int64)
-            )
-            for number, (first, last) in enumerate(edges_ns)
-        ]
-        or [spans.clear().with_columns(step=pl.lit(None, dtype=pl.Int64))]
-    )

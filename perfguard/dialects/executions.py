@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from perfguard.dialects.cycle import Asked, Cycle
 
-#: Categories of torch's trace that are work: host operators, and what ran on a device.
-TORCH_WORK = ("cpu_op", "kernel", "gpu_memcpy", "gpu_memset")
 #: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
 HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from perfguard.artifacts.layout import FoundCycle, layouts
-from perfguard.contract import Cycle, inspect, reduce
-from perfguard.contract.distribution import batches, beside_each_other, distributed, worthwhile_jobs
+from perfguard.contract import Cycle, inspect, reduce, reduction
+from perfguard.contract.distribution import beside_each_other, distributed, worthwhile_jobs
 from perfguard.contract.inspection import Task
+from perfguard.contract.reduction import batches
 from perfguard.dialects.cycle import Asked
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
@@ -183,7 +184,8 @@ def test_a_cycle_that_kills_its_process_twice_is_a_finding_of_its_rank(tmp_path)
     assert found.read["cycles"] == 3
 
 
-def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path):
+def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path, monkeypatch):
+    monkeypatch.setattr(reduction, "_MOST_OF_A_BATCH", 1)
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))
     last = sorted(directory.glob("*/*.json"))[-1]
     found = reduce(Recording(directory=directory), taking=Removing(last))
@@ -270,7 +272,7 @@ def task(size: int) -> Task:
     ],
 )
 def test_small_cycles_are_sent_together_and_large_ones_alone(sizes, jobs, cut):
-    assert [len(batch) for batch in batches([task(size) for size in sizes], jobs)] == cut
+    assert [len(batch) for batch in batches([task(size) for size in sizes], parts=8 * jobs)] == cut
 
 
 @pytest.mark.parametrize(("sizes", "most"), [([], 1), ([10_000_000], 1), ([30_000] * 100, 1), ([30_000] * 1024, 64)])

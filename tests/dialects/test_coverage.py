@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import Coverage, Covered, CoveredSteps, Spans, covered_steps, in_steps
+from perfguard.dialects.coverage import Coverage, Covered, CoveredSteps, Spans, covered_steps
 
 SCHEMA = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 EDGES = ((10, 30), (30, 40), (45, 60))
@@ -85,15 +85,3 @@ def test_batches_cover_what_all_of_them_do(executions, cuts):
     for start, end in pairwise(bounds):
         found = found.extended(rows[start:end])
     assert found.by_step == covered_steps(rows, EDGES)
-
-
-def test_collectives_beside_the_steps_count_wherever_they_lie():
-    beside = frame([("gloo:all_reduce", None, 25, 20), ("gloo:all_reduce", None, 100, 5)]).drop("step")
-    rows = frame([("a", 0, 10, 20)])
-    assert covered_steps(rows.vstack(in_steps(beside, EDGES).select(rows.columns)), EDGES) == (
-        Covered(operators_ns=20, collectives_ns=5, either_ns=20),
-        Covered(collectives_ns=10, either_ns=10),
-        Covered(),
-    )
-    assert in_steps(beside, EDGES)["step"].to_list() == [0, 1]
-    assert in_steps(beside, ()).height == 0

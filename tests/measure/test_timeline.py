@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import covered_steps, in_steps
+from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.groups import aggregated
 from perfguard.measure.profile import Profile
 from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
 
 SHAPES = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
 COLUMNS = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
-BESIDE = {"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 
 
 def profile(*executions: tuple[str, int | None, int, int], edges=((0, 100_000),), collectives=(), **facts) -> Profile:
@@ -24,10 +23,13 @@ def profile(*executions: tuple[str, int | None, int, int], edges=((0, 100_000),)
     rows = pl.DataFrame(list(executions), schema=COLUMNS, orient="row").with_columns(
         name="operator", self_ns="duration_ns", shapes=pl.lit(None, dtype=pl.String)
     )
-    beside = in_steps(pl.DataFrame(list(collectives), schema=BESIDE, orient="row"), edges)
-    beside = rows.select("operator", "step", "start_ns", "duration_ns").vstack(
-        beside.select("operator", "step", "start_ns", "duration_ns")
-    )
+    lying = [
+        (name, step, start, duration)
+        for name, start, duration in collectives
+        for step, (first, last) in enumerate(edges)
+        if start < last and start + duration > first
+    ]
+    beside = rows.select(*COLUMNS).vstack(pl.DataFrame(lying, schema=COLUMNS, orient="row"))
     return Profile(
         **{
             "rank": 0,

@@ -619,6 +619,7 @@ def _operator_lines(report: Report) -> Iterator[str]:
 
 
 def _check_lines(report: Report) -> Iterator[str]:
+    from perfguard.contract.checks import DIALECTS, checks_of
     from perfguard.dialects.folds import FOLDS
     from perfguard.dialects.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
 
@@ -629,6 +630,7 @@ def _check_lines(report: Report) -> Iterator[str]:
     for name, count in sorted(kills.items(), key=lambda item: (-item[1], item[0])):
         yield f"{name:60} {count:8} {alone[name]:8}"
     folded = {check for fold in FOLDS.values() for check in fold.make.checks}  # type: ignore[attr-defined]
+    folded |= {check.name for dialect in DIALECTS.values() for check in checks_of(dialect)}
     silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys() | folded) - kills.keys())
     yield f"\nChecks that killed nothing: {len(silent)}"
     for name in silent:

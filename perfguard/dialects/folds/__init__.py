@@ -100,37 +100,6 @@ def refuse_change(artifact: Artifact, again: Streamed) -> None:
         raise OSError(f"{artifact.path.name} is not what it was when it was read first: somebody writes it")
 
 
-#: Stands for no number; ids and sizes of more digits than this are none either.
-NO_NUMBER, _LARGEST = -(2**63), 10**18
-
-
-def whole_numbers(events: Events, key: str) -> Any:
-    """Return an argument of each event as int64; `NO_NUMBER` where there is none, or one too large to be an id or a size."""
-    import numpy as np
-    from msgspec import UNSET
-
-    values = events.arguments(key)
-    try:
-        if UNSET not in values:
-            found = np.fromiter(values, np.int64, count=len(values))
-        else:
-            found = np.fromiter((NO_NUMBER if one is UNSET else one for one in values), np.int64, count=len(values))
-    except OverflowError:
-        small = (one if isinstance(one, int) and abs(one) < _LARGEST else NO_NUMBER for one in values)
-        found = np.fromiter(small, np.int64, count=len(values))
-    found[np.abs(found) >= _LARGEST] = NO_NUMBER
-    return found
-
-
-def lacks(events: Events, key: str) -> Any:
-    """Return which events have no such argument."""
-    import numpy as np
-    from msgspec import UNSET
-
-    values = events.arguments(key)
-    return np.fromiter((one is UNSET for one in values), np.bool_, count=len(values))
-
-
 def hashed(values: Sequence[str] | Sequence[bytes]) -> Any:
     """Return an int64 for each text: equal ones have the same, others hardly ever, in every process."""
     import numpy as np

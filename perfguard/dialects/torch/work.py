@@ -49,7 +49,9 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]], executions: st
     Fills the tables that follow from others: `steps`, `nesting`, and `executions` by the query of that name.
     """
     batch.hand_over()
-    marks = _frames(batch, "select cycle, start_ns, duration_ns, number, thread from marked_steps order by cycle, start_ns", asked)
+    marks = _frames(
+        batch, "select cycle, start_ns, duration_ns, number, thread from marked_steps order by cycle, start_ns", asked
+    )
     edges: dict[int, Edges] = {}
     for cycle, (wanted, header) in asked.items():
         if wanted.active is None and wanted.steps:
@@ -114,8 +116,8 @@ def _series(name: str, column: Any) -> pl.Series:
 
     if column.dtype == object:
         return pl.Series(name, column.tolist(), dtype=pl.String)
-    values = pl.Series(name, np.ma.getdata(column).astype(np.int64))
-    is_null = np.ma.getmaskarray(column)
+    values = pl.Series(name, np.ma.getdata(column).astype(np.int64))  # type: ignore[no-untyped-call]
+    is_null = np.ma.getmaskarray(column)  # type: ignore[no-untyped-call]
     return values.set(pl.Series(is_null), None) if is_null.any() else values
 
 
@@ -187,8 +189,8 @@ def _covered(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, tuple[Covere
         # As long as there is no collective at all, operators are all there is.
         "apart as (select *, is_collective::integer as part from cut union all "
         "select *, 2 from cut where cycle in (select cycle from cut where is_collective)), "
-        "alone as (select cycle, step, part, stop_ns - greatest(begin_ns, coalesce(max(stop_ns) over ("
-        "partition by cycle, step, part order by begin_ns rows between unbounded preceding and 1 preceding), begin_ns)) as alone_ns "
+        "alone as (select cycle, step, part, stop_ns - greatest(begin_ns, coalesce(max(stop_ns) over (partition by "
+        "cycle, step, part order by begin_ns rows between unbounded preceding and 1 preceding), begin_ns)) as alone_ns "
         "from apart) "
         "select cycle, step, part, sum(alone_ns)::bigint as covered_ns from alone where alone_ns > 0 group by all"
     )
@@ -211,7 +213,9 @@ def _covered(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, tuple[Covere
 
 def _calls(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, dict[str, list[int]]]:
     """Return how often each kind of call began in each step; without steps, in the window."""
-    kinds = " ".join(f"when regexp_matches(text, '{pattern}') then {place}" for place, pattern in enumerate(CALLS.values()))
+    kinds = " ".join(
+        f"when regexp_matches(text, '{pattern}') then {place}" for place, pattern in enumerate(CALLS.values())
+    )
     found = batch.execute(
         f"with kinds as (select number, case {kinds} end as kind from words) "
         "select launches.cycle, kind, if(steps.end_ns >= launches.start_ns, launches.step, null) as inside, count(*) "

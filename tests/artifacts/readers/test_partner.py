@@ -21,8 +21,8 @@ from perfguard.artifacts.readers import partner, second_process
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
 from tests.conftest import CHECKOUT, RECORDINGS
-from tests.dialects.folds.streaming import Waited, beside, streamed
 from tests.dialects.folds.test_torch import REAL, damaged
+from tests.dialects.streaming import Waited, beside, streamed
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)"
@@ -275,7 +275,7 @@ import os
 for file in {closed if isinstance(closed, tuple) else (closed,)}:
     os.close(file)
 from pathlib import Path
-from tests.dialects.folds.streaming import Waited, beside, streamed
+from tests.dialects.streaming import Waited, beside, streamed
 found, elsewhere = beside(Path("out"), second=Waited)
 assert found == streamed(Path("out"))
 Path("said").write_text(str(elsewhere))

@@ -113,56 +113,50 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
 
     import numpy as np
 
+    from perfguard.artifacts.nesting import nest
     from perfguard.artifacts.readers.event_schema import compiled
     from perfguard.artifacts.readers.events import Events
     from perfguard.artifacts.readers.second_process import second_process
     from perfguard.artifacts.readers.trace import stream_trace
     from perfguard.artifacts.schema import row_schema
-    from perfguard.artifacts.spool import Spool
-    from perfguard.dialects.folds.torch_work import SelfTimes
+    from perfguard.artifacts.tables import NULL, TABLES, batch
     from perfguard.documents import schema
 
     work_begins()
     rules = schema(schema_name)
-    spool = Spool({"start": "i8", "duration": "i8", "thread": "i4", "word": "i4"})
     names: list[str] = []
+    with batch() as tables, second_process([path], int(processes)) as second:
 
-    def see(events: Events) -> None:
-        complete = events.of("X")
-        times, lasts = complete.times("ts"), complete.times("dur")
-        known = times.is_known & lasts.is_known
-        columns = {"start": times.ns, "duration": lasts.ns, "thread": complete.threads, "word": complete.names}
-        spool.add(**{name: column[known] for name, column in columns.items()})
-        if len(events.vocabulary.names) > len(names):
+        def see(events: Events) -> None:
+            complete = events.of("X")
+            times, lasts = complete.times("ts"), complete.times("dur")
+            known = np.flatnonzero(times.is_known & lasts.is_known)
+            columns = dict.fromkeys(TABLES["spans"], np.full(len(known), NULL, np.int64)) | {
+                "row": complete.rows[known], "name": complete.names[known], "thread": complete.threads[known],
+                "start_ns": times.ns[known], "duration_ns": lasts.ns[known],
+            }  # fmt: skip
+            tables.add("spans", 0, **{name: column for name, column in columns.items() if name != "cycle"})
             names[:] = events.vocabulary.names
 
-    with second_process([path], int(processes)) as second:
         found = stream_trace(path, compiled(row_schema(rules), rules, {}), see, second=second)
-    assert found.unreadable is None, found.unreadable
-    calls, totals, own = (np.zeros(len(names), np.int64) for _ in range(3))
-    nesting = SelfTimes()
-
-    def add(settled: dict[str, Any]) -> None:
-        np.add.at(calls, settled["word"], 1)
-        np.add.at(totals, settled["word"], settled["duration"])
-        np.add.at(own, settled["word"], settled["self"])
-
-    for rows in spool.in_order():
-        order = np.lexsort((-rows["duration"], rows["start"]))
-        add(nesting.add({name: column[order] for name, column in rows.items()}))
-    add(nesting.add({name: np.empty(0, kind) for name, kind in spool.columns.items()}, last=True))
-    spool.close()
-    steps = [place for place, name in enumerate(names) if re.fullmatch(r"ProfilerStep#[0-9]+", name) and calls[place]]
+        assert found.unreadable is None, found.unreadable
+        tables.hand_over()
+        nest(tables, "(select *, true as is_work from spans)", {0: ()})
+        tables.hand_over()
+        operators = tables.execute(
+            "select name, count(*), sum(duration_ns)::bigint, sum(self_ns)::bigint from nesting group by name"
+        )
+    steps = [(calls, total) for name, calls, total, _ in operators if re.fullmatch(r"ProfilerStep#[0-9]+", names[name])]
     return {
         "rows": found.rows,
         "bad": found.broken,
         "worded": len({error.row for error in found.errors}),
-        "operators": int(np.count_nonzero(calls)),
-        "calls": int(calls.sum()),
-        "total_ns": int(totals.sum()),
-        "self_ns": int(own.sum()),
+        "operators": len(operators),
+        "calls": sum(calls for _, calls, _, _ in operators),
+        "total_ns": sum(total for _, _, total, _ in operators),
+        "self_ns": sum(own for _, _, _, own in operators),
         "steps": len(steps),
-        "steps_ns": int(totals[steps].sum()),
+        "steps_ns": sum(total for _, total in steps),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 from perfguard.testing import generate
 from tests.contract.test_damage import CASES as DAMAGED
 from tests.contract.test_damage import document
-from tests.dialects.folds.streaming import Judged, the_same
+from tests.dialects.streaming import Judged, the_same
 
 LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3", "ms-2.5+cpu")
 Events = list[dict[str, Any]]

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.artifacts import spool
-from perfguard.artifacts.readers.event_schema import compiled
-from perfguard.artifacts.readers.events import Events
-from perfguard.artifacts.readers.trace import stream_trace
-from perfguard.artifacts.schema import row_schema
-from perfguard.artifacts.spool import Spool
-from perfguard.dialects.folds.torch_work import SelfTimes
-from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.conftest import RECORDINGS
-from tests.dialects.folds.streaming import the_same
-from tests.dialects.folds.test_self_times import self_times
+from tests.dialects.streaming import the_same
 
 REAL = ("torch-mlp", "torch-repeat2")
 
@@ -101,53 +90,3 @@ def damaged(data, name: str, place: Path) -> Path:
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes, rows):
     directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
     the_same(directory, chunk_bytes=chunk_bytes, rows=rows)
-
-
-spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=40).map(
-    lambda found: sorted(found, key=lambda span: (span[0], -span[1]))
-)
-
-
-@given(found=spans, cuts=st.lists(st.integers(0, 40), max_size=6))
-def test_own_times_in_batches_are_those_of_all_at_once(found, cuts):
-    starts, lasts, threads = (list(column) for column in zip(*found, strict=True))
-    expected = self_times(threads, starts, lasts)
-    columns = {
-        "start": np.array(starts),
-        "duration": np.array(lasts),
-        "thread": np.array(threads),
-        "place": np.arange(len(found)),
-    }
-    edges = [0, *sorted(min(cut, len(found)) for cut in cuts), len(found)]
-    own: dict[int, int] = {}
-    times = SelfTimes()
-    for number, (begin, end) in enumerate(itertools.pairwise(edges)):
-        batch = {name: column[begin:end] for name, column in columns.items()}
-        settled = times.add(batch, last=number == len(edges) - 2)
-        own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
-    assert [own[place] for place in range(len(found))] == expected
-
-
-def test_own_times_of_every_real_trace_are_what_a_stack_says(real_traces, monkeypatch):
-    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 500)
-    for path, name in real_traces:
-        rules = schema(name)
-        rows = Spool({"start": "i8", "duration": "i8", "thread": "i4", "place": "i8"})
-
-        def see(events: Events, rows: Spool = rows) -> None:
-            complete = events.of("X")
-            times, lasts = complete.times("ts"), complete.times("dur")
-            rows.add(start=times.ns, duration=lasts.ns, thread=complete.threads, place=complete.rows)
-
-        stream_trace(path, compiled(row_schema(rules), rules, {}), see)
-        nesting, own, spans = SelfTimes(), {}, []
-        for batch in rows.in_order(500):
-            order = np.lexsort((-batch["duration"], batch["start"]))
-            batch = {key: column[order] for key, column in batch.items()}
-            spans += zip(*(batch[key].tolist() for key in ("thread", "start", "duration", "place")), strict=True)
-            settled = nesting.add(batch)
-            own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
-        settled = nesting.add({key: np.empty(0, kind) for key, kind in rows.columns.items()}, last=True)
-        own |= dict(zip(settled["place"].tolist(), settled["self"].tolist(), strict=True))
-        threads, starts, durations, places = (list(column) for column in zip(*spans, strict=True))
-        assert [own[place] for place in places] == self_times(threads, starts, durations), path

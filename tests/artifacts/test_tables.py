@@ -1,0 +1,157 @@
+"""Tables: what goes in comes out, they are empty for the next batch, and nothing outside can be reached."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from perfguard.artifacts import tables
+from perfguard.artifacts.tables import KNOWN, NULL, TABLES, batch
+
+STEPS = {"step": [0, 1], "number": [7, NULL], "thread": [3, 3], "start_ns": [-5, 2**62], "end_ns": [0, 2**62 + 1]}
+
+
+def steps(count: int = 2) -> dict[str, np.ndarray]:
+    return {name: np.resize(np.array(values, np.int64), count) for name, values in STEPS.items()}
+
+
+def test_what_goes_in_comes_out_with_its_nulls():
+    with batch() as found:
+        found.add("steps", 4, **steps())
+        found.hand_over()
+        assert found.execute("select * from steps order by step") == [
+            (4, 0, 7, 3, -5, 0),
+            (4, 1, None, 3, 2**62, 2**62 + 1),
+        ]
+
+
+@pytest.mark.parametrize("rows", [1, 10, 40])
+def test_more_rows_than_wait_at_once_all_arrive(rows, monkeypatch):
+    monkeypatch.setattr(tables, "_WAITING_ROWS", 7)
+    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
+    with batch() as found:
+        found.add("steps", 0, **steps(rows))
+        found.add("steps", 1, **steps(3))
+        found.hand_over()
+        assert found.execute("select cycle, count(*), sum(thread) from steps group by cycle order by cycle") == [
+            (0, rows, 3 * rows), (1, 3, 9),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("quick_rows", [0, 10**9])
+def test_both_connections_say_the_same_and_a_batch_begins_empty(quick_rows, monkeypatch):
+    monkeypatch.setattr(tables, "_QUICK_ROWS", quick_rows)
+    for cycle in range(3):
+        with batch() as found:
+            found.add("steps", cycle, **steps())
+            found.hand_over()
+            assert found.execute("select distinct cycle from steps") == [(cycle,)]
+            assert found.is_any("from steps where step = 1")
+            assert not found.is_any("from steps where step = 2")
+    with batch() as found:
+        found.add("traces", 0, **{name: np.array([1]) for name in TABLES["traces"] if name != "cycle"})
+        found.hand_over()
+        assert found.execute("select count(*) from steps") == [(0,)]
+
+
+def test_a_batch_that_failed_leaves_nothing_to_the_next():
+    def failing() -> None:
+        with batch() as found:
+            found.add("steps", 0, **steps())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    with batch() as found:
+        found.add("steps", 1, **steps())
+        found.hand_over()
+        assert found.execute("select count(*), min(cycle) from steps") == [(2, 1)]
+
+
+def test_the_rows_of_a_cycle_can_be_let_go_of():
+    with batch() as found:
+        for cycle in range(3):
+            found.add("steps", cycle, **steps())
+        found.without(1)
+        assert found.execute("select distinct cycle from steps order by cycle") == [(0,), (2,)]
+
+
+def test_words_and_threads_have_one_number_each():
+    texts = ["cpu_op", "aten::mm", 'a"b', "", "é😀", "a\nb", "'; drop table words; --"]
+    with batch() as found:
+        numbers = [found.word(text) for text in (*texts, *texts)]
+        assert numbers[: len(texts)] == numbers[len(texts) :]
+        assert found.word("cpu_op") == KNOWN["cpu_op"]
+        assert found.thread(("1", '"a"')) == found.thread(("1", '"a"')) != found.thread(("1", "2"))
+        found.add("steps", 0, **steps())
+        found.hand_over()
+        known = dict(found.execute("select text, number from words"))
+        assert [known[text] for text in texts] == numbers[: len(texts)]
+        # What is new later is told later, once.
+        later = found.word("later")
+        found.hand_over()
+        assert found.execute("select number, count(*) from words where text = 'later' group by all") == [(later, 1)]
+        assert sorted(found.execute("select process, thread from threads")) == [("1", '"a"'), ("1", "2")]
+
+
+def asked(query: str) -> None:
+    with batch() as found:
+        found.add("steps", 0, **steps())
+        found.hand_over()
+        found.execute(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from read_csv('/etc/passwd')",
+        "from '/etc/passwd'",
+        "copy spans to '/tmp/perfguard-outside.csv'",
+        "attach '/tmp/perfguard-outside.db'",
+        "install httpfs",
+        "load httpfs",
+        "from glob('/*')",
+        "set enable_external_access = true",
+        "set memory_limit = '10GB'",
+        "pragma enable_optimizer",
+    ],
+)
+def test_nothing_outside_can_be_reached(query):
+    with pytest.raises(duckdb.Error):
+        asked(query)
+    assert not Path("/tmp/perfguard-outside.csv").exists()
+
+
+def test_a_variable_of_python_is_no_table():
+    secret = {"a": np.arange(3)}
+    with pytest.raises(duckdb.CatalogException):
+        asked("from secret")
+    assert secret
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from perfguard.artifacts.tables import batch
+with batch() as found:
+    found.add("steps", 0, **{name: np.arange(9) for name in ("step", "number", "thread", "start_ns", "end_ns")})
+    found.hand_over()
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_leaves_a_folder_that_the_next_one_removes(tmp_path):
+    def run(how: str) -> list[str]:
+        environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        subprocess.run([sys.executable, "-c", KILLED, how], env=environment, check=False, timeout=60)
+        return [path.name for path in tmp_path.iterdir()]
+
+    (left,) = run("killed")
+    assert left.startswith("perfguard-tables-")
+    assert run("ends") == []

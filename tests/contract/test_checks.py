@@ -1,0 +1,70 @@
+"""Checks: files of queries with headers, and what becomes of the rows that a query returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfguard.contract.checks import DIALECTS, checks_of, parsed
+from perfguard.errors import UsageError
+from perfguard.findings import Code, Severity
+
+HEADER = {"check": "steps_are_whole", "code": "I113", "needs": "steps", "message": "step {step} has no end"}
+
+
+def written(**header: str) -> str:
+    return "\n".join(
+        [*(f"-- {key}: {value}" for key, value in {**HEADER, **header}.items() if value), "select cycle, step"]
+    )
+
+
+def test_a_file_of_checks():
+    text = f"""-- What is said before the first check is for people.
+{written(severity="warning", needs="steps, spans | instants", at="$.a")}
+from steps -- a comment
+where end_ns is null;
+
+-- check: another
+-- code: I114
+-- needs: steps
+-- about: It goes on
+--   in the next line.
+-- message: {{step}} of {{number:,.1f}}
+select 1
+"""
+    first, second = parsed(text, "perf/checks.sql")
+    assert (first.name, first.code, first.severity, first.at) == ("steps_are_whole", Code.I113, Severity.WARNING, "$.a")
+    assert first.needs == (frozenset({"steps"}), frozenset({"spans", "instants"}))
+    assert first.query == "select cycle, step\nfrom steps -- a comment\nwhere end_ns is null"
+    assert (second.about, second.severity, second.place) == (
+        "It goes on in the next line.", Severity.ERROR, "perf/checks.sql:12",
+    )  # fmt: skip
+    assert second.worded({"step": 1, "number": 2.25}) == "1 of 2.2"
+    assert [first.is_asked(filled) for filled in ({"steps", "instants"}, {"steps"}, {"spans"})] == [True, False, False]
+    assert parsed("select 1", "empty.sql") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (written(code="X1"), "code 'X1', severity 'error' are not both known"),
+        (written(severity="fatal"), "code 'I113', severity 'fatal' are not both known"),
+        (written(message=""), "has no message"),
+        (written(needs=""), "has no needs"),
+        (written(wanted="steps"), "each key once"),
+        (written(message="{step.real}"), "'step.real' is none"),
+        (written(message="{}"), "'' is none"),
+        (written(message="{step!r:>{width}}"), "is none"),
+        (written().replace("-- code", "-- code I113\n-- code"), "`-- key: value`"),
+    ],
+)
+def test_a_header_that_is_none_is_one_sentence_with_its_line(text, said):
+    with pytest.raises(UsageError, match=r"^perf/a\.sql:1: ") as found:
+        parsed(text, "perf/a.sql")
+    assert said in str(found.value)
+
+
+@pytest.mark.parametrize("dialect", sorted(set(DIALECTS.values())))
+def test_every_check_says_what_it_is_about(dialect):
+    checks = checks_of(dialect)
+    assert checks
+    assert [one.place for one in checks if not one.about] == []
