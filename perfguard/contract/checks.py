@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def parsed(text: str, name: str) -> tuple[Check, ...]:
     found = []
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
-    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+    for begin, end in pairwise([*begins, len(lines)]):
         found.append(_check(lines[begin:end], f"{name}:{begin + 1}"))
     return tuple(found)
 

@@ -433,9 +433,9 @@ def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp
     file = next(one for one in cycle.files if one.slot.name == "kernel_details")
     text = file.path.read_text().replace("HF32 Eligible", "HF64 Eligible", 1)
     file.path.write_text(text)
-    _, expected = _read(file, cycle.layout, "x", lambda count: None)
+    _, expected = _read(file, cycle.layout, "x", lambda count: None, None)
     streaming.setattr(large_comma, "STREAMED_FROM", 0)
-    artifact, found = _read(file, cycle.layout, "x", lambda count: None)
+    artifact, found = _read(file, cycle.layout, "x", lambda count: None, None)
     assert artifact is None
     assert [str(one) for one in found] == [str(one) for one in expected]
     assert {one.code for one in found} == {Code.S102}

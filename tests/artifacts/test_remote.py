@@ -14,7 +14,7 @@ import pytest
 
 from perfguard.artifacts.remote import RemoteTree, is_url, local_path
 from perfguard.capture.replay import replay_tree, trees_in
-from perfguard.contract import reduce
+from perfguard.contract import reduce, reduction
 from perfguard.errors import UsageError
 from perfguard.gate import examine
 from perfguard.judge import Policy
@@ -120,7 +120,9 @@ def test_a_file_that_vanishes_after_the_survey_is_a_finding(memory, tmp_path):
     assert found.read["cycles"] == 2
 
 
-def test_nothing_is_left_of_what_was_fetched(memory, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("together", "expected"), [(1, [1, 1]), (64, [2, 2])])
+def test_nothing_is_left_of_what_was_fetched(memory, monkeypatch, tmp_path, together, expected):
+    monkeypatch.setattr(reduction, "_MOST_OF_A_BATCH", together)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -132,8 +134,8 @@ def test_nothing_is_left_of_what_was_fetched(memory, monkeypatch, tmp_path):
 
     (tree,) = trees_in(url)
     reduce(replay_tree(tree), taking=look, tree=tree)
-    # One cycle at a time.
-    assert [len(one) for one in held] == [1, 1]
+    # One batch at a time.
+    assert [len(one) for one in held] == expected
     assert list(scratch.iterdir()) == []
 
 

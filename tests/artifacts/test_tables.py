@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,34 @@ def test_a_process_that_is_killed_leaves_a_folder_that_the_next_one_removes(tmp_
     (left,) = run("killed")
     assert left.startswith("perfguard-tables-")
     assert run("ends") == []
+
+
+def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "MEMORY", "12MB")
+    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
+    found = tables._database("")
+    # A file where the folder would be made: nothing can be spilled.
+    assert found.folder is not None
+    (found.folder / "spilled").write_text("")
+
+    def large() -> None:
+        with batch() as rows:
+            for _ in range(40):
+                rows.add("steps", 0, **steps(50_000))
+            rows.hand_over()
+            rows.columns(
+                "select *, row_number() over (order by number, start_ns) as place from steps order by place desc"
+            )
+
+    with pytest.raises(OSError, match="tables") as said:
+        large()
+    assert said.value.errno in (errno.ENOMEM, errno.ENOSPC)
+
+
+def test_what_fits_into_the_memory_needs_no_place(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
+    monkeypatch.setattr(tables.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with batch() as found:
+        found.add("steps", 0, **steps())
+        found.hand_over()
+        assert found.execute("select count(*) from steps") == [(2,)]

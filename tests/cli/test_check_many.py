@@ -37,7 +37,7 @@ def ranks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """Return a directory whose ranks take some seconds to look at."""
-    return generate("pt-torch", seed=1, ranks=150, steps=3, operators=6).write(tmp_path_factory.mktemp("many"))
+    return generate("pt-torch", seed=1, ranks=600, steps=3, operators=6).write(tmp_path_factory.mktemp("many"))
 
 
 def environment() -> dict[str, str]:

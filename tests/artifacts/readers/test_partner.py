@@ -21,8 +21,8 @@ from perfguard.artifacts.readers import partner, second_process
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
 from tests.conftest import CHECKOUT, RECORDINGS
-from tests.dialects.folds.test_torch import REAL, damaged
 from tests.dialects.streaming import Waited, beside, streamed
+from tests.dialects.torch.test_chunks import REAL, damaged
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)"
