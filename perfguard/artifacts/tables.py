@@ -115,7 +115,9 @@ TABLES: dict[str, dict[str, str]] = {
         "category": "integer",
         "thread": "integer",
         "time_ns": "bigint",
-        "id": "varchar",
+        # A whole number, or the number of a text, which is what JSON has.
+        "id": "bigint",
+        "id_text": "integer",
     },
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {

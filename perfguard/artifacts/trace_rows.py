@@ -51,7 +51,7 @@ class TraceRows:
         if len(instants := events.of("i")):
             self._add("instants", instants, time_ns=_ns(instants, "ts"))
         if len(flows := events.of("s", "t", "f")):
-            self._add("flows", flows, time_ns=_ns(flows, "ts"), is_start=flows.is_of("s"), id=flows.derived(flow_ids))
+            self._add("flows", flows, time_ns=_ns(flows, "ts"), is_start=flows.is_of("s"), **self._ids(flows))
 
     def _add(self, table: str, events: Events, **columns: Any) -> None:
         words = events.vocabulary
@@ -70,6 +70,15 @@ class TraceRows:
                 numbers = events.texts(TEXTS[name])
                 columns[name] = self._global(name, words.texts[TEXTS[name]], numbers, self._json)
         self._batch.add(table, self._cycle, **columns)
+
+    def _ids(self, flows: Events) -> dict[str, Any]:
+        """Return the ids of flows: whole numbers, and texts for all that are none, or too large."""
+        numbers = flows.derived(flow_ids)
+        texts = np.full(len(numbers), NULL, np.int64)
+        if (others := np.flatnonzero(numbers == NULL)).size:
+            told = flows.column("id")
+            texts[others] = [self._batch.word(as_json(told[place])) for place in others.tolist()]
+        return {"id": numbers, "id_text": texts}
 
     def _global(self, column: str, words: Words, numbers: Any, number_of: Callable[[Any], int]) -> Any:
         """Return numbers of this trace's words as those of the batch, as int64 with `NULL` for none."""
@@ -153,5 +162,7 @@ _NONE = str(NULL).encode()
 
 
 def flow_ids(flows: Events) -> Any:
-    """Return the id of each end of a flow as JSON."""
-    return np.array(list(map(as_json, flows.column("id"))), dtype=object)
+    """Return the id of each end of a flow; `NULL` where it is no whole number, or a large one."""
+    told = flows.column("id")
+    plain = (one if isinstance(one, int) and abs(one) < BEYOND else NULL for one in told)
+    return np.fromiter(plain, np.int64, count=len(told))

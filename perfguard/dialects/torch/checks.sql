@@ -63,9 +63,10 @@ group by cycle
 --   on the device (a memset of no bytes, a synchronisation).
 -- source: kineto output_json.cpp
 -- message: flow {id} of fwdbwd begins {starts} times and ends {stops} times
-select cycle, min(row) as row, id, count(*) filter (is_start) as starts, count(*) filter (not is_start) as stops
+select cycle, min(row) as row, coalesce(forward_to_backward.id::text, word(id_text)) as id,
+  count(*) filter (is_start) as starts, count(*) filter (not is_start) as stops
 from forward_to_backward
-group by cycle, id
+group by cycle, forward_to_backward.id, id_text
 having starts <> stops
 
 -- check: operators_of_a_thread_are_nested
