@@ -206,7 +206,10 @@ def _read_cycle(
             )
         meter.end()
     except OSError as error:
-        return _unreadable(task, error)
+        unread = _unreadable(task, error)
+        # What was read of it before is nobody's.
+        tables.without(number)
+        return unread
     return _ReadCycle(task=task, number=number, artifacts=read, findings=broken)
 
 

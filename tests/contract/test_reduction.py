@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pickle
@@ -14,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from perfguard.artifacts.layout import FoundCycle, layouts
-from perfguard.contract import Cycle, inspect, reduce, reduction
+from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
 from perfguard.contract.distribution import beside_each_other, distributed, worthwhile_jobs
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches
 from perfguard.dialects.cycle import Asked
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
+from perfguard.findings import Code
 from perfguard.measure import measure, taken
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
@@ -192,6 +194,30 @@ def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path, mon
     told = [one for one in found.findings if one.place == last.relative_to(directory).as_posix()]
     assert [one.code.name for one in told] in (["A111"], ["S101"])
     assert found.read["cycles"] == 6
+
+
+def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_judged(ranks, monkeypatch):
+    """Of the file that fails some was read already: nothing of it is asked of the tables, which the others share."""
+    last = sorted(ranks.glob("*/*.json"))[-1]
+    whole = inspection.stream_trace
+
+    def failing(path, *arguments, **more):
+        found = whole(path, *arguments, **more)
+        if path.name == last.name:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return found
+
+    expected = reduce(Recording(directory=ranks))
+    monkeypatch.setattr(inspection, "stream_trace", failing)
+    found = reduce(Recording(directory=ranks))
+    (lost,) = (one for one in found.findings if one.code is Code.A111)
+    assert lost.message.startswith("it cannot be read: Input/output error")
+    assert lost.place.endswith(last.name)
+    # Beside it only what is compared between the ranks is another.
+    assert [one for one in found.findings if one is not lost and not one.place.startswith("rank ")] == [
+        one for one in expected.findings if not one.place.startswith("rank ")
+    ]
+    assert found.read["rows"] < expected.read["rows"]
 
 
 @pytest.mark.parametrize(("what", "code"), [("file", "S101"), ("folder", "A111")])
