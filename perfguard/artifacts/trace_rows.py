@@ -32,6 +32,8 @@ TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 #: Arguments that no schema names, by kind of event.
 WANTED = {"i": ("Addr",), "X": ("correlation",)}
 _LAST_NS = 2**63 - 1
+#: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
+_LAST_END_NS = 92 * 10**17
 _NO_WORDS = np.empty(0, np.int64)
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
@@ -47,7 +49,8 @@ class TraceRows:
     def see(self, events: Events) -> None:
         """Add the events of the next chunk."""
         if len(spans := events.of("X")):
-            self._add("spans", spans, start_ns=_ns(spans, "ts"), duration_ns=_ns(spans, "dur"))
+            starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
+            self._add("spans", spans, start_ns=starts, duration_ns=np.minimum(lasts, _LAST_END_NS - starts.clip(0)))
         if len(instants := events.of("i")):
             self._add("instants", instants, time_ns=_ns(instants, "ts"))
         if len(flows := events.of("s", "t", "f")):

@@ -128,8 +128,8 @@ def _groups(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     handles = ", ".join(f"'{name}'" for name in HANDLE)
     found = _frames(
         batch,
-        "with added as (select cycle, name, step, count(*) as calls, sum(duration_ns)::bigint as total_ns, "
-        "sum(self_ns)::bigint as self_ns, count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, "
+        "with added as (select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, "
+        "within(sum(self_ns)) as self_ns, count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, "
         "min(start_ns) as first_ns, arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, "
         "arg_max(row, start_ns) as last_place from executions where counts group by cycle, name, step) "
         # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.

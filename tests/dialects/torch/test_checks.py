@@ -249,3 +249,14 @@ def test_a_trace_without_any_of_these_events_is_silent(trace):
 
     assert found(trace, edit) == []
     assert Severity.ERROR in {finding.severity for finding in inspect(read_recording(trace.parent)).findings}
+
+
+@pytest.mark.parametrize(("start", "lasts"), [(9e15, 9e15), (-9e15, 9e15), (9e15, 0), (0, 9e15)])
+def test_times_at_the_ends_of_what_a_clock_has_are_findings(trace, start, lasts):
+    def edit(document):
+        for event in work(document)[:40]:
+            event |= {"ts": start, "dur": lasts}
+
+    found(trace, edit)
+    codes = {one.code.name for one in inspect(read_recording(trace.parent)).findings}
+    assert "I113" in codes
