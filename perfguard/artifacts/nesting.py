@@ -1,7 +1,7 @@
 """Nesting: which span of a thread lies in which other, found in one walk over the spans in the order of their starts.
 
-A query could say it only by sorting all starts and ends (measured: 1.7 and 1.4 CPU seconds for 2.5 million spans; this: see
-`tests.benchmarks.reading`), so it becomes a table that queries use, as the parent of a slice does in Perfetto.
+A query would have to sort all starts and ends, which takes longer. So it becomes a table that queries use, like the parent of a
+slice in Perfetto's trace processor.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, Batch
+from perfguard.artifacts.tables import NULL, SPAN, TABLES, Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]
-_OF_SPAN = (
-    "cycle", "row", "name", "category", "thread", "start_ns", "duration_ns", "correlation", "input_shapes", "input_types",
-)  # fmt: skip
 #: What is known of a span that lies in another.
 _OF_PARENT = ("parent", "left_ns", "outlives_ns")
 #: So many spans are looked at together.
@@ -39,7 +36,7 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
     ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")
     if not count:
         return
-    selected = f"select {', '.join(_OF_SPAN)}, is_work from {spans}"
+    selected = f"select {', '.join(SPAN)}, is_work from {spans}"
     order = "order by start_ns, duration_ns desc, row"
     waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):
@@ -102,7 +99,7 @@ def _look(rows: Rows, known: int) -> None:
 
 def _tell(batch: Batch, rows: Rows) -> None:
     if len(rows["row"]):
-        batch.put("nesting", **{name: rows[name] for name in (*_OF_SPAN, "last_step", "self_ns", *_OF_PARENT)})
+        batch.put("nesting", **{name: rows[name] for name in TABLES["nesting"]})
 
 
 def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[tuple[int, int]]:

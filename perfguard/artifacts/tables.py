@@ -4,10 +4,9 @@ What goes in are numpy columns of whole numbers, with numbers for texts (`Batch.
 `row` leads back to the file.
 
 A process connects once, and empties its tables instead of making them anew. What is slow about small tables is to plan a query,
-not to run it: 17 checks of a trace of 36 kB take 24 ms, and 8 ms prepared without the optimiser, which makes a plan anew each
-time. So there are two connections to the same tables, and the number of rows says which one is asked: `quick`, prepared and
-without optimiser, or `thorough`. For the same reason rows go in through arrays that DuckDB was shown once: to show it
-others makes it forget what it has prepared.
+not to run it, and the optimiser of duckdb 2.0 plans a prepared query anew each time. So there are two connections to the same
+tables, and the number of rows says which one is asked: `quick`, prepared and without optimiser, or `thorough`. For the same
+reason rows go in through arrays that DuckDB was shown once: to show it others makes it forget what it has prepared.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -39,6 +38,20 @@ _WAITING_ROWS = 32 * 1024
 _QUICK_ROWS = 50_000
 _FOLDER, _LOCK = "perfguard-tables-", "in-use"
 
+#: What is known of a span wherever it is a row.
+SPAN = {
+    "cycle": "integer",
+    "row": "bigint",
+    "name": "integer",
+    "category": "integer",
+    "thread": "integer",
+    "start_ns": "bigint",
+    "duration_ns": "bigint",
+    "correlation": "bigint",
+    "input_shapes": "integer",
+    "input_types": "integer",
+}
+
 #: Every table that readers fill, by name: its columns and their types. `cycle` comes first in all of them.
 TABLES: dict[str, dict[str, str]] = {
     # Texts that other tables name by their number: names, categories, arguments as JSON.
@@ -54,33 +67,11 @@ TABLES: dict[str, dict[str, str]] = {
         "record_shapes": "integer",
     },
     # Events with a start and a duration (X).
-    "spans": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "category": "integer",
-        "thread": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-        "event_index": "bigint",
-        "external_id": "bigint",
-        "correlation": "bigint",
-        "input_shapes": "integer",
-        "input_types": "integer",
-    },
+    "spans": {**SPAN, "event_index": "bigint", "external_id": "bigint"},
     # Spans that lie in each other on their thread, with what queries ask of them: to join 2.5 million spans with themselves
     # would take longer. How long each runs without those that lie in it, and which one it lies in.
     "nesting": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "category": "integer",
-        "thread": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-        "correlation": "bigint",
-        "input_shapes": "integer",
-        "input_types": "integer",
+        **SPAN,
         # The last step that had begun when it did.
         "last_step": "bigint",
         "self_ns": "bigint",
@@ -145,27 +136,14 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 
-#: Texts that queries name: they have these numbers in `words`.
-KNOWN = {
-    text: number
-    for number, text in enumerate(
-        (
-            "cpu_op", "user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "fwdbwd", "cpu_instant_event", "Trace",
-            "[memory]",
-            # What torch 1.8 to 1.11 call the categories (real output of 1.8); the marks of steps are operators there.
-            "Operator", "Kernel", "Memcpy", "Memset", "Runtime",
-        )
-    )
-}  # fmt: skip
-
 
 class Batch:
     """The tables of some cycles. Rows are added by column, and can be asked for once `hand_over` was called."""
 
-    def __init__(self, views: str = "") -> None:
+    def __init__(self, views: str, texts: Sequence[str]) -> None:
         self._views = views
         self._open: _Database | None = None
-        self._words: dict[Any, int] = dict(KNOWN)
+        self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
         self._threads: dict[Any, int] = {}
         self._told = {"words": 0, "threads": 0}
         self._rows = 0
@@ -274,10 +252,12 @@ def _run(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDB
     try:
         return connection.execute(statement)
     except duckdb.OutOfMemoryException as error:
-        what = f"not enough memory for the tables ({MEMORY}, and what fits into the temporary folder)"
+        what = (
+            f"there is not enough memory for the tables of a trace ({MEMORY}, and what fits into the temporary folder)"
+        )
         raise OSError(errno.ENOMEM, what) from error
     except duckdb.IOException as error:
-        what = f"the tables cannot be written to the temporary folder ({_first_line(error)})"
+        what = f"the tables of a trace cannot be written to the temporary folder ({_first_line(error)})"
         raise OSError(errno.ENOSPC, what) from error
 
 
@@ -408,12 +388,12 @@ def _forget() -> None:
 
 
 @contextmanager
-def batch(views: str = "") -> Iterator[Batch]:
+def batch(views: str = "", texts: Sequence[str] = ()) -> Iterator[Batch]:
     """Give the tables of this thread for one batch of cycles; they are empty at its begin and at its end.
 
-    `views` are statements that make views of the tables, when these are made.
+    `views` are statements that make views of the tables, when these are made; `texts` come first in `words`.
     """
-    found = Batch(views)
+    found = Batch(views, texts)
     try:
         yield found
         found.close()

@@ -16,16 +16,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.artifacts.tables import KNOWN
-from perfguard.dialects.cycle import Asked
 from perfguard.dialects.invariants.disagreement import disagreements
-from perfguard.dialects.torch.work import MACROS, Work, work_of
+from perfguard.dialects.queries import sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, Severity
 
@@ -116,31 +113,12 @@ def _check(lines: Sequence[str], place: str) -> Check:
 
 
 _SEVERITIES = {one.value: one for one in Severity}
-#: Dialects whose rules are queries, by layout: views and checks are in a folder of that name.
-DIALECTS = {"pt-torch": "torch"}
 
 
 @cache
 def checks_of(dialect: str) -> tuple[Check, ...]:
     """Return the checks of a dialect, in their order."""
-    return parsed(_sql(dialect, "checks"), f"{dialect}/checks.sql")
-
-
-def _sql(dialect: str, name: str) -> str:
-    text = (files("perfguard.dialects") / dialect / f"{name}.sql").read_text(encoding="utf-8")
-    # A number is planned at once, a subquery for it is a join.
-    return re.sub(r"number_of\('([^']*)'\)", lambda found: str(KNOWN[found[1]]), text)
-
-
-@cache
-def views() -> str:
-    """Return the statements that make the views of all dialects."""
-    return MACROS + "\n".join(_sql(dialect, "views") for dialect in sorted(set(DIALECTS.values())))
-
-
-def derived(batch: Batch, dialect: str, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, Work]:
-    """Fill the tables that follow from others; return what ran in each cycle."""
-    return work_of(batch, asked, _sql(dialect, "executions"))
+    return parsed(sql(dialect, "checks"), f"{dialect}/checks.sql")
 
 
 def broken_rules(batch: Batch, dialect: str, artifacts: Mapping[int, Artifact]) -> dict[int, list[Finding]]:

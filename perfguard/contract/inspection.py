@@ -36,7 +36,7 @@ from perfguard.artifacts.schema import (
 from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import WANTED, TraceRows
-from perfguard.contract.checks import DIALECTS, broken_rules, derived, views
+from perfguard.contract.checks import broken_rules
 from perfguard.contract.progress import Meter, Tell
 from perfguard.dialects import folds_of_tables
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
@@ -45,7 +45,9 @@ from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.folds import Fold, fold_modules, folds_of
 from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.dialects.memory import memory_of
+from perfguard.dialects.queries import DIALECTS, named_texts, views
 from perfguard.dialects.shapes import shapes_of
+from perfguard.dialects.torch.work import work_of
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity, is_invalid
 from perfguard.recording import Recording
@@ -163,7 +165,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
     Never raises for what their files hold; that they cannot be read at all is a finding.
     """
     with ExitStack() as stack:
-        tables = stack.enter_context(batch(views()))
+        tables = stack.enter_context(batch(views(), named_texts()))
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
         _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
         tables.close()
@@ -215,24 +217,26 @@ def _read_cycle(
 
 def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     """Ask the tables what ran in the cycles, and what breaks a rule."""
+    traces = {
+        one.number: (one, place)
+        for one in read
+        if one.task.found.layout.id in DIALECTS
+        for place, artifact in enumerate(one.artifacts)
+        if artifact.slot.format == TRACE
+    }
+    if not traces:
+        return
+    asked = {number: (one.task.asked, one.artifacts[place].content.document) for number, (one, place) in traces.items()}
+    for number, work in work_of(tables, asked).items():
+        one, place = traces[number]
+        artifact = one.artifacts[place]
+        one.artifacts[place] = replace(artifact, content=replace(artifact.content, work=work))
     for dialect in sorted(set(DIALECTS.values())):
-        traces = {
-            one.number: (one, place)
-            for one in read
-            if DIALECTS.get(one.task.found.layout.id) == dialect
-            for place, artifact in enumerate(one.artifacts)
-            if artifact.slot.format == TRACE
+        artifacts = {
+            number: one.artifacts[place]
+            for number, (one, place) in traces.items()
+            if DIALECTS[one.task.found.layout.id] == dialect
         }
-        if not traces:
-            continue
-        asked = {
-            number: (one.task.asked, one.artifacts[place].content.document) for number, (one, place) in traces.items()
-        }
-        for number, work in derived(tables, dialect, asked).items():
-            one, place = traces[number]
-            artifact = one.artifacts[place]
-            one.artifacts[place] = replace(artifact, content=replace(artifact.content, work=work))
-        artifacts = {number: one.artifacts[place] for number, (one, place) in traces.items()}
         for number, findings in broken_rules(tables, dialect, artifacts).items():
             traces[number][0].findings.extend(findings)
 

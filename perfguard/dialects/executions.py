@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from perfguard.dialects.cycle import Asked, Cycle
 
-#: Operators by which torch 1.12 makes the handle of an annotation (autograd/profiler.py, record_function).
-HANDLE = ("aten::zeros", "aten::empty", "aten::zero_")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Listed(Steps):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perfguard.artifacts.table import as_float64, as_int64, in_int64, nanoseconds, unquoted
 from perfguard.dialects.cycle import MemoryStep
-from perfguard.dialects.executions import DATABASES, step_of
+from perfguard.dialects.executions import DATABASES
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
 
     from perfguard.dialects.cycle import Cycle, Executions
 
-    Ints = np.ndarray[Any, np.dtype[np.int64]]
-
-
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
 _PARTS_OF_A_STEP = 32
 _PARTS_OF_A_WINDOW = 2000
@@ -72,7 +73,7 @@ def _of_pool(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     if edges := executions.edges_ns:
         rows = rows.filter(pl.col("time").is_between(in_int64(edges[0][0]), in_int64(edges[-1][1])))
     rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
-    return _by_step(rows, edges, "cpu")
+    return levels_by_step("cpu", edges, *(rows[name].to_numpy() for name in ("time", "level", "before")))
 
 
 def device_name(kind: int, number: int) -> str:
@@ -83,70 +84,59 @@ def device_name(kind: int, number: int) -> str:
     return name if number < 0 else f"{name}:{number}"
 
 
-def _by_step(rows: pl.DataFrame, edges_ns: tuple[tuple[int, int], ...], device: str) -> list[MemoryStep]:
-    """Cut `rows` (time, level after the event, level before it) into steps."""
-    import polars as pl
+def levels_by_step(
+    device: str, edges_ns: Sequence[tuple[int, int]], times: Ints, levels: Ints, before: Ints
+) -> list[MemoryStep]:
+    """Cut the levels of a device, in bytes, into steps, in the order of their first events.
 
-    steps = step_of(rows["time"].to_list(), edges_ns) if edges_ns else [0] * rows.height
-    marked = rows.with_columns(step=pl.Series(steps, dtype=pl.Int64)).drop_nulls("step")
+    There is one event for each time (ns): the level after it and before it. Without steps all are of one.
+    """
+    if edges_ns:
+        starts, ends = (np.array(column, np.int64) for column in zip(*edges_ns, strict=True))
+        steps = np.searchsorted(starts, times, "right") - 1
+        inside = np.flatnonzero((steps >= 0) & (times <= ends[np.maximum(steps, 0)]))
+        places = inside[np.argsort(steps[inside], kind="stable")]
+    else:
+        steps, places = np.zeros(len(times), np.int64), np.arange(len(times))
+    steps, times, levels, before = (column[places] for column in (steps, times, levels, before))
     parts = parts_of_a_step(len(edges_ns)) if edges_ns else 0
-    found = []
-    for (number,), part in marked.group_by("step", maintain_order=True):
-        step = int(str(number))
-        level, before = part["level"].to_list(), part["before"].to_list()
-        growth = [after - earlier for after, earlier in zip(level, before, strict=True) if after > earlier]
-        curve: tuple[int, ...] = ()
-        if parts:
-            heights = StepHeights(edges_ns[step], parts)
-            heights.add(part["time"].to_numpy(), part["level"].to_numpy(), part["before"].to_numpy())
-            curve = heights.above(min(*level, *before))
-        found.append(
-            MemoryStep(
-                device=device,
-                step=step,
-                rise_bytes=max(*level, *before) - min(*level, *before),
-                allocations=len(growth),
-                allocated_bytes=sum(growth),
-                growth_bytes=level[-1] - before[0],
-                curve_bytes=curve,
-            )
+    firsts = np.flatnonzero(np.diff(steps, prepend=-1)).tolist()
+    found = {}
+    for first, end in pairwise([*firsts, len(steps)]):
+        step, own = int(steps[first]), slice(first, end)
+        lowest = int(min(levels[own].min(), before[own].min()))
+        growth = np.maximum(levels[own] - before[own], 0)
+        drawn = curve_bytes(edges_ns[step], parts, times[own], levels[own], before[own]) if parts else ()
+        found[int(places[first])] = MemoryStep(
+            device=device,
+            step=step,
+            rise_bytes=int(max(levels[own].max(), before[own].max())) - lowest,
+            allocations=int(np.count_nonzero(growth)),
+            allocated_bytes=int(growth.sum()),
+            growth_bytes=int(levels[end - 1] - before[first]),
+            curve_bytes=tuple(height - lowest for height in drawn),
         )
-    return found
+    return [found[place] for place in sorted(found)]
 
 
-class StepHeights:
-    """How high the level of one device stood in equal parts of one step's time; events come in their order."""
+def curve_bytes(edges_ns: tuple[int, int], parts: int, times: Ints, levels: Ints, before: Ints) -> tuple[int, ...]:
+    """Return the highest level of a device in equal parts of a step's time; a part begins as high as the one before ended.
 
-    def __init__(self, edges_ns: tuple[int, int], parts: int) -> None:
-        self._start, self._end = edges_ns
-        #: The highest level of each part, and the last one, which the parts without an event go on with.
-        self._high: list[int | None] = [None] * parts
-        self._last: list[int | None] = [None] * parts
-        self._first: int | None = None
-
-    def add(self, times: Ints, levels: Ints, before: Ints) -> None:
-        """Take in events: their times in ns, the level after each and before it."""
-        import numpy as np
-
-        if self._first is None:
-            self._first = int(before[0])
-        parts = len(self._high)
-        places = np.clip((times - self._start) * parts // max(1, self._end - self._start), 0, parts - 1)
-        # A clock that goes back is a finding of its own; here what came later counts.
-        for place in np.unique(places).tolist():
-            here = levels[places == place]
-            high, known = int(here.max()), self._high[place]
-            self._high[place] = high if known is None else max(high, known)
-            self._last[place] = int(here[-1])
-
-    def above(self, lowest: int) -> tuple[int, ...]:
-        """Return the curve over the lowest level of the step; a part begins as high as the one before ended."""
-        level = lowest if self._first is None else self._first
-        curve = []
-        for high, last in zip(self._high, self._last, strict=True):
-            curve.append((level if high is None else max(level, high)) - lowest)
-            level = level if last is None else last
-        return tuple(curve)
+    There is at least one event; they come in their order.
+    """
+    start, end = edges_ns
+    part = np.clip((times - start) * parts // max(1, end - start), 0, parts - 1)
+    # A clock that goes back is a finding of its own; here what came later counts.
+    order = np.argsort(part, kind="stable")
+    firsts = np.flatnonzero(np.diff(part[order], prepend=-1))
+    highest = dict(zip(part[order][firsts].tolist(), np.maximum.reduceat(levels[order], firsts).tolist(), strict=True))
+    last = dict(zip(part[order].tolist(), levels[order].tolist(), strict=True))
+    level = int(before[0])
+    curve = []
+    for number in range(parts):
+        curve.append(max(level, highest.get(number, level)))
+        level = last.get(number, level)
+    return tuple(curve)
 
 
 def _of_components(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
@@ -208,6 +198,8 @@ def _by_component(rows: pl.DataFrame, executions: Executions) -> list[MemoryStep
                 allocated_bytes=one.allocated_bytes // steps,
                 growth_bytes=one.growth_bytes // steps,
             )
-            for one in _by_step(levels, edges, str(component))
+            for one in levels_by_step(
+                str(component), edges, *(levels[name].to_numpy() for name in ("time", "level", "before"))
+            )
         ]
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfguard.contract.checks import DIALECTS, checks_of, parsed
+from perfguard.contract.checks import checks_of, parsed
+from perfguard.dialects.queries import DIALECTS
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.dialects.memory import StepHeights, parts_of_a_step
+from perfguard.dialects.memory import curve_bytes, levels_by_step, parts_of_a_step
 from perfguard.measure import MemoryTrack, measure, memory_tracks
 from perfguard.measure.memory import MOST_RANKS
 from perfguard.measure.profile import profiles
@@ -20,19 +20,13 @@ from perfguard.testing import generate
 from tests.facts import RECORDINGS
 
 
-def curve(edges, events, parts, lowest=0):
-    """Draw a step: events are (time, level after, level before)."""
-    heights = StepHeights(edges, parts)
-    for event in events:
-        times, levels, before = (np.array([value], np.int64) for value in event)
-        heights.add(times, levels, before)
-    return heights.above(lowest)
+def columns(events):
+    return [np.array(column, np.int64) for column in zip(*events, strict=True)]
 
 
 @pytest.mark.parametrize(
     "events, expected",
     [
-        ([], (0, 0, 0, 0)),
         ([(0, 8, 0)], (8, 8, 8, 8)),
         ([(99, 8, 0)], (0, 0, 0, 8)),
         # What goes up and down within a part is its highest point; the next one begins where it ended.
@@ -44,29 +38,23 @@ def curve(edges, events, parts, lowest=0):
     ],
 )
 def test_a_step_is_drawn_in_equal_parts_of_its_time(events, expected):
-    assert curve((0, 100), events, 4) == expected
+    assert curve_bytes((0, 100), 4, *columns(events)) == expected
 
 
 @given(
     st.integers(1, 40),
-    st.lists(st.tuples(st.integers(0, 999), st.integers(-50, 50)), max_size=30).map(lambda e: sorted(e, key=lambda x: x[0])),
-    st.integers(0, 30),
-)  # fmt: skip
-def test_the_highest_point_is_kept_and_events_may_come_in_any_batches(parts, changes, cut):
-    level, events = 0, []
-    for time, change in changes:
-        events.append((time, level + change, level))
-        level += change
-    lowest = min([0, *(min(after, before) for _, after, before in events)])
-    one_by_one = curve((0, 1000), events, parts, lowest)
-    assert len(one_by_one) == parts
-    assert max(one_by_one) == max([0, *(max(after, before) for _, after, before in events)]) - lowest
-    heights = StepHeights((0, 1000), parts)
-    for batch in (events[:cut], events[cut:]):
-        if batch:
-            times, levels, before = (np.array(column, np.int64) for column in zip(*batch, strict=True))
-            heights.add(times, levels, before)
-    assert heights.above(lowest) == one_by_one
+    st.lists(st.tuples(st.integers(0, 999), st.integers(-50, 50)), min_size=1, max_size=30).map(sorted),
+)
+def test_the_highest_point_of_a_step_is_that_of_its_curve(parts, changes):
+    after = np.cumsum([change for _, change in changes])
+    events = [(time, int(level), int(level) - change) for (time, change), level in zip(changes, after, strict=True)]
+    drawn = curve_bytes((0, 1000), parts, *columns(events))
+    highest = max(max(level, before) for _, level, before in events)
+    assert len(drawn) == parts
+    assert max(drawn) == highest
+    (step,) = levels_by_step("cpu", [(0, 1000)], *columns(events))
+    lowest = min(min(level, before) for _, level, before in events)
+    assert (step.rise_bytes, max(step.curve_bytes)) == (highest - lowest, highest - lowest)
 
 
 @pytest.mark.parametrize("steps, parts", [(0, 32), (1, 32), (62, 32), (63, 31), (2000, 1), (2001, 0)])

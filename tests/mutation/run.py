@@ -619,9 +619,10 @@ def _operator_lines(report: Report) -> Iterator[str]:
 
 
 def _check_lines(report: Report) -> Iterator[str]:
-    from perfguard.contract.checks import DIALECTS, checks_of
+    from perfguard.contract.checks import checks_of
     from perfguard.dialects.folds import FOLDS
     from perfguard.dialects.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
+    from perfguard.dialects.queries import DIALECTS
 
     list(check_recording(read_recording(Path.cwd()), ()))  # loads them all
     kills: Counter[str] = Counter(killer for one in report.outcomes for killer in one.killers)

@@ -1,11 +1,5 @@
--- What the events of a torch trace are. `number_of(...)` is the number of a text in `words`: those that queries name have fixed ones.
-
-create macro word(wanted) as (select text from words where number = wanted);
--- A number as far as it is one: those that readers took for the largest are not known.
-create macro known(number) as case when abs(number) < 1000000000000000000 then number end;
-
--- A sum within 64 bits: those of damaged times may be beyond.
-create macro within(total) as greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint;
+-- What the events of a torch trace are, and what they add up to. Categories of torch 1.8 to 1.11 are Operator, Kernel, Memcpy, Memset
+-- and Runtime (real output of 1.8).
 
 -- Categories of torch 1.12 and later.
 create view operators as
@@ -91,5 +85,71 @@ select * from told
 where not is_mapped and not (may_be_unmapped and coalesce(account + bytes <> 0, true));
 
 create view marked_steps as
-select cycle, start_ns, duration_ns, thread, replace(text, 'ProfilerStep#', '')::bigint as number
+select cycle, start_ns, duration_ns, thread, try_cast(replace(text, 'ProfilerStep#', '') as bigint) as number
 from marks join words on words.number = marks.name;
+
+-- Executions added up by operator and step. torch 1.12 keeps the handle of a step's mark in a tensor, which it makes
+-- between steps (autograd/profiler.py, record_function).
+create view operator_sums as
+with added as (
+  select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, within(sum(self_ns)) as self_ns,
+    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns,
+    arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
+  from executions where counts
+  group by cycle, name, step)
+select * from added
+where not (step is null and cycle in (select cycle from steps)
+  and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')));
+
+-- How often operators ran with which inputs in the window, as the trace has these.
+create view input_sums as
+select cycle, word(name) as operator, word(input_shapes) as dims, word(input_types) as types, calls
+from (
+  select cycle, name, input_shapes, input_types, count(*) as calls
+  from executions
+  where counts and input_shapes is not null and (step is not null or cycle not in (select cycle from steps))
+  group by all);
+
+-- In how much of each step operators ran (part 0), collectives (1), any of the two (2, where there are collectives); cut at the edges
+-- of the step.
+create view covered_sums as
+with ran as (
+  select cycle, step, start_ns, duration_ns, is_collective from executions where step is not null
+  union all
+  select steps.cycle, steps.step, annotated.start_ns, annotated.duration_ns, true
+  from annotated_collectives as annotated
+  join steps on steps.cycle = annotated.cycle
+    and annotated.start_ns < steps.end_ns and annotated.start_ns + annotated.duration_ns > steps.start_ns),
+cut as (
+  select cycle, step, is_collective,
+    greatest(steps.start_ns, least(steps.end_ns, ran.start_ns)) as begin_ns,
+    greatest(steps.start_ns, least(steps.end_ns, ran.start_ns + ran.duration_ns)) as stop_ns
+  from ran join steps using (cycle, step)),
+apart as (
+  select *, is_collective::integer as part from cut
+  union all
+  select *, 2 from cut where cycle in (select cycle from cut where is_collective)),
+alone as (
+  select cycle, step, part, stop_ns - greatest(begin_ns, coalesce(max(stop_ns) over (
+    partition by cycle, step, part order by begin_ns rows between unbounded preceding and 1 preceding), begin_ns)) as alone_ns
+  from apart)
+select cycle, step, part, sum(alone_ns)::bigint as covered_ns
+from alone where alone_ns > 0
+group by all;
+
+-- What calls do, by their names in CUDA's runtime and driver API (13.0) and in HIP's (7.0), and how often in which step; the others
+-- have no kind.
+create view call_sums as
+with kinds as (
+  select number,
+    case
+      when regexp_matches(text, 'LaunchKernel|LaunchCooperativeKernel|ModuleLaunchKernel|GraphLaunch') then 'launches'
+      when regexp_matches(text, 'Mem(cpy|set)') then 'copies'
+      when regexp_matches(text, 'Synchronize') then 'synchronisations'
+    end as kind
+  from words)
+select launches.cycle, kind, if(steps.end_ns >= launches.start_ns, launches.step, null) as inside, count(*) as calls
+from launches
+join kinds on kinds.number = launches.name
+left join steps on steps.cycle = launches.cycle and steps.step = launches.step
+group by all;

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
-from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Asked, Executions, MemoryStep
-from perfguard.dialects.executions import HANDLE, marks_of_steps, torch_shapes
+from perfguard.dialects.executions import marks_of_steps, torch_shapes
+from perfguard.dialects.queries import sql
 from perfguard.dialects.torch.memory import Edges, memory_steps
 
 if TYPE_CHECKING:
@@ -20,17 +20,8 @@ if TYPE_CHECKING:
 
     from perfguard.artifacts.tables import Batch
 
-#: What views and queries ask of a text, as macros.
-MACROS = f"""
-create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
-create macro is_host_collective(name) as regexp_matches(name, '{HOST_COLLECTIVE.pattern}');
-"""
-#: What a call does, by its name in CUDA's runtime and driver API (13.0) and in HIP's (7.0); the first that fits.
-CALLS = {
-    "launches": "LaunchKernel|LaunchCooperativeKernel|ModuleLaunchKernel|GraphLaunch",
-    "copies": "Mem(cpy|set)",
-    "synchronisations": "Synchronize",
-}
+#: The kinds of calls that are counted, see the view `call_sums`.
+CALLS = ("launches", "copies", "synchronisations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,10 +34,11 @@ class Work:
     calls: Mapping[str, list[int]] = field(default_factory=dict)
 
 
-def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]], executions: str) -> dict[int, Work]:
-    """Return what ran in each cycle, from what was asked of it and the header of its trace.
+def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, Work]:
+    """Return what ran in each cycle, by its number, from what was asked of it and the header of its trace.
 
-    Fills the tables that follow from others: `steps`, `nesting`, and `executions` by the query of that name.
+    Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
+    memory of this machine is not enough.
     """
     batch.hand_over()
     marks = _frames(
@@ -65,7 +57,7 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]], executions: st
     batch.hand_over()
     nest(batch, "nested_spans", {cycle: [start for start, _ in own] for cycle, own in edges.items()})
     batch.hand_over()
-    batch.fill("executions", executions)
+    batch.fill("executions", sql("torch", "executions"))
     groups = _groups(batch, asked)
     shapes = _shapes(batch, asked)
     covered = _covered(batch, edges)
@@ -125,19 +117,7 @@ def _groups(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     """Return executions added up by operator and step, as `groups.aggregated` has them."""
     import polars as pl
 
-    handles = ", ".join(f"'{name}'" for name in HANDLE)
-    found = _frames(
-        batch,
-        "with added as (select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, "
-        "within(sum(self_ns)) as self_ns, count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, "
-        "min(start_ns) as first_ns, arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, "
-        "arg_max(row, start_ns) as last_place from executions where counts group by cycle, name, step) "
-        # torch 1.12 keeps the handle of a step's mark in a tensor, made between steps.
-        "select * from added where not (step is null and cycle in (select cycle from steps) "
-        f"and name in (select number from words where text in ({handles}))) "
-        "order by cycle, first_ns, first_place",
-        cycles,
-    )
+    found = _frames(batch, "from operator_sums order by cycle, first_ns, first_place", cycles)
     texts = pl.Series("name", batch.texts, dtype=pl.String)
     return {
         cycle: rows.with_columns(texts.gather(rows["name"])).select(
@@ -152,14 +132,7 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     """Return how often each operator ran with which shapes in the window."""
     import polars as pl
 
-    found = _frames(
-        batch,
-        "select cycle, word(name) as operator, word(input_shapes) as dims, word(input_types) as types, calls from ("
-        "select cycle, name, input_shapes, input_types, count(*) as calls from executions "
-        "where counts and input_shapes is not null and (step is not null or cycle not in (select cycle from steps)) "
-        "group by all) order by cycle, operator",
-        cycles,
-    )
+    found = _frames(batch, "from input_sums order by cycle, operator", cycles)
     shapes = {}
     for cycle, rows in found.items():
         texts = torch_shapes([_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows()])
@@ -177,23 +150,7 @@ def _inputs(dims: str, types: str | None) -> str:
 
 def _covered(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, tuple[Covered, ...]]:
     """Return in how much of each step operators ran, collectives, and any of the two; cut at its edges."""
-    found = batch.columns(
-        "with ran as (select cycle, step, start_ns, duration_ns, is_collective from executions where step is not null "
-        "union all select steps.cycle, steps.step, annotated.start_ns, annotated.duration_ns, true "
-        "from annotated_collectives as annotated join steps on steps.cycle = annotated.cycle "
-        "and annotated.start_ns < steps.end_ns and annotated.start_ns + annotated.duration_ns > steps.start_ns), "
-        "cut as (select cycle, step, is_collective, "
-        "greatest(steps.start_ns, least(steps.end_ns, ran.start_ns)) as begin_ns, "
-        "greatest(steps.start_ns, least(steps.end_ns, ran.start_ns + ran.duration_ns)) as stop_ns "
-        "from ran join steps using (cycle, step)), "
-        # As long as there is no collective at all, operators are all there is.
-        "apart as (select *, is_collective::integer as part from cut union all "
-        "select *, 2 from cut where cycle in (select cycle from cut where is_collective)), "
-        "alone as (select cycle, step, part, stop_ns - greatest(begin_ns, coalesce(max(stop_ns) over (partition by "
-        "cycle, step, part order by begin_ns rows between unbounded preceding and 1 preceding), begin_ns)) as alone_ns "
-        "from apart) "
-        "select cycle, step, part, sum(alone_ns)::bigint as covered_ns from alone where alone_ns > 0 group by all"
-    )
+    found = batch.columns("from covered_sums")
     told = {
         (cycle, step, part): covered
         for cycle, step, part, covered in zip(*(found[name].tolist() for name in found), strict=True)
@@ -213,21 +170,11 @@ def _covered(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, tuple[Covere
 
 def _calls(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, dict[str, list[int]]]:
     """Return how often each kind of call began in each step; without steps, in the window."""
-    kinds = " ".join(
-        f"when regexp_matches(text, '{pattern}') then {place}" for place, pattern in enumerate(CALLS.values())
-    )
-    found = batch.execute(
-        f"with kinds as (select number, case {kinds} end as kind from words) "
-        "select launches.cycle, kind, if(steps.end_ns >= launches.start_ns, launches.step, null) as inside, count(*) "
-        "from launches join kinds on kinds.number = launches.name "
-        "left join steps on steps.cycle = launches.cycle and steps.step = launches.step group by all"
-    )
     calls: dict[int, dict[str, list[int]]] = {}
-    names = list(CALLS)
-    for cycle, kind, step, count in found:
+    for cycle, kind, inside, count in batch.execute("from call_sums"):
         steps = edges[cycle]
-        own = calls.setdefault(cycle, {name: [0] * max(1, len(steps)) for name in names})
-        place = step if steps else 0
+        own = calls.setdefault(cycle, {name: [0] * max(1, len(steps)) for name in CALLS})
+        place = inside if steps else 0
         if kind is not None and place is not None:
-            own[names[kind]][place] += count
+            own[kind][place] += count
     return calls
