@@ -29,7 +29,9 @@ where row > earlier
 -- about: No two events have one number (Ev Idx). Exact.
 -- message: {name}: Ev Idx {event_index} is that of an earlier event as well
 with shared as (
-  select cycle, event_index, min(row) as earlier from numbered_events group by all having count(*) > 1)
+  select cycle, event_index, min(row) as earlier
+  from numbered_events where cycle in (from misnumbered)
+  group by all having count(*) > 1)
 select cycle, row, word(name) as name, event_index
 from numbered_events join shared using (cycle, event_index)
 where row > earlier
@@ -42,11 +44,9 @@ where row > earlier
 -- source: every option of the profiler on real output of torch 2.13 on CPU; torch numbers what it recorded before it writes any
 --   of it (torch/csrc/profiler, profiler_kineto.cpp). torch 1.12 numbers nothing.
 -- message: {lost} of {recorded} recorded events are not in the trace: Ev Idx {first_gaps}{more}
-with incomplete as (
-  select cycle from numbered_events group by cycle having count(distinct event_index) <= max(event_index)),
-gaps as (
+with gaps as (
   select cycle, event_index as next, event_index - lag(event_index, 1, -1) over (partition by cycle order by event_index) - 1 as missing
-  from (select distinct cycle, event_index from numbered_events where cycle in (from incomplete)))
+  from (select distinct cycle, event_index from numbered_events where cycle in (from misnumbered)))
 select cycle, sum(missing)::bigint as lost, max(next) + 1 as recorded,
   array_to_string(list(if(missing = 1, (next - 1)::text, (next - missing)::text || ' to ' || (next - 1)) order by next)[:8], ', ')
     as first_gaps,

@@ -18,6 +18,17 @@ select cycle, row, name, event_index from spans where event_index is not null
 union all
 select cycle, row, name, event_index from instants where event_index is not null;
 
+-- Cycles whose numbers are not 0 to N-1, each once: count, least and largest number, sum and sum of squares say so without sorting.
+create view misnumbered as
+with numbers as (select cycle, greatest(-1, least(event_index, 3000000000)) as number from numbered_events)
+select cycle
+from (
+  select cycle, count(*)::hugeint as events, min(number) as least_number, max(number) as last_number, sum(number) as total,
+    sum(number * number) as squares
+  from numbers group by cycle)
+where least_number <> 0 or last_number <> events - 1 or total <> events * (events - 1) / 2
+  or squares <> events * (events - 1) * (2 * events - 1) / 6;
+
 -- Categories of torch 1.8 to 1.11 as well: there the marks of steps are operators, too.
 create view marks as
 select * from spans
@@ -69,20 +80,23 @@ with events as (
   select *, coalesce(event_index, 0) as number,
     coalesce(device_type = 0 and total_bytes = 0 and bytes > 0 and reserved_bytes = bytes, false) as is_mapped
   from memory_events),
-own as (select distinct cycle, address from events where bytes > 0 and not is_mapped and address is not null),
-marked as (
-  select events.*,
-    coalesce(device_type = 0 and total_bytes = 0 and bytes < 0 and reserved_bytes = 0 and events.address is not null
-      and own.address is null, false) as may_be_unmapped
-  from events left join own on own.cycle = events.cycle and own.address = events.address),
+emptied as (
+  select cycle, row, address from events
+  where device_type = 0 and total_bytes = 0 and bytes < 0 and reserved_bytes = 0 and address is not null),
+allocated as (
+  select cycle, address from events
+  where bytes > 0 and not is_mapped and address is not null and cycle in (select cycle from emptied)),
+doubtful as (select cycle, row from emptied anti join allocated using (cycle, address)),
 told as (
-  select *,
-    last_value(if(is_mapped or may_be_unmapped, null, total_bytes) ignore nulls) over (
-      partition by cycle, device_type, device_number order by time_ns, number, row
+  select events.cycle, events.row, bytes, doubtful.row is not null as is_doubtful,
+    last_value(if(is_mapped or is_doubtful, null, total_bytes) ignore nulls) over (
+      partition by events.cycle, device_type, device_number order by time_ns, number, events.row
       rows between unbounded preceding and 1 preceding) as account
-  from marked)
-select * from told
-where not is_mapped and not (may_be_unmapped and coalesce(account + bytes <> 0, true));
+  from events left join doubtful using (cycle, row)
+  where events.cycle in (select cycle from doubtful)),
+unmapped as (select cycle, row from told where is_doubtful and coalesce(account + bytes <> 0, true))
+select * from events anti join unmapped using (cycle, row)
+where not is_mapped;
 
 create view marked_steps as
 select cycle, start_ns, duration_ns, thread, try_cast(replace(text, 'ProfilerStep#', '') as bigint) as number
