@@ -71,14 +71,15 @@ def corpus() -> Path:
 def real_traces(corpus: Path) -> tuple[tuple[Path, str], ...]:
     """Return every trace of the corpus that goes by in chunks, each with the names of its schemas."""
     from perfguard.artifacts.layout import survey
-    from perfguard.dialects.folds import folds_of
+    from perfguard.dialects.queries import DIALECTS
 
     found = {
         (file.path, name)
         for directory in sorted(one for one in corpus.parent.glob("*/*") if one.is_dir())
         for cycle in survey(directory).cycles
+        if cycle.layout.id in DIALECTS
         for file in cycle.files
-        if file.slot.format == "chrome-trace" and folds_of(file.slot.name, cycle.layout.id)
+        if file.slot.name == DIALECTS[cycle.layout.id].slot
         for name in file.slot.schemas
     }
     assert found

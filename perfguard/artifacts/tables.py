@@ -27,6 +27,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import duckdb
+    import polars as pl
 
 #: Stands for null in a column of whole numbers.
 NULL = -(2**63)
@@ -97,6 +98,33 @@ TABLES: dict[str, dict[str, str]] = {
         "address": "bigint",
         "input_shapes": "integer",
     },
+    # Events with a start and a duration (X) of a trace_view. `kind`: the argument that says what it is, as JSON; `of_graph`: it
+    # tells of a graph, with the time at which that was loaded.
+    "view_spans": {
+        "cycle": "integer",
+        "row": "bigint",
+        "name": "integer",
+        "category": "integer",
+        "thread": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+        "kind": "integer",
+        "of_graph": "boolean",
+    },
+    # Events of all other kinds (counters, instants of a trace_view, ...), with a hash of their arguments. `odd_arguments`: what
+    # a counter carries that is not numbers, as JSON.
+    "others": {
+        "cycle": "integer",
+        "row": "bigint",
+        "phase": "integer",
+        "name": "integer",
+        "thread": "integer",
+        "time_ns": "bigint",
+        "arguments": "bigint",
+        "odd_arguments": "integer",
+    },
+    # What metadata says of processes (JSON): their names (`is_name`), and their labels.
+    "processes": {"cycle": "integer", "row": "bigint", "process": "varchar", "is_name": "boolean", "text": "integer"},
     # Ends of arrows between spans (s, t, f).
     "flows": {
         "cycle": "integer",
@@ -109,6 +137,22 @@ TABLES: dict[str, dict[str, str]] = {
         # A whole number, or the number of a text, which is what JSON has.
         "id": "bigint",
         "id_text": "integer",
+    },
+    # Rows of the files beside a trace that its events are held against: kernel_details, cpu_op_execute_timestamp.
+    "listed_files": {"cycle": "integer", "file": "integer"},
+    "listed_kernels": {
+        "cycle": "integer",
+        "row": "bigint",
+        "name": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+    },
+    "listed_operators": {
+        "cycle": "integer",
+        "row": "bigint",
+        "name": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
     },
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
@@ -243,6 +287,36 @@ class Batch:
         if self._rows > _QUICK_ROWS:
             return _run(self._database.thorough, query)
         return self._database.prepared(query)
+
+
+def frames(batch: Batch, query: str, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
+    """Run a query whose rows come by cycle, `cycle` first; return the rows of each of the cycles without it.
+
+    Integers are Int64, texts String.
+    """
+    import polars as pl
+
+    columns = batch.columns(query)
+    whole = pl.DataFrame({name: _series(name, column) for name, column in columns.items()})
+    numbers = np.array([*cycles], np.int64)
+    firsts = np.searchsorted(whole["cycle"].to_numpy(), numbers, "left")
+    ends = np.searchsorted(whole["cycle"].to_numpy(), numbers, "right")
+    found = whole.drop("cycle")
+    return {
+        cycle: found.slice(first, end - first)
+        for cycle, first, end in zip(numbers.tolist(), firsts.tolist(), ends.tolist(), strict=True)
+    }
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    import polars as pl
+
+    if column.dtype == object:
+        return pl.Series(name, column.tolist(), dtype=pl.String)
+    kind = np.float64 if column.dtype.kind == "f" else np.int64
+    values = pl.Series(name, np.ma.getdata(column).astype(kind))  # type: ignore[no-untyped-call]
+    is_null = np.ma.getmaskarray(column)  # type: ignore[no-untyped-call]
+    return values.set(pl.Series(is_null), None) if is_null.any() else values
 
 
 def _run(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBPyConnection:

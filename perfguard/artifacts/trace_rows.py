@@ -1,14 +1,15 @@
-"""Rows of a trace: what the events of its chunks are in the tables `spans`, `instants` and `flows`, and what is around them."""
+"""Rows of a trace: what the events of its chunks are in the tables of a batch, and what is around them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from perfguard.artifacts.tables import NULL, TABLES, Batch
 
@@ -29,8 +30,14 @@ NUMBERS = {
 }
 DIGITS = {"address": "Addr", "correlation": "correlation"}
 TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-#: Arguments that no schema names, by kind of event.
-WANTED = {"i": ("Addr",), "X": ("correlation",)}
+#: Arguments that are read though no schema names them, by kind of event (`*`: all), of a torch trace and of a trace_view.
+OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation",)}
+_OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
+OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
+#: Levels of CANN whose events tell of a graph, with the time at which it was loaded.
+_GRAPH_LEVELS = (b'"model"', b'"node"')
+#: Letters that are shown of what a counter carries.
+_SHOWN = 80
 _LAST_NS = 2**63 - 1
 #: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
@@ -39,33 +46,77 @@ _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
 
 class TraceRows:
-    """Puts the events of one trace into the tables of a batch, chunk by chunk."""
+    """Puts the events of one trace into the tables of a batch, chunk by chunk.
 
-    def __init__(self, batch: Batch, cycle: int) -> None:
+    Of a trace_view `kind` is the argument that says what a span is; None: it is a torch trace.
+    """
+
+    def __init__(self, batch: Batch, cycle: int, kind: str | None = None) -> None:
         self._batch = batch
         self._cycle = cycle
+        self._kind = kind
         self._numbers: dict[str, Any] = {}
 
     def see(self, events: Events) -> None:
         """Add the events of the next chunk."""
         if len(spans := events.of("X")):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
-            self._add("spans", spans, start_ns=starts, duration_ns=np.minimum(lasts, _LAST_END_NS - starts.clip(0)))
-        if len(instants := events.of("i")):
+            times = {"start_ns": starts, "duration_ns": np.minimum(lasts, _LAST_END_NS - starts.clip(0))}
+            self._add_spans(spans, times)
+        if self._kind is None and len(instants := events.of("i")):
             self._add("instants", instants, time_ns=_ns(instants, "ts"))
-        if len(flows := events.of("s", "t", "f")):
+        if len(flows := events.of("s", "f") if self._kind is not None else events.of("s", "t", "f")):
             self._add("flows", flows, time_ns=_ns(flows, "ts"), is_start=flows.is_of("s"), **self._ids(flows))
+        if len(others := events.of(*_OTHERS) if self._kind is not None else events.of("C", "b", "e")):
+            phases = np.array([self._batch.word(kind.ph) for kind in others.schema.kinds], np.int64)
+            self._add(
+                "others", others, time_ns=_ns(others, "ts"), phase=phases[others.kinds], **self._arguments(others)
+            )
+        self._add_processes(events.of("M").named("process_name", "process_labels"))
+
+    def _add_spans(self, spans: Events, times: Mapping[str, Any]) -> None:
+        if self._kind is None:
+            self._add("spans", spans, **times)
+            return
+        numbers = spans.texts(self._kind)
+        kinds = self._global("kind", spans.vocabulary.texts[self._kind], numbers, self._json)
+        self._add("view_spans", spans, kind=kinds, of_graph=spans.has_text("level", *_GRAPH_LEVELS), **times)
+
+    def _arguments(self, others: Events) -> dict[str, Any]:
+        odd = np.full(len(others), NULL, np.int64)
+        if self._kind is None:
+            return {"arguments": odd, "odd_arguments": odd}
+        counters = others.of("C")
+        if len(counters) and (places := np.flatnonzero(counters.derived(are_odd))).size:
+            texts = counters.column("args")
+            among = np.flatnonzero(others.is_of("C"))[places]
+            odd[among] = [self._batch.word(bytes(texts[place]).decode()[:_SHOWN]) for place in places.tolist()]
+        return {"arguments": others.derived(hashed_arguments), "odd_arguments": odd}
+
+    def _add_processes(self, told: Events) -> None:
+        if not len(told):
+            return
+        names, processes, texts = zip(*told.derived(names_of_processes), strict=True)
+        self._batch.add(
+            "processes",
+            self._cycle,
+            row=told.rows,
+            process=np.array([as_json(one) for one in processes], dtype=object),
+            is_name=np.array([name == "process_name" for name in names], np.bool_),
+            text=np.array([NULL if text is None else self._batch.word(text) for text in texts], np.int64),
+        )
 
     def _add(self, table: str, events: Events, **columns: Any) -> None:
         words = events.vocabulary
         columns |= {
             "row": events.rows,
             "name": self._global("name", words.names, events.names, self._batch.word),
-            "category": self._global("category", words.categories, events.categories, self._word),
             "thread": self._global("thread", words.threads, events.threads, self._thread),
         }
         for name in TABLES[table]:
-            if name in NUMBERS:
+            if name == "category":
+                columns[name] = self._global(name, words.categories, events.categories, self._word)
+            elif name in NUMBERS:
                 columns[name] = events.derived(integers, NUMBERS[name])
             elif name in DIGITS:
                 columns[name] = events.derived(digits, DIGITS[name])
@@ -165,7 +216,81 @@ _NONE = str(NULL).encode()
 
 
 def flow_ids(flows: Events) -> Any:
-    """Return the id of each end of a flow; `NULL` where it is no whole number, or a large one."""
+    """Return the id of each end of a flow, also where it is the text of a number; `NULL` for other texts, and large numbers."""
     told = flows.column("id")
-    plain = (one if isinstance(one, int) and abs(one) < BEYOND else NULL for one in told)
-    return np.fromiter(plain, np.int64, count=len(told))
+    return np.fromiter(map(_flow_id, told), np.int64, count=len(told))
+
+
+def _flow_id(value: Any) -> int:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value)
+    return value if isinstance(value, int) and abs(value) < BEYOND else NULL
+
+
+_NUMBER = re.compile(r"(0|[1-9][0-9]{0,17})", re.ASCII)
+
+
+def names_of_processes(metadata: Events) -> list[tuple[str, Any, str | None]]:
+    """Return what metadata says of processes: `process_name` or `process_labels`, the process, the text where there is one."""
+    return [(event.name, event.pid, _text_of(event.name, event.args)) for event in metadata.events]
+
+
+def _text_of(name: str, arguments: Any) -> str | None:
+    if type(arguments) is not Raw:
+        return None
+    try:
+        found = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    text = found.get("name" if name == "process_name" else "labels") if isinstance(found, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def hashed_arguments(events: Events) -> Any:
+    """Return an int64 for the arguments of each event: equal ones have the same, others hardly ever, in every process."""
+    from perfguard.artifacts.readers.events import as_bytes
+
+    return hashed([b"" if one is UNSET else one for one in as_bytes(events.column("args"))])
+
+
+def hashed(values: Sequence[bytes]) -> Any:
+    """Return an int64 for each text, as `hashed_arguments` does."""
+    import polars as pl
+
+    return pl.Series(values, dtype=pl.Binary).hash().to_numpy().view(np.int64)
+
+
+def are_odd(counters: Events) -> Any:
+    """Return which counters carry something else than numbers."""
+    arguments = counters.column("args")
+    if _are_numbers(arguments):
+        return np.zeros(len(arguments), np.bool_)
+    import polars as pl
+
+    texts = pl.Series([bytes(one).decode() for one in arguments], dtype=pl.String)
+    return ~texts.str.contains(_ONLY_NUMBERS).to_numpy()
+
+
+_ONLY_NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
+#: What stands outside of the texts of an object whose values are numbers; `_COLON` and `_OPEN` are counted.
+_PLAIN = np.zeros(256, np.bool_)
+_PLAIN[np.frombuffer(b"{}:,0123456789.eE+- \t\n\r", np.uint8)] = True
+_QUOTE, _COLON, _OPEN = b'":{'
+
+
+def _are_numbers(arguments: Sequence[Any]) -> bool:
+    """Whether objects of JSON certainly hold numbers, and each at least one; False means that they have to be looked at.
+
+    Then no letter stands outside of a text (but in 1e5), no bracket opens a list or a second object, and each text is a key.
+    """
+    text = b",".join(arguments)
+    if b"\\" in text or text.count(b'{"') != len(arguments):
+        return False
+    letters = np.frombuffer(text, np.uint8)
+    quotes = letters == _QUOTE
+    outside = letters[~(quotes | np.logical_xor.accumulate(quotes))]
+    return (
+        bool(_PLAIN[outside].all())
+        and 2 * np.count_nonzero(outside == _COLON) == np.count_nonzero(quotes)
+        and np.count_nonzero(outside == _OPEN) == len(arguments)
+    )

@@ -5,6 +5,8 @@ line `--   ...` goes on with the one above. Keys:
 
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
 * `needs`: tables without rows in which it is not asked; `a, b`: both, `a | b`: one of them;
+* `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
+* `in`: the slot of the file whose rows its `row` counts, where that is not the trace;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
 A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
@@ -21,16 +23,18 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.dialects.invariants.disagreement import disagreements
-from perfguard.dialects.queries import sql
+from perfguard.dialects.disagreement import disagreements
+from perfguard.dialects.queries import DIALECTS, sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     from perfguard.artifacts.tables import Batch
-    from perfguard.dialects.cycle import Artifact
+    from perfguard.dialects.cycle import Artifact, Cycle
 
-_KEYS = frozenset(("check", "code", "severity", "message", "needs", "at", "about", "tolerance", "source"))
+_KEYS = frozenset(
+    ("check", "code", "severity", "message", "needs", "layouts", "where", "in", "at", "about", "tolerance", "source")
+)
 _REQUIRED = ("check", "code", "message", "needs")
 
 
@@ -45,6 +49,9 @@ class Check:
     #: Of each of these one table must have rows.
     needs: tuple[frozenset[str], ...]
     query: str
+    layouts: frozenset[str] = frozenset()
+    where: str = ""
+    slot: str = ""
     at: str = ""
     about: str = ""
     tolerance: str = ""
@@ -54,6 +61,11 @@ class Check:
     def is_asked(self, filled: set[str]) -> bool:
         """Whether there is anything to ask it of."""
         return all(not tables.isdisjoint(filled) for tables in self.needs)
+
+    def is_for(self, cycle: Cycle) -> bool:
+        """Whether it is asked of a cycle."""
+        is_of_layout = not self.layouts or cycle.layout.id in self.layouts
+        return is_of_layout and (not self.where or cycle.conditions.get(self.where) is not False)
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
@@ -103,6 +115,9 @@ def _check(lines: Sequence[str], place: str) -> Check:
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
         needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
+        layouts=frozenset(filter(None, re.split(r"[\s,]+", header.get("layouts", "")))),
+        where=header.get("where", ""),
+        slot=header.get("in", ""),
         query="\n".join(lines[count:]).strip().rstrip(";"),
         at=header.get("at", ""),
         about=header.get("about", ""),
@@ -116,42 +131,48 @@ _SEVERITIES = {one.value: one for one in Severity}
 
 
 @cache
-def checks_of(dialect: str) -> tuple[Check, ...]:
-    """Return the checks of a dialect, in their order."""
-    return parsed(sql(dialect, "checks"), f"{dialect}/checks.sql")
+def checks_of(folder: str) -> tuple[Check, ...]:
+    """Return the checks of a folder of queries, in their order."""
+    return parsed(sql(folder, "checks"), f"{folder}/checks.sql")
 
 
-def broken_rules(batch: Batch, dialect: str, artifacts: Mapping[int, Artifact]) -> dict[int, list[Finding]]:
-    """Ask the checks of a dialect of the tables; return what they say of each cycle. `artifacts` is whose rows they are."""
+def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Finding]]:
+    """Ask the checks of their dialects of the cycles in the tables, by their numbers; return what they say of each."""
     found: dict[int, list[Finding]] = {}
-    for check in checks_of(dialect):
-        if check.is_asked(batch.filled) and batch.is_any(check.query):
-            for cycle, finding in _findings(batch, check, artifacts):
-                found.setdefault(cycle, []).append(replace(finding, check=check.name))
+    folders = (folder for cycle in cycles.values() for folder in DIALECTS[cycle.layout.id].folders)
+    for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
+        asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
+        if asked and check.is_asked(batch.filled) and batch.is_any(check.query):
+            for number, finding in _findings(batch, check, asked):
+                found.setdefault(number, []).append(replace(finding, check=check.name))
     return found
 
 
-def _findings(batch: Batch, check: Check, artifacts: Mapping[int, Artifact]) -> Iterator[tuple[int, Finding]]:
+def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
     columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
     apart = "cycle, severity" if "severity" in columns else "cycle"
     order = "order by row" if "row" in columns else ""
     query = (
         f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
+        f"where cycle in ({', '.join(map(str, cycles))}) "
         f"qualify row_number() over (partition by {apart} {order}) <= {WORDED_ROWS} order by {apart}{order and ', row'}"
     )
     rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
     for row in batch.rows(query):
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
         rows.setdefault((row["cycle"], severity), []).append(row)
-    for (cycle, severity), several in rows.items():
-        artifact = artifacts[cycle]
+    for (number, severity), several in rows.items():
+        cycle = cycles[number]
+        artifact = cycle.artifacts[check.slot or DIALECTS[cycle.layout.id].slot]
         pairs = [(_place(artifact, check, row.get("row")), check.worded(row)) for row in several]
         count = several[0]["in_all"]
         for finding in disagreements(check.code, pairs, count=count, place=artifact.place, severity=severity):
-            yield cycle, finding
+            yield number, finding
 
 
 def _place(artifact: Artifact, check: Check, row: int | None) -> str:
-    if row is not None:
-        return f"{artifact.place} {artifact.content.events_path}[{row}]"
-    return f"{artifact.place} {check.at}" if check.at else artifact.place
+    if row is None:
+        return f"{artifact.place} {check.at}" if check.at else artifact.place
+    if artifact.content.table is not None:
+        return f"{artifact.place}{artifact.content.table.place(row)}"
+    return f"{artifact.place} {artifact.content.events_path}[{row}]"

@@ -35,14 +35,16 @@ from perfguard.artifacts.schema import (
 )
 from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
 from perfguard.artifacts.tables import Batch, batch
-from perfguard.artifacts.trace_rows import WANTED, TraceRows
+from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import broken_rules
 from perfguard.contract.progress import Meter, Tell
 from perfguard.dialects import folds_of_tables
+from perfguard.dialects.ascend.listed import list_rows
+from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
+from perfguard.dialects.ascend.view import views_of
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
-from perfguard.dialects.folds import Fold, fold_modules, folds_of
 from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.queries import DIALECTS, named_texts, views
@@ -54,7 +56,6 @@ from perfguard.recording import Recording
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.event_schema import EventSchema
-    from perfguard.artifacts.readers.events import Events
     from perfguard.artifacts.remote import RemoteTree
 
 _Read = TypeVar("_Read")
@@ -66,8 +67,6 @@ _NAMED = 8
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
 #: The format of traces, which go by.
 TRACE = "chrome-trace"
-#: From so many events on what is asked of a trace is asked by a thread of its own.
-_WORTH_EVENTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -169,7 +168,14 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
         _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
         tables.close()
-        return [_inspected(one, wanted) if isinstance(one, _ReadCycle) else one for one in read]
+        # Each is let go of once it is inspected.
+        waiting = read[::-1]
+        del read
+        found = []
+        while waiting:
+            one = waiting.pop()
+            found.append(_inspected(one, wanted) if isinstance(one, _ReadCycle) else one)
+        return found
 
 
 def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
@@ -179,12 +185,17 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _ReadCycle:
-    """A cycle whose artifacts were read, and what the tables of its batch say of them; `number` is its own in these."""
+    """A cycle whose artifacts were read, and what is to be said of it so far; `number` is its own in the tables."""
 
     task: Task
     number: int
-    artifacts: list[Artifact]
+    cycle: Cycle
     findings: list[Finding]
+    notes: list[str]
+    #: Names of the checks that were not made.
+    not_made: list[str] = field(default_factory=list)
+    #: Rows of the trace that may be there twice.
+    alike: Any = None
 
 
 def _read_cycle(
@@ -199,10 +210,11 @@ def _read_cycle(
             return unseen(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
     meter = Meter(tell)
-    rows = TraceRows(tables, number) if task.found.layout.id in DIALECTS else None
+    dialect = DIALECTS.get(task.found.layout.id)
+    rows = TraceRows(tables, number, dialect.kind) if dialect is not None else None
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
-        with second_process(traces, wanted.processes, fold_modules()) as second:
+        with second_process(traces, wanted.processes, (TraceRows.__module__,)) as second:
             read, broken = _read_artifacts(
                 task.found, task.recording.directory, partial(stream_trace, second=second), meter, rows
             )
@@ -212,56 +224,22 @@ def _read_cycle(
         # What was read of it before is nobody's.
         tables.without(number)
         return unread
-    return _ReadCycle(task=task, number=number, artifacts=read, findings=broken)
+    return _known(task, number, read, broken)
 
 
-def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
-    """Ask the tables what ran in the cycles, and what breaks a rule."""
-    traces = {
-        one.number: (one, place)
-        for one in read
-        if one.task.found.layout.id in DIALECTS
-        for place, artifact in enumerate(one.artifacts)
-        if artifact.slot.format == TRACE
-    }
-    if not traces:
-        return
-    asked = {number: (one.task.asked, one.artifacts[place].content.document) for number, (one, place) in traces.items()}
-    for number, work in work_of(tables, asked).items():
-        one, place = traces[number]
-        artifact = one.artifacts[place]
-        one.artifacts[place] = replace(artifact, content=replace(artifact.content, work=work))
-    for dialect in sorted(set(DIALECTS.values())):
-        artifacts = {
-            number: one.artifacts[place]
-            for number, (one, place) in traces.items()
-            if DIALECTS[one.task.found.layout.id] == dialect
-        }
-        for number, findings in broken_rules(tables, dialect, artifacts).items():
-            traces[number][0].findings.extend(findings)
-
-
-def _unreadable(task: Task, error: OSError) -> Inspected:
-    if error.errno in _OF_THE_MACHINE:
-        raise error
-    # A file that was there when its directory was listed, or a disk that does not give back what is on it.
-    return unseen(task, f"it cannot be read: {_reason(error)}")
-
-
-def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
-    task, read = one.task, one.artifacts
+def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[Finding]) -> _ReadCycle:
+    """Return a cycle with what its files say of it, and with what is missing."""
     found, recording = task.found, task.recording
-    notes: list[str] = []
     artifacts = {artifact.slot.name: artifact for artifact in read}
     rank = rank_of(found, artifacts, recording)
     documents = _documents(artifacts)
     conditions = known_conditions(found, documents, _said(recording, task.expected))
-    notes += _explanation(found, recording.directory, rank, conditions)
-    layout_findings = [
+    notes = [*_explanation(found, recording.directory, rank, conditions)]
+    findings = [
         *_contradictions(found, recording, documents, task.expected),
         *_layout_findings(found, recording.directory, conditions, notes),
+        *broken,
     ]
-    findings = [replace(finding, rank=rank) for finding in (*layout_findings, *one.findings)]
     cycle = Cycle(
         layout=found.layout,
         place=found.place,
@@ -273,57 +251,86 @@ def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
         asked=task.asked,
         parents=found.parents,
     )
+    return _ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
+
+
+def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
+    """Ask the tables what the traces of the cycles say, and what breaks a rule."""
+    by_number = {one.number: one for one in read if _trace_of(one.cycle) is not None}
+    if not by_number:
+        return
+    torch = {number: one for number, one in by_number.items() if DIALECTS[one.cycle.layout.id].kind is None}
+    views = by_number.keys() - torch.keys()
+    for number in views:
+        by_number[number].not_made += list_rows(tables, number, by_number[number].cycle)
+    tables.hand_over()
+    asked = {number: (one.task.asked, one.cycle.artifacts["trace"].content.document) for number, one in torch.items()}
+    works = {**(work_of(tables, asked) if asked else {}), **(views_of(tables, views) if views else {})}
+    for number, work in works.items():
+        by_number[number].cycle = _with_work(by_number[number].cycle, work)
+    cycles = {number: one.cycle for number, one in by_number.items()}
+    for number, findings in broken_rules(tables, cycles).items():
+        by_number[number].findings += findings
+    for number, rows in rows_alike(tables, cycles).items():
+        by_number[number].alike = rows
+
+
+def _trace_of(cycle: Cycle) -> Content | None:
+    """Return the trace of a cycle whose events are in tables."""
+    dialect = DIALECTS.get(cycle.layout.id)
+    return cycle.content(dialect.slot) if dialect is not None else None
+
+
+def _with_work(cycle: Cycle, work: Any) -> Cycle:
+    slot = DIALECTS[cycle.layout.id].slot
+    old = cycle.artifacts[slot]
+    new = replace(old, content=replace(old.content, work=work))
+    files = tuple(new if one is old else one for one in cycle.files)
+    return replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
+
+
+def _unreadable(task: Task, error: OSError) -> Inspected:
+    if error.errno in _OF_THE_MACHINE:
+        raise error
+    # A file that was there when its directory was listed, or a disk that does not give back what is on it.
+    return unseen(task, f"it cannot be read: {_reason(error)}")
+
+
+def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
+    # They know cycles, and are loaded when there is one.
+    from perfguard.dialects.invariants import check_cycle, check_folds
+
+    task, found, recording = one.task, one.task.found, one.task.recording
+    not_made = one.not_made
     try:
-        cycle, wrong, not_made = _examined(cycle, wanted.processes)
+        cycle = _with_executions(one.cycle, not_made)
+        wrong = [*check_folds(cycle, not_made), *check_cycle(cycle, not_made)]
+        wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
         return _unreadable(task, error)
-    findings += wrong
+    findings = [*(replace(finding, rank=cycle.rank) for finding in one.findings), *wrong]
     # What may not be listed is not missing.
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
     taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
     extract = extract_of(cycle, recording, taken, not_made)
-    findings += _not_made(found, recording.directory, rank, artifacts, not_made)
+    findings += _not_made(found, recording.directory, cycle.rank, cycle.artifacts, not_made)
     return Inspected(
         extract=extract,
         findings=tuple(findings),
-        notes=tuple(notes) if wanted.notes else (),
+        notes=tuple(one.notes) if wanted.notes else (),
         not_made=tuple(not_made),
         cycle=cycle if wanted.cycle else None,
     )
 
 
-def _with_executions(cycle: Cycle) -> tuple[Cycle, list[str]]:
-    """Return a cycle with what ran in it, and what could not be read because it needs rows that went by."""
-    not_made: list[str] = []
+def _with_executions(cycle: Cycle, not_made: list[str]) -> Cycle:
+    """Return a cycle with what ran in it; what could not be read because it needs rows that went by is put into `not_made`."""
     executions = _unless_passed(not_made, executions_of, cycle)
     if executions is None:
-        return cycle, not_made
+        return cycle
     shapes = _unless_passed(not_made, shapes_of, cycle, executions)
     memory = _unless_passed(not_made, memory_of, cycle, executions) or ()
-    return replace(cycle, executions=executions, shapes=shapes, memory=memory), not_made
-
-
-def _examined(cycle: Cycle, processes: int | None) -> tuple[Cycle, list[Finding], list[str]]:
-    """Return a cycle with what ran in it, what its invariants say, and the names of what could not be asked.
-
-    What went by is asked by a thread of its own, where it is much and two processes may be used: most of it is sorting, during
-    which both run.
-    """
-    # They know cycles, and are loaded when there is one.
-    from perfguard.dialects.invariants import check_cycle, check_folds
-
-    if processes == 1 or sum(one.content.events for one in cycle.artifacts.values()) < _WORTH_EVENTS:
-        found, not_made = _with_executions(cycle)
-        folded, without = check_folds(cycle)
-    else:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(check_folds, cycle)
-            found, not_made = _with_executions(cycle)
-            folded, without = asked.result()
-    not_made += without
-    return found, [*folded, *check_cycle(found, not_made)], not_made
+    return replace(cycle, executions=executions, shapes=shapes, memory=memory)
 
 
 def _unless_passed(not_made: list[str], read: Callable[..., _Read], *arguments: Any) -> _Read | None:
@@ -623,10 +630,8 @@ def _read_version(
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
-    # Only what nothing folds is read whole.
-    if version and file.slot.format == TRACE and (folds := folds_of(file.slot.name, layout.id)):
-        events = _event_schema(version, file.slot.name, layout.id)
-        return _streamed(file, events, {name: one.make() for name, one in folds.items()}, rules, place, stream, rows)
+    if version and rows is not None and file.slot.name == DIALECTS[layout.id].slot:
+        return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
     try:
         content = READERS[file.slot.format](file.path, rules)
         findings = list(_content_findings(content, rules, place))
@@ -638,39 +643,19 @@ def _read_version(
 
 
 @cache
-def _event_schema(version: str, slot: str, layout: str) -> EventSchema:
-    """Compile a schema of traces with what the folds of a slot read beside it; once, however many ranks there are."""
+def _event_schema(version: str, layout: str) -> EventSchema:
+    """Compile a schema of traces with what tables hold beside it; once, however many ranks there are."""
     from perfguard.artifacts.readers.event_schema import compiled
 
-    wanted: dict[str, set[str]] = defaultdict(set)
-    asked: list[Mapping[str, tuple[str, ...]]] = [one.wanted for one in folds_of(slot, layout).values()]
-    if layout in DIALECTS:
-        asked.append(WANTED)
-    for one in asked:
-        for kind, keys in one.items():
-            wanted[kind] |= set(keys)
     rules = schema(version)
-    return compiled(row_schema(rules), rules, wanted)
+    return compiled(row_schema(rules), rules, DIALECTS[layout].wanted)
 
 
 def _streamed(
-    file: FoundFile,
-    schema: EventSchema,
-    folds: Mapping[str, Fold],
-    rules: Mapping[str, Any],
-    place: str,
-    stream: Stream,
-    rows: TraceRows | None,
+    file: FoundFile, schema: EventSchema, rules: Mapping[str, Any], place: str, stream: Stream, rows: TraceRows
 ) -> tuple[Content | None, list[Finding]]:
-    """Let a trace go by: its rows go into the tables, and what its folds keep of it is its content."""
-
-    def see(events: Events) -> None:
-        if rows is not None:
-            rows.see(events)
-        for fold in folds.values():
-            fold.see(events)
-
-    found = stream(file.path, schema, see)
+    """Let a trace go by: its events go into the tables."""
+    found = stream(file.path, schema, rows.see)
     findings = []
     for error in found.errors:
         where = f"{place} {found.path}[{error.row}] {error.path}"
@@ -681,23 +666,20 @@ def _streamed(
     if found.unreadable is not None:
         message = found.unreadable.message
         findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
-        if rows is not None:
-            rows.undo()
+        rows.undo()
         return None, findings
     content = Content(
         document=found.document,
-        folds=folds,
         events_path=found.path,
         events=found.rows,
         digest=found.digest,
-        look_again=partial(stream_trace, file.path, schema),
+        event_schema=schema,
     )
     findings += _document_findings(content, rules, place)
-    if rows is not None:
-        if findings:
-            rows.undo()
-        else:
-            rows.end(found.document, file.path.name)
+    if findings:
+        rows.undo()
+    else:
+        rows.end(found.document, file.path.name)
     return (None if findings else content), findings
 
 
@@ -731,7 +713,7 @@ def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
-    elif content.folds:
+    elif content.event_schema is not None:
         document = {**document, "traceEvents": []} if content.events_path != "$" else []
     if document is NO_DOCUMENT or content.tables:
         return

@@ -13,6 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
+from perfguard.dialects.ascend.listed import host_executions
+from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.collectives import host_collectives, no_collectives
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Executions, Steps
@@ -73,11 +75,7 @@ def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
         return None
     types = detail.frame.select(name="full_op_name", operator="op_type").unique("name", keep="first")
     frame = (
-        timestamps.frame.select(
-            name=pl.col("full_op_name"),
-            start_ns=as_int64(timestamps.frame["start"]),
-            duration_ns=(as_float64(timestamps.frame["duration"]) * 1e6).round().cast(pl.Int64),
-        )
+        host_executions(timestamps.frame)
         .join(types, on="name", how="left", maintain_order="left")
         .with_columns(pl.col("operator").fill_null(pl.col("name")), self_ns=pl.col("duration_ns"))
         .sort("start_ns", maintain_order=True)
@@ -161,13 +159,10 @@ def kernel_rows(cells: pl.DataFrame, *, step: pl.Series, start_ns: pl.Series, du
 
 def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
-    # Not above: it reads texts of a trace as this module does, and so knows it.
-    from perfguard.dialects.trace_view import step_marks
-
     trace = cycle.content("trace_view")
     if trace is None:
         return ()
-    marks = [(mark.number, mark.span_ns) for mark in step_marks(trace) if mark.number is not None]
+    marks = [(mark.number, mark.span_ns) for mark in view_of(trace).step_marks if mark.number is not None]
     spans = [span for _, span in marks if span is not None]
     if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
         return ()

@@ -92,7 +92,7 @@ def levels_by_step(
     There is one event for each time (ns): the level after it and before it. Without steps all are of one.
     """
     if edges_ns:
-        starts, ends = (np.array(column, np.int64) for column in zip(*edges_ns, strict=True))
+        starts, ends = (np.array([*map(in_int64, column)], np.int64) for column in zip(*edges_ns, strict=True))
         steps = np.searchsorted(starts, times, "right") - 1
         inside = np.flatnonzero((steps >= 0) & (times <= ends[np.maximum(steps, 0)]))
         places = inside[np.argsort(steps[inside], kind="stable")]

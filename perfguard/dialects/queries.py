@@ -1,16 +1,41 @@
-"""The SQL of dialects: macros that all of them have, and a folder for each with its views, its checks and other queries."""
+"""The SQL of dialects: macros that all of them have, and folders with views, checks and other queries."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePosixPath
 
+from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 
-#: The dialect of a layout, where its rules are queries.
-DIALECTS = {"pt-torch": "torch"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What of a layout is in tables: the trace in `slot`, and the folders whose queries are asked of it."""
+
+    slot: str
+    folders: tuple[str, ...]
+    #: The argument that says what a span is; None: the trace is one of torch.
+    kind: str | None = None
+
+    @property
+    def wanted(self) -> Mapping[str, tuple[str, ...]]:
+        """Arguments that are read though no schema names them, by kind of event."""
+        return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
+
+
+_MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type")
+#: By layout, where its rules are queries.
+DIALECTS: Mapping[str, Dialect] = {
+    "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
+    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend"), kind="Task Type"),
+    "ms-2.3": _MINDSPORE,
+    "ms-2.5+": _MINDSPORE,
+    "ms-2.5+cpu": _MINDSPORE,
+}
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
@@ -19,34 +44,34 @@ create macro is_host_collective(name) as regexp_matches(name, '{HOST_COLLECTIVE.
 
 
 @cache
-def sql(dialect: str, name: str) -> str:
-    """Return the text of a file of a dialect; `number_of('text')` in it is the number that the text has in `words`."""
+def sql(folder: str, name: str) -> str:
+    """Return the text of a file of a folder; `number_of('text')` in it is the number that the text has in `words`."""
     numbers = {text: number for number, text in enumerate(named_texts())}
     # A number is planned at once, a subquery for it is a join.
-    return _NAMED.sub(lambda found: str(numbers[found[1]]), _read(f"{dialect}/{name}.sql"))
+    return _NAMED.sub(lambda found: str(numbers[found[1]]), _read(f"{folder}/{name}.sql"))
 
 
 @cache
 def views() -> str:
-    """Return the statements that make the macros and the views of all dialects."""
-    return "\n".join([_MACROS, _read("macros.sql"), *(sql(dialect, "views") for dialect in _dialects())])
+    """Return the statements that make the macros and the views of all folders."""
+    return "\n".join([_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in folders())])
 
 
 @cache
 def named_texts() -> tuple[str, ...]:
     """Return the texts that queries name. They come first in `words`, so their numbers are always the same."""
-    found = (
-        text
-        for dialect in _dialects()
-        for file in sorted((files(__package__) / dialect).iterdir(), key=lambda one: one.name)
-        if PurePosixPath(file.name).suffix == ".sql"
-        for text in _NAMED.findall(file.read_text(encoding="utf-8"))
+    texts = (
+        file.read_text(encoding="utf-8")
+        for folder in folders()
+        for file in sorted((files(__package__) / folder).iterdir(), key=lambda one: one.name)
+        if file.name.endswith(".sql")
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found for text in texts for found in _NAMED.findall(text)))
 
 
-def _dialects() -> list[str]:
-    return sorted(set(DIALECTS.values()))
+def folders() -> tuple[str, ...]:
+    """Return the folders of queries, each once."""
+    return tuple(dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders))
 
 
 def _read(path: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.dialects.invariants.disagreement import disagreements
+from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

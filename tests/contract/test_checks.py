@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfguard.contract.checks import checks_of, parsed
-from perfguard.dialects.queries import DIALECTS
+from perfguard.dialects.queries import folders
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
 
@@ -64,8 +64,8 @@ def test_a_header_that_is_none_is_one_sentence_with_its_line(text, said):
     assert said in str(found.value)
 
 
-@pytest.mark.parametrize("dialect", sorted(set(DIALECTS.values())))
-def test_every_check_says_what_it_is_about(dialect):
-    checks = checks_of(dialect)
+@pytest.mark.parametrize("folder", folders())
+def test_every_check_says_what_it_is_about(folder):
+    checks = checks_of(folder)
     assert checks
     assert [one.place for one in checks if not one.about] == []

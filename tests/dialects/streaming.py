@@ -1,4 +1,4 @@
-"""The same directory in one chunk and in many, with chunks and spools so small that every seam is met."""
+"""The same directory in one chunk and in many, with chunks so small that every seam is met."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from perfguard.artifacts import spool
+from perfguard.artifacts import tables
 from perfguard.artifacts.readers import chunks, partner, second_process
 from perfguard.artifacts.readers.decoder import EventDecoder
 from perfguard.artifacts.readers.partner import Partner
@@ -41,7 +41,9 @@ class Judged:
                 (f.code.name, f.place, f.message, f.severity.name, f.check, f.rank, f.more) for f in contract.findings
             ),
             measured={(one.metric, one.subject): (one.value, one.samples) for one in measure(contract)},
-            streamed=tuple(file.slot.name for cycle in contract.cycles for file in cycle.files if file.content.folds),
+            streamed=tuple(
+                file.slot.name for cycle in contract.cycles for file in cycle.files if file.content.event_schema
+            ),
         )
 
 
@@ -50,12 +52,11 @@ def at_once(directory: Path) -> Judged:
     return Judged.of(inspect(replay(directory)))
 
 
-def streamed(directory: Path, *, chunk_bytes: int = 4000, rows: int = 60) -> Judged:
-    """Inspect with every trace in such chunks, and with so many rows of a spool in memory."""
+def streamed(directory: Path, *, chunk_bytes: int = 4000) -> Judged:
+    """Inspect with every trace in such chunks, and ask as many rows are asked."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
-        patched.setattr(spool, "ROWS_IN_MEMORY", rows)
-        patched.setattr(spool, "EVERY", 8)
+        patched.setattr(tables, "_QUICK_ROWS", 0)
         return Judged.of(inspect(replay(directory)))
 
 
@@ -116,8 +117,6 @@ def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThr
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(second_process, "WORTH_BYTES", 0)
-        # What went by is asked by a thread of its own, too.
-        patched.setattr(inspection, "_WORTH_EVENTS", 0)
         patched.setattr(inspection, "second_process", noted)
         found = streamed(directory, **how)
     return found, sum(one.decoded for one in started)

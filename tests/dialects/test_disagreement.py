@@ -14,7 +14,7 @@ from perfguard.artifacts.readers import Content
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.table import Cells, Table
 from perfguard.dialects.cycle import Artifact
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Severity
 
 

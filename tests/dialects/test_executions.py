@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.artifacts import spool
 from perfguard.artifacts.layout import Slot, layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.table import Cells, Table, unquoted
@@ -238,12 +237,9 @@ def test_what_was_launched_before_the_window_covers_no_step_either(tmp_path):
     assert [one.operators_ns for one in cycle.executions.covered] == [2000]
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 2, 3])
-def test_where_the_batches_end_decides_nothing(tmp_path, monkeypatch, rows_at_once):
+def test_in_a_long_window_kernels_are_of_the_step_that_launched_them(tmp_path):
     kernels = [launched("k", None, 101), launched("k", None, 104), launched("k", 105, 108), launched("k", None, 112)]
     steps = [step(number, 60 * number + 40, 50) for number in range(1, 40)]
-    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", rows_at_once)
-    monkeypatch.setattr(spool, "EVERY", 1)
     (cycle,) = judged(tmp_path, *steps, *[one for few in kernels for one in few]).cycles
     groups = cycle.executions.groups.filter(pl.col("operator") == "k")
     assert groups.select("step", "calls").rows() == [(0, 2)]

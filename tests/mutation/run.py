@@ -137,7 +137,7 @@ def _begin(found: list[Subject], plan: Plan) -> None:
         key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, version, layout.id, place, file.slot.name)
         if key not in _read_before:
             content, findings = read(file, layout, version, place, stream, rows)
-            if content is not None and (content.folds or rows is not None):
+            if content is not None and (content.folds or content.event_schema is not None):
                 # What went by, or into tables, is told once.
                 return content, findings
             _read_before[key] = content, findings
@@ -620,9 +620,8 @@ def _operator_lines(report: Report) -> Iterator[str]:
 
 def _check_lines(report: Report) -> Iterator[str]:
     from perfguard.contract.checks import checks_of
-    from perfguard.dialects.folds import FOLDS
     from perfguard.dialects.invariants import INVARIANTS, RECORDING_INVARIANTS, check_recording
-    from perfguard.dialects.queries import DIALECTS
+    from perfguard.dialects.queries import folders
 
     list(check_recording(read_recording(Path.cwd()), ()))  # loads them all
     kills: Counter[str] = Counter(killer for one in report.outcomes for killer in one.killers)
@@ -630,9 +629,8 @@ def _check_lines(report: Report) -> Iterator[str]:
     yield f"\n{'check or code':60} {'kills':>8} {'alone':>8}"
     for name, count in sorted(kills.items(), key=lambda item: (-item[1], item[0])):
         yield f"{name:60} {count:8} {alone[name]:8}"
-    folded = {check for fold in FOLDS.values() for check in fold.make.checks}  # type: ignore[attr-defined]
-    folded |= {check.name for dialect in DIALECTS.values() for check in checks_of(dialect)}
-    silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys() | folded) - kills.keys())
+    queries = {check.name for folder in folders() for check in checks_of(folder)}
+    silent = sorted((INVARIANTS.keys() | RECORDING_INVARIANTS.keys() | queries) - kills.keys())
     yield f"\nChecks that killed nothing: {len(silent)}"
     for name in silent:
         yield f"  {name}"

@@ -18,6 +18,8 @@ from perfguard.artifacts.table import Table, Unreadable
 if TYPE_CHECKING:
     import polars as pl
 
+    from perfguard.artifacts.readers.event_schema import EventSchema
+
 #: Files above this are not read whole; what would hold them is the streaming reader of a later version.
 MAX_BYTES = 2 * 1024**3
 
@@ -55,8 +57,8 @@ class Content:
     events: int = 0
     #: The same for two traces whose events have the same times.
     digest: bytes = b""
-    #: Shows the events once more, chunk by chunk, to whom wants to word which of them are wrong.
-    look_again: Callable[[Callable[[Any], None]], Any] | None = None
+    #: The schema by which they were decoded; None where nothing went by.
+    event_schema: EventSchema | None = None
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
+from perfguard.dialects.disagreement import constant_factor
 from perfguard.dialects.folds_of_tables import fold_of_table
 from perfguard.dialects.invariants.ascend import (
     counted_kernels,
@@ -17,7 +18,6 @@ from perfguard.dialects.invariants.ascend import (
     ratio_is_off,
 )
 from perfguard.dialects.invariants.ascend_joins import EDGE_NS, MOST, ratio_of_times_is_off
-from perfguard.dialects.invariants.disagreement import constant_factor
 from perfguard.dialects.worded import WordedLines
 from perfguard.findings import Code, Finding, Severity
 

@@ -60,21 +60,18 @@ def recording_invariant(check: RecordingCheck) -> RecordingCheck:
     return check
 
 
-def check_folds(cycle: Cycle) -> tuple[list[Finding], list[str]]:
-    """Ask what went by what is wrong with it; it needs no executions.
+def check_folds(cycle: Cycle, not_made: list[str]) -> Iterator[Finding]:
+    """Ask what went by what is wrong with it.
 
-    Returns what it says, and the names of the checks that need rows of another file which went by and were not kept.
+    The names of the checks that need rows of another file which went by and were not kept are put into `not_made`.
     """
-    found: list[Finding] = []
-    not_made: list[str] = []
     for artifact in cycle.artifacts.values():
         for fold in artifact.content.folds.values():
             try:
                 for finding in fold.findings(cycle, artifact):
-                    found.append(replace(finding, rank=cycle.rank))  # noqa: PERF401 - kept where the next one is not made
+                    yield replace(finding, rank=cycle.rank)
             except NotKept:
                 not_made += fold.checks
-    return found, not_made
 
 
 def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Finding]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

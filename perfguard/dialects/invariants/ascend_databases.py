@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.database import (
     ANALYSES,
@@ -27,7 +28,6 @@ from perfguard.dialects.invariants.database import (
     with_text,
 )
 from perfguard.dialects.invariants.database_steps import step_marks
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -7,16 +7,15 @@ what one writer computes for all rows it computes wrong in none or in all of the
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.ascend.view import view_of
+from perfguard.dialects.disagreement import constant_factor, disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import distinct_texts, pipeline_ratios, quantity, span_ns
-from perfguard.dialects.invariants.disagreement import constant_factor, disagreeing_rows, disagreements
-from perfguard.dialects.trace_view import call_sums, has_operators, operator_sums, step_marks
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -27,14 +26,8 @@ if TYPE_CHECKING:
 #: Three decimals of a microsecond, printed of a float that holds a quarter of one.
 EDGE_NS = 300
 MOST = 0.9
-#: A trace holds one run: nothing in it lies further from the rest than this and the length of the rest.
-ONE_RUN_NS = 60 * 10**9
 #: The profiler ends its collection when the last step has ended.
 _COLLECTION_NS = 3600 * 10**9
-#: A graph was loaded by the process that runs it.
-LOADED_NS = 90 * 86_400 * 10**9
-#: Arguments of what CANN tells of a graph.
-GRAPH = r'"level":\s*"(model|node)"'
 
 
 @invariant(needs=("kernel_details",))
@@ -193,7 +186,8 @@ def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Fi
 
     artifact, trace = cycle.artifacts["operator_details"], cycle.artifacts["trace_view"]
     cells = artifact.content.frame
-    if "Host Total Duration(us)" not in cells.columns or (drawn := operator_sums(trace.content)) is None:
+    drawn = view_of(trace.content).operator_sums
+    if "Host Total Duration(us)" not in cells.columns or drawn.is_empty():
         return
     told = cells.select(name=pl.col("Name"), lasts=nanoseconds(cells["Host Total Duration(us)"]))
     sums = told.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
@@ -210,7 +204,7 @@ def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
     import polars as pl
 
     artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
-    cells, sums = artifact.content.frame, call_sums(trace.content)
+    cells, sums = artifact.content.frame, view_of(trace.content).call_sums
     if sums.is_empty():
         return
     told = cells.with_row_index("row").select(
@@ -271,36 +265,6 @@ def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: s
     )
 
 
-def are_few(lost: int, of: int) -> bool:
-    """Whether so few of the flows of a category meet no event that each of them is wrong, and not what is expected."""
-    return lost / of <= 1 - MOST or (lost == 1 and of >= 5)
-
-
-def lonely_flow(number: str, category: str | None, thread: str, at: int, *, ends: bool) -> str:
-    """Word an end of a flow, at a time in ns, that meets no event; the texts are as the file has them."""
-    does = "ends" if ends else "begins"
-    return f"flow {number} of {category} {does} at {at / 1000:.3f} us, where thread {thread} has no event"
-
-
-#: The shares of the events of a trace that begin before and after where most of them are.
-MIDDLE = (0.3, 0.7)
-
-
-def rank_of(share: float, count: int) -> int:
-    """Return which of so many sorted values a share of them lies below."""
-    return math.floor(share * (count - 1) + 0.5)
-
-
-def reach_ns(low: int, high: int) -> int:
-    """Return how far from where most events are, from `low` to `high`, an event of the same run may lie."""
-    return ONE_RUN_NS + 10 * (high - low)
-
-
-def far_words(at: int, low: int, high: int) -> str:
-    """Word an event whose time [ns] is far from where most are, from `low` to `high`."""
-    return f"its time is {at / 1000:.3f} us, those of most events are {low / 1000:.3f} to {high / 1000:.3f} us"
-
-
 @invariant(layouts=("pt-npu",), needs=("kernel_details", "profiler_info"))
 def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
     """collectionTimeEnd of profiler_info [ns] lies behind the last kernel and within an hour of it."""
@@ -354,25 +318,12 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-def repeated_event(name: str) -> str:
-    """Word an event that is there twice; the name is as the file has it."""
-    return f"the event {name} is there a second time"
-
-
-#: Arguments that are numbers.
-NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
-
-
-def odd_counter(name: str, arguments: str) -> str:
-    """Word a counter that carries something else than numbers; both texts are as the file has them."""
-    return f"the counter {name} carries {arguments[:80]}"
-
-
 @invariant(layouts=("pt-npu",), needs=("trace_view",))
 def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
     """Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N. Source: torch_npu."""
     artifact = cycle.artifacts["trace_view"]
-    if not has_operators(artifact.content) or step_marks(artifact.content):
+    view = view_of(artifact.content)
+    if not view.has_operators or view.step_marks:
         return
     for slot, column in (("kernel_details", "Step Id"), ("step_trace_time", "Step")):
         table = cycle.artifacts[slot].content.table if slot in cycle.artifacts else None
@@ -470,18 +421,3 @@ def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
             count=far.height,
             place=artifact.place,
         )
-
-
-#: Lanes of Overlap Analysis that share out the time, and how far [ns] one may begin from the end of another.
-SHARING_LANES = ("Computing", "Communication(Not Overlapped)", "Free")
-OVERLAP_NS = 5
-
-
-def gaps_are_few(gaps: int, of: int) -> bool:
-    """Whether so few of the events begin behind a gap that each of these is wrong."""
-    return gaps <= (1 - MOST) * of
-
-
-def out_of_row(name: str, off: int) -> str:
-    """Word an event of a lane that begins `off` ns after what is before it ends; the name is as the file has it."""
-    return f"{name} begins {abs(off) / 1000:.6g} us {'before' if off < 0 else 'after'} what is before it ends"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.disagreement import constant_factor, disagreeing_rows
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities
-from perfguard.dialects.invariants.disagreement import constant_factor, disagreeing_rows
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -8,91 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.ascend.view import OVERLAP_LANES, LaneSum, step_numbers, view_of
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import by_device, distinct_texts, quantity, span_ns
 from perfguard.dialects.invariants.communication import operations
-from perfguard.dialects.invariants.disagreement import disagreeing_rows
-from perfguard.dialects.trace_view import (
-    OVERLAP_LANES,
-    LaneSum,
-    drawn_processes,
-    lane_sums,
-    range_of_events,
-    step_marks,
-    step_numbers,
-)
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from perfguard.dialects.cycle import Artifact, Cycle
+    from perfguard.dialects.cycle import Cycle
 
 #: One part in so many is what two monotonic clocks may differ by.
 _DRIFT = 20_000
 #: Layouts whose trace holds a device.
 _DEVICE_LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3")
-#: Flows whose two ends the same profiler writes. HostToDevice is CANN's: it ends twice where a collective starts.
-PAIRED_FLOWS = ("async_task_queue", "fwdbwd", "async_npu")
-#: Task types of the trace that are kernels, and so rows of kernel_details.
-KERNEL_TASKS = ("AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: Clocks of host and device are joined by the profiler, and a host runs ahead of its device; no run is restarted in less.
 _ONE_RUN_NS = 10 * 10**9
-
-
-#: How far the same duration may be apart in the table and in the trace, which has more decimals.
-_LASTS_US = 0.002
-
-
-def kernel_rows(cycle: Cycle) -> pl.DataFrame:
-    """Return the kernels of kernel_details: row, Name, start [ns] and lasts [us]."""
-    import polars as pl
-
-    frame = cycle.artifacts["kernel_details"].content.frame
-    return frame.select(
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
-        "Name",
-        start=nanoseconds(frame["Start Time(us)"]),
-        lasts=quantity(frame, "Duration(us)"),
-    )
-
-
-def kernels_that_differ(cycle: Cycle, found: pl.DataFrame) -> Iterator[Finding]:
-    """Say which rows of kernel_details have no event, and which have one of another length.
-
-    `found` has the row, how far its duration is off the nearest event's, and that event's duration `there` [us].
-    """
-    artifact, trace = cycle.artifacts["kernel_details"], cycle.artifacts["trace_view"]
-    frame = artifact.content.frame
-    frame = frame.with_columns(lasts=quantity(frame, "Duration(us)")).with_row_index("row")
-    frame = frame.join(found, on="row", how="left", maintain_order="left")
-    yield from disagreeing_rows(
-        artifact,
-        frame["off"].is_null(),
-        Code.I103,
-        lambda row: (
-            f"{row['Name']}: no event of {trace.path.name} with this name starts at {row['Start Time(us)'].strip()} us"
-        ),
-        frame=frame,
-    )
-    yield from disagreeing_rows(
-        artifact,
-        frame["off"] > _LASTS_US,
-        Code.I103,
-        lambda row: f"{row['Name']}: {row['lasts']:g} us here, {row['there']:g} us in {trace.path.name}",
-        frame=frame,
-    )
-
-
-def other_kernel(name: str, start: int, kernels: Artifact) -> str:
-    """Word a kernel of the trace, its start in ns, that is no row of kernel_details."""
-    return f"{name} at {start / 1000:.3f} us is not in {kernels.path.name}"
-
-
-def unbalanced_flow(flow: str, category: str, begins: int, ends: int) -> str:
-    """Word a flow that does not begin as often as it ends."""
-    return f"flow {flow} of {category} begins {begins} times and ends {ends} times"
 
 
 @invariant(layouts=_DEVICE_LAYOUTS, needs=("step_trace_time", "trace_view"))
@@ -107,7 +37,7 @@ def step_times_are_the_lanes_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
 
     artifact, trace = cycle.artifacts["step_trace_time"], cycle.artifacts["trace_view"]
     table = artifact.content.frame
-    lanes = lane_sums(trace.content)
+    lanes = view_of(trace.content).lane_sums
     if not lanes:
         return
     cuts = cycle.layout.id != "pt-npu" and "trace_view" in dict(_steps_named(cycle))
@@ -186,7 +116,7 @@ def _steps_named(cycle: Cycle) -> Iterator[tuple[str, frozenset[int]]]:
             if column in content.table.columns and (steps := step_numbers(distinct_texts(content, column))):
                 yield slot, steps
     if "trace_view" in cycle.artifacts:
-        marks = step_marks(cycle.artifacts["trace_view"].content)
+        marks = view_of(cycle.artifacts["trace_view"].content).step_marks
         if steps := step_numbers(mark.label for mark in marks):
             yield "trace_view", steps
     document = cycle.artifacts["communication"].content.document if "communication" in cycle.artifacts else None
@@ -254,8 +184,9 @@ def something_ran_on_the_device(cycle: Cycle) -> Iterator[Finding]:
             place=cycle.artifacts["kernel_details"].place,
             message="the NPU was traced, and no kernel is here",
         )
-    if "trace_view" in cycle.artifacts and "Ascend Hardware" not in drawn_processes(
-        cycle.artifacts["trace_view"].content
+    if (
+        "trace_view" in cycle.artifacts
+        and "Ascend Hardware" not in view_of(cycle.artifacts["trace_view"].content).drawn_processes
     ):
         yield Finding(
             code=Code.C112,
@@ -323,7 +254,7 @@ def _ranges_ns(cycle: Cycle) -> Iterator[tuple[str, tuple[int, int]]]:
         if slot in cycle.artifacts and (span := span_ns(cycle.artifacts[slot].content, column)) is not None:
             yield slot, span
     if "trace_view" in cycle.artifacts:
-        known_range = range_of_events(cycle.artifacts["trace_view"].content)
+        known_range = view_of(cycle.artifacts["trace_view"].content).range_ns
         if known_range is not None:
             yield "trace_view", known_range
     if "communication" in cycle.artifacts:

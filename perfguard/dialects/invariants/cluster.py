@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities, quantity, step_time_findings
 from perfguard.dialects.invariants.communication import (
@@ -18,7 +19,6 @@ from perfguard.dialects.invariants.communication import (
     operations,
     times_add_up,
 )
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

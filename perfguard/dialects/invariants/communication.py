@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import is_communication
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

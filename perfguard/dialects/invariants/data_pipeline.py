@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, number_of
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import unquoted
-from perfguard.dialects.invariants.disagreement import disagreements
+from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import unquoted
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities
 from perfguard.dialects.invariants.database import (
@@ -25,7 +26,6 @@ from perfguard.dialects.invariants.database import (
     table_frame,
 )
 from perfguard.dialects.invariants.database_steps import marked_steps, operations_of, step_of, what_ran
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

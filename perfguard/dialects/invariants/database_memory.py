@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities, quantity
 from perfguard.dialects.invariants.database import (
@@ -20,7 +21,6 @@ from perfguard.dialects.invariants.database import (
     table_frame,
     with_text,
 )
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities, quantity
 from perfguard.dialects.invariants.database import (
@@ -23,7 +24,6 @@ from perfguard.dialects.invariants.database import (
     texts_of,
     with_text,
 )
-from perfguard.dialects.invariants.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

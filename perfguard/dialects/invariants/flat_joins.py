@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import unquoted
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantity
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import as_int64
+from perfguard.dialects.disagreement import disagreeing_rows
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.disagreement import disagreeing_rows
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
+from perfguard.dialects.ascend.listed import host_executions
+from perfguard.dialects.ascend.view import view_of
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
-from perfguard.dialects.trace_view import host_calls
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ _FLOAT_SUM = 3e-7
 _ONE_PRINT = 5e-6
 #: The clock's own grain, for operators that follow each other.
 _CLOCK_NS = 1000
-#: Starts in a trace went through a 64 bit float of microseconds: two of its steps at today's UNIX time.
-_TRACE_START_NS = 500
 #: From here on a time in ns is UNIX time (2001); below it counts from the machine's start.
 _UNIX_NS = 10**18
 _SECOND_NS = 10**9
@@ -124,7 +123,7 @@ def trace_events_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
     A trace of a device may have been made without the host's operators: it is asked only where it has some, or where
     there is no device. Source: MindSpore 2.10 on a CPU, real output; MindSpore 2.3 source: ascend_timeline_generator.py.
     """
-    events = host_calls(cycle.artifacts["trace_view"].content)
+    events = view_of(cycle.artifacts["trace_view"].content).host_calls
     if not events and cycle.layout.id not in _ON_CPU:
         return
     yield from _disagreements(cycle, Code.I103, _Counted("trace_view", events), _occurrences(cycle))
@@ -403,39 +402,6 @@ def executions_are_in_order(cycle: Cycle) -> Iterator[Finding]:
         ),
         frame=rows,
     )
-
-
-def timed_executions(cycle: Cycle) -> pl.DataFrame:
-    """Return the executions of cpu_op_execute_timestamp: name, start and duration [ns], how inexact [ns] the duration is."""
-    import polars as pl
-
-    return _with_lines(cycle).select(
-        name=_OPERATOR, start="start", duration=pl.col("duration_ns"), inexact=pl.col("duration_ns") * 1e-9
-    )
-
-
-def late_or_long(pairs: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """Say which events begin at another time, and which last longer or shorter, than the executions beside them (`_there`)."""
-    late = (pairs["start"] - pairs["start_there"]).abs() > _TRACE_START_NS
-    long = (pairs["duration"] - pairs["duration_there"]).abs() > 1 + pairs["inexact"]
-    return late, long
-
-
-def other_length(row: Mapping[str, Any], cycle: Cycle) -> str:
-    """Word an event that does not last as long as its execution."""
-    here, there = row["duration"] / 1e3, row["duration_there"] / 1e3
-    return f"{row['name']}: it lasts {here:.3f} us here, {there:.3f} us in {_file(cycle, 'cpu_op_execute_timestamp')}"
-
-
-def other_start(row: Mapping[str, Any], cycle: Cycle) -> str:
-    """Word an event that does not begin with its execution."""
-    other = _file(cycle, "cpu_op_execute_timestamp")
-    return f"{row['name']}: it begins at {row['start']} ns here, at {row['start_there']} ns in {other}"
-
-
-def equal_event(name: str, time: str) -> str:
-    """Word an event that is there twice; name and time are as the file has them."""
-    return f"an event {name} at {time} is there twice, equal in everything"
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -833,13 +799,8 @@ def _with_lines(cycle: Cycle) -> pl.DataFrame:
     table = cycle.artifacts["cpu_op_execute_timestamp"].content.table
     assert table is not None
     assert table.lines is not None
-    return table.frame.select(
-        _OPERATOR,
-        "thread",
-        start=as_int64(table.frame["start"]),
-        duration_ns=(as_float64(table.frame["duration"]) * 1e6).round().cast(pl.Int64, strict=False),
-        line=pl.Series(table.lines, dtype=pl.Int64),
-    )
+    timed = host_executions(table.frame).rename({"name": _OPERATOR, "start_ns": "start"})
+    return timed.with_columns(table.frame["thread"], line=pl.Series(table.lines, dtype=pl.Int64))
 
 
 def _memory(cycle: Cycle) -> pl.DataFrame:

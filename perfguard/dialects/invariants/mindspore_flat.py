@@ -14,8 +14,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:

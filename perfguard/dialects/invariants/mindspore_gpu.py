@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantities
-from perfguard.dialects.invariants.disagreement import disagreeing_rows, disagreements
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
+from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Asked, Executions, MemoryStep
 from perfguard.dialects.executions import marks_of_steps, torch_shapes
@@ -17,8 +18,6 @@ from perfguard.dialects.torch.memory import Edges, memory_steps
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from perfguard.artifacts.tables import Batch
 
 #: The kinds of calls that are counted, see the view `call_sums`.
 CALLS = ("launches", "copies", "synchronisations")
@@ -41,7 +40,7 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     memory of this machine is not enough.
     """
     batch.hand_over()
-    marks = _frames(
+    marks = frames(
         batch, "select cycle, start_ns, duration_ns, number, thread from marked_steps order by cycle, start_ns", asked
     )
     edges: dict[int, Edges] = {}
@@ -61,7 +60,7 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     groups = _groups(batch, asked)
     shapes = _shapes(batch, asked)
     covered = _covered(batch, edges)
-    collectives = _frames(
+    collectives = frames(
         batch,
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
         asked,
@@ -88,36 +87,11 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     }
 
 
-def _frames(batch: Batch, query: str, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
-    """Run a query whose rows come by cycle, `cycle` first; return the rows of each, integers as Int64, without it."""
-    import polars as pl
-
-    columns = batch.columns(query)
-    whole = pl.DataFrame({name: _series(name, column) for name, column in columns.items()})
-    firsts = np.searchsorted(whole["cycle"].to_numpy(), np.array([*cycles], np.int64), "left")
-    ends = np.searchsorted(whole["cycle"].to_numpy(), np.array([*cycles], np.int64), "right")
-    found = whole.drop("cycle")
-    return {
-        cycle: found.slice(first, end - first)
-        for cycle, first, end in zip(cycles, firsts.tolist(), ends.tolist(), strict=True)
-    }
-
-
-def _series(name: str, column: Any) -> pl.Series:
-    import polars as pl
-
-    if column.dtype == object:
-        return pl.Series(name, column.tolist(), dtype=pl.String)
-    values = pl.Series(name, np.ma.getdata(column).astype(np.int64))  # type: ignore[no-untyped-call]
-    is_null = np.ma.getmaskarray(column)  # type: ignore[no-untyped-call]
-    return values.set(pl.Series(is_null), None) if is_null.any() else values
-
-
 def _groups(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     """Return executions added up by operator and step, as `groups.aggregated` has them."""
     import polars as pl
 
-    found = _frames(batch, "from operator_sums order by cycle, first_ns, first_place", cycles)
+    found = frames(batch, "from operator_sums order by cycle, first_ns, first_place", cycles)
     texts = pl.Series("name", batch.texts, dtype=pl.String)
     return {
         cycle: rows.with_columns(texts.gather(rows["name"])).select(
@@ -132,7 +106,7 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     """Return how often each operator ran with which shapes in the window."""
     import polars as pl
 
-    found = _frames(batch, "from input_sums order by cycle, operator", cycles)
+    found = frames(batch, "from input_sums order by cycle, operator", cycles)
     shapes = {}
     for cycle, rows in found.items():
         texts = torch_shapes([_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows()])

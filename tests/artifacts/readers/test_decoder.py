@@ -20,7 +20,7 @@ from perfguard.artifacts.readers.event_schema import compiled
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.schema import WORDED_ROWS, row_schema
 from perfguard.artifacts.table import Unreadable
-from perfguard.dialects.folds import folds_of
+from perfguard.dialects.queries import DIALECTS
 from perfguard.documents import schema
 from perfguard.testing import generate
 
@@ -28,8 +28,9 @@ TRACES = sorted(
     {
         name
         for one in layouts()
+        if one.id in DIALECTS
         for slot in one.slots
-        if slot.format == "chrome-trace" and folds_of(slot.name, one.id)
+        if slot.name == DIALECTS[one.id].slot
         for name in slot.schemas
     }
 )

@@ -1,0 +1,101 @@
+"""Events of a trace_view that are there twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from perfguard.artifacts.readers.event_schema import compiled
+from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.dialects.disagreement import disagreements
+from perfguard.findings import Code, Finding
+
+if TYPE_CHECKING:
+    from perfguard.artifacts.readers.events import Events
+    from perfguard.artifacts.tables import Batch
+    from perfguard.dialects.cycle import Artifact, Cycle
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+#: By layout: the check that no event is there twice, its code, and whether it is asked of what has no duration as well: no real
+#: sample says how MindSpore draws flows, or keeps this in 2.3.
+_ONCE = {
+    "pt-npu": ("device_events_are_there_once", Code.I114, True),
+    "ms-2.5+": ("device_events_are_there_once", Code.I114, False),
+    "ms-2.5+cpu": ("trace_events_are_there_once", Code.I103, False),
+}
+
+
+def rows_alike(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ints]:
+    """Return the rows of each cycle whose events are alike in what tables hold of them, in order."""
+    found = {}
+    asked = {number: _ONCE[one.layout.id] for number, one in cycles.items() if one.layout.id in _ONCE}
+    for number, (_, _, asks_all) in asked.items() if asked and batch.is_any("from alike") else ():
+        where = "" if asks_all else "and is_span"
+        rows = batch.columns(f"select row from alike where cycle = {number} {where} order by row")["row"]
+        if len(rows):
+            found[number] = np.asarray(rows, np.int64)
+    return found
+
+
+def repeated_events(cycle: Cycle, alike: Ints) -> Iterator[Finding]:
+    """Say which events are there a second time, with all that is said of them, of the rows that are alike.
+
+    The trace is looked at once more for them. Raises `OSError` where the file is not what it was.
+    """
+    check, code, _ = _ONCE[cycle.layout.id]
+    artifact = cycle.artifacts["trace_view"]
+    again = _equal(artifact, alike)
+    words = _words_of(artifact, again[:WORDED_ROWS])
+    pairs = [(f"{artifact.place} {artifact.content.events_path}[{row}]", words[row]) for row in words]
+    for finding in disagreements(code, pairs, count=len(again), place=artifact.place):
+        yield replace(finding, check=check, rank=cycle.rank)
+
+
+def _equal(artifact: Artifact, suspects: Ints) -> Ints:
+    """Return those of the rows whose events are equal to an earlier one in everything."""
+    prints: list[int] = []
+
+    def see(events: Events) -> None:
+        places = np.flatnonzero(np.isin(events.rows, suspects)).tolist()
+        prints.extend(_print_of(events.events[place]) for place in places)
+
+    _look_again(artifact, see)
+    _, firsts = np.unique(np.array(prints, np.int64), return_index=True)
+    return np.delete(suspects, firsts)
+
+
+def _print_of(event: Any) -> int:
+    """Return a number that equal events have, and hardly any others: of all their keys, as the file has them."""
+    values: Iterable[Any] = msgspec.structs.astuple(event)
+    return hash((type(event), *(bytes(one) if type(one) is Raw else one for one in values)))
+
+
+def _words_of(artifact: Artifact, rows: Ints) -> dict[int, str]:
+    words: dict[int, str] = {}
+
+    def see(events: Events) -> None:
+        for place in np.flatnonzero(np.isin(events.rows, rows)).tolist():
+            name = json.dumps(events.events[place].name, ensure_ascii=False)
+            words[int(events.rows[place])] = f"the event {name} is there a second time"
+
+    if len(rows):
+        _look_again(artifact, see)
+    return words
+
+
+def _look_again(artifact: Artifact, see: Callable[[Events], None]) -> None:
+    """Show all events to `see` once more, with all of their arguments."""
+    rules = artifact.content.event_schema
+    assert rules is not None
+    whole = compiled(rules.row, rules.root, {"*": ("*",)})
+    again = stream_trace(artifact.path, whole, see)
+    if again.unreadable is not None or again.digest != artifact.content.digest:
+        raise OSError(f"{artifact.path.name} is not what it was when it was read first: somebody writes it")

@@ -1,0 +1,1 @@
+"""What every timeline in Chrome's trace format promises, whoever writes it."""
