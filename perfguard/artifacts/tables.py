@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 #: Stands for null in a column of whole numbers.
 NULL = -(2**63)
 #: What DuckDB may hold; beyond that it writes to the disk.
-MEMORY = "160MB"
+MEMORY = "112MB"
+#: The tables of files from this size on are in a file themselves.
+LARGE_BYTES = 400 * 1000**2
 #: Rows of a table that wait until they are handed over together.
 _WAITING_ROWS = 32 * 1024
 #: Up to so many rows of all tables the quick connection is asked.
@@ -184,8 +186,9 @@ TABLES: dict[str, dict[str, str]] = {
 class Batch:
     """The tables of some cycles. Rows are added by column, and can be asked for once `hand_over` was called."""
 
-    def __init__(self, views: str, texts: Sequence[str]) -> None:
+    def __init__(self, views: str, texts: Sequence[str], *, is_large: bool = False) -> None:
         self._views = views
+        self._is_large = is_large
         self._open: _Database | None = None
         self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
         self._threads: dict[Any, int] = {}
@@ -198,7 +201,7 @@ class Batch:
     def _database(self) -> _Database:
         # Connected when there is something to hold: most layouts have no tables yet.
         if self._open is None:
-            self._open = _database(self._views)
+            self._open = _Database(self._views, is_large=True) if self._is_large else _database(self._views)
         return self._open
 
     def add(self, table: str, cycle: int, **columns: Any) -> None:
@@ -252,9 +255,18 @@ class Batch:
 
     def close(self) -> None:
         """Empty the tables."""
-        if self._open is not None:
+        if self._open is not None and self._is_large:
+            self._open.end()
+        elif self._open is not None:
             self._open.empty(self.filled)
-            self._open = None
+        self._open = None
+
+    def drop(self) -> None:
+        """Let go of the tables as they are."""
+        if self._open is not None and self._is_large:
+            self._open.end()
+        self._open = None
+        _forget()
 
     def is_any(self, query: str) -> bool:
         """Whether a query returns any row."""
@@ -321,10 +333,16 @@ def _series(name: str, column: Any) -> pl.Series:
 
 def _run(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBPyConnection:
     """Run a statement. Raises `OSError` where the memory or the disk of this machine are not enough."""
+    with _in_a_sentence():
+        return connection.execute(statement)
+
+
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
     import duckdb
 
     try:
-        return connection.execute(statement)
+        yield
     except duckdb.OutOfMemoryException as error:
         what = (
             f"there is not enough memory for the tables of a trace ({MEMORY}, and what fits into the temporary folder)"
@@ -388,16 +406,19 @@ def _room(kind: str) -> Any:
 class _Database:
     """The tables of a thread, and its two connections to them."""
 
-    def __init__(self, views: str) -> None:
+    def __init__(self, views: str, *, is_large: bool = False) -> None:
         import duckdb
 
         self.process = os.getpid()
         self.folder, lock = _own_folder()
-        # Small tables never touch a disk: one that is full is no reason not to judge.
+        # Small tables never touch a disk: one that is full is no reason not to judge. Of tables in memory a bit for each value
+        # stays there whatever else is spilled, so that those of a long trace do not fit.
         spilled = "" if self.folder is None else str(self.folder / "spilled")
-        self.quick = duckdb.connect(
-            ":memory:", config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
-        )
+        place = str(self.folder / "tables") if is_large and self.folder is not None else ":memory:"
+        with _in_a_sentence():
+            self.quick = duckdb.connect(
+                place, config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
+            )
         self.views = views
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         for name, columns in TABLES.items():
@@ -462,18 +483,19 @@ def _forget() -> None:
 
 
 @contextmanager
-def batch(views: str = "", texts: Sequence[str] = ()) -> Iterator[Batch]:
+def batch(views: str = "", texts: Sequence[str] = (), *, size: int = 0) -> Iterator[Batch]:
     """Give the tables of this thread for one batch of cycles; they are empty at its begin and at its end.
 
-    `views` are statements that make views of the tables, when these are made; `texts` come first in `words`.
+    `views` are statements that make views of the tables, when these are made; `texts` come first in `words`. `size` is that of
+    the files in bytes: the tables of large ones are in a file that is removed at the end.
     """
-    found = Batch(views, texts)
+    found = Batch(views, texts, is_large=size >= LARGE_BYTES)
     try:
         yield found
         found.close()
     except BaseException:
         # Whatever state they are in: the next batch begins with new ones.
-        _forget()
+        found.drop()
         raise
 
 

@@ -24,7 +24,7 @@ from perfguard.artifacts.conditions import (
 )
 from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Slot, size_of
 from perfguard.artifacts.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
-from perfguard.artifacts.readers.second_process import second_process
+from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import Streamed, stream_trace
 from perfguard.artifacts.schema import (
     WORDED_ROWS,
@@ -164,7 +164,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
     Never raises for what their files hold; that they cannot be read at all is a finding.
     """
     with ExitStack() as stack:
-        tables = stack.enter_context(batch(views(), named_texts()))
+        tables = stack.enter_context(batch(views(), named_texts(), size=sum(map(_size_of, tasks))))
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
         _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
         tables.close()
@@ -176,6 +176,15 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
             one = waiting.pop()
             found.append(_inspected(one, wanted) if isinstance(one, _ReadCycle) else one)
         return found
+
+
+def _size_of(task: Task) -> int:
+    """Return about how many bytes its traces have."""
+    return sum(
+        size_of(file.path) * (GZIP_RATIO if file.path.suffix == ".gz" else 1)
+        for file in task.found.files
+        if file.slot.format == TRACE and task.tree is None
+    )
 
 
 def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:

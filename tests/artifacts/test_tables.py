@@ -180,6 +180,37 @@ def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypat
     assert said.value.errno in (errno.ENOMEM, errno.ENOSPC)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_tables_of_large_files_are_in_a_file_that_is_removed(monkeypatch, tmp_path, fails):
+    monkeypatch.setattr(tables.tempfile, "tempdir", str(tmp_path))
+
+    def inside() -> None:
+        with batch(size=tables.LARGE_BYTES) as found:
+            found.add("steps", 0, **steps())
+            found.hand_over()
+            assert found.execute("select count(*) from steps") == [(2,)]
+            assert [path.name for path in tmp_path.glob("*/tables")] == ["tables"]
+            if fails:
+                raise ZeroDivisionError
+
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            inside()
+    else:
+        inside()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_tables_that_cannot_be_made_is_said_in_a_sentence(monkeypatch, tmp_path):
+    (tmp_path / "tables").mkdir()
+    monkeypatch.setattr(tables, "_own_folder", lambda: (tmp_path, -1))
+    with (
+        pytest.raises(OSError, match="cannot be written to the temporary folder"),
+        batch(size=tables.LARGE_BYTES) as found,
+    ):
+        found.add("steps", 0, **steps())
+
+
 def test_what_fits_into_the_memory_needs_no_place(monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "_OWN", tables.threading.local())
     monkeypatch.setattr(tables.tempfile, "tempdir", str(tmp_path / "nowhere"))

@@ -19,6 +19,7 @@ from perfguard.artifacts.readers.decoder import EventDecoder
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection
+from perfguard.dialects.torch import memory, work
 from perfguard.findings import Finding
 from perfguard.measure import measure
 
@@ -57,6 +58,9 @@ def streamed(directory: Path, *, chunk_bytes: int = 4000) -> Judged:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)
+        patched.setattr(tables, "LARGE_BYTES", 0)
+        patched.setattr(work, "STEPS_AT_ONCE", 2)
+        patched.setattr(memory, "_AT_ONCE", 20)
         return Judged.of(inspect(replay(directory)))
 
 

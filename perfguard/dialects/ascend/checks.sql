@@ -78,7 +78,7 @@ with kernels as (
 listed as (select cycle, name, start_ns + unnest([-1, 0, 1]) as start_ns from listed_kernels)
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
 from kernels anti join listed using (cycle, name, start_ns)
-where cycle in (select cycle from listed_files where file = number_of('kernel_details'))
+where cycle in (select distinct cycle from listed_files where file = number_of('kernel_details'))
 
 -- check: flows_of_the_trace_meet_events
 -- code: I110
@@ -91,11 +91,11 @@ where cycle in (select cycle from listed_files where file = number_of('kernel_de
 with known as (
   select cycle, thread, start_ns, start_ns + duration_ns as end_ns from view_spans
   where duration_ns is not null and cycle in (
-    select cycle from flows where category is not null union all select cycle from view_spans where category is not null)),
+    select distinct cycle from flows where category is not null union all select distinct cycle from view_spans where category is not null)),
 -- Nearly all are met by an event that starts there.
 unmet as (
   select * from flows anti join known on known.cycle = flows.cycle and known.thread = flows.thread and known.start_ns = time_ns
-  where flows.cycle in (select cycle from known)),
+  where flows.cycle in (select distinct cycle from known)),
 doubtful as (
   select * from unmet
   anti join known on known.cycle = unmet.cycle and known.thread = unmet.thread and known.start_ns + 1 = time_ns),
@@ -107,7 +107,7 @@ lasting as (
     from (
       select cycle, thread, row, time_ns, null as end_ns from doubtful where is_start
       union all
-      select cycle, thread, null, start_ns, end_ns from known semi join doubtful using (cycle, thread)))
+      select cycle, thread, null, start_ns, end_ns from known semi join (select distinct cycle, thread from doubtful) using (cycle, thread)))
   where row is not null and time_ns <= latest_ns + 1),
 lost as (select * from doubtful anti join lasting using (cycle, row)),
 of_category as (select cycle, category, is_start, count(*) as flows from flows group by all),
@@ -190,6 +190,6 @@ met as (
   from edges join scopes using (name) where lane = number_of('CPU OP')),
 blocks as (
   select cycle, row, time_ns, does, depth, word(name) as scope from edges
-  where lane = number_of('Scope Layer') and cycle in (select cycle from edges where lane = number_of('CPU OP')))
+  where lane = number_of('Scope Layer') and cycle in (select distinct cycle from edges where lane = number_of('CPU OP')))
 select cycle, row, scope, does, time_ns / 1000 as time_us
 from blocks anti join met using (cycle, time_ns, does, depth, scope)

@@ -8,7 +8,7 @@
 -- message: {name} has no External id
 select cycle, row, word(name) as name
 from operators
-where external_id is null and cycle in (select cycle from operators where external_id is not null)
+where external_id is null and cycle in (select distinct cycle from operators where external_id is not null)
 
 -- check: the_external_id_of_an_operator_is_its_own
 -- code: I114
@@ -51,7 +51,7 @@ select cycle, sum(missing)::bigint as lost, max(next) + 1 as recorded,
   array_to_string(list(if(missing = 1, (next - 1)::text, (next - missing)::text || ' to ' || (next - 1)) order by next)[:8], ', ')
     as first_gaps,
   if(count(*) > 8, ' and ' || (count(*) - 8) || ' more gaps', '') as more,
-  if(cycle in (select cycle from spans where category = number_of('kernel')), 'warning', 'error') as severity
+  if(cycle in (select distinct cycle from spans where category = number_of('kernel')), 'warning', 'error') as severity
 from gaps where missing > 0
 group by cycle
 
@@ -152,7 +152,7 @@ marking as (
   select distinct cycle, threads.thread from step_marks join threads on threads.number = step_marks.thread),
 stopping as (
   select windows.cycle, threads.number as thread from windows cross join threads
-  where windows.cycle not in (select cycle from marking) or (windows.cycle, threads.thread) in (from marking)),
+  where windows.cycle not in (select distinct cycle from marking) or (windows.cycle, threads.thread) in (from marking)),
 shown as (
   select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, true as is_work from operators
   union all
@@ -177,7 +177,7 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
 -- message: the header says that memory was profiled; {allocating} operators allocate, but no memory event is there
 select cycle, count(*) as allocating
 from operators join traces using (cycle)
-where profile_memory = 1 and cycle not in (select cycle from memory_events)
+where profile_memory = 1 and cycle not in (select distinct cycle from memory_events)
   and name in (select number from words where starts_with(text, 'aten::empty'))
 group by cycle
 
@@ -239,7 +239,7 @@ having after_s not between -60 and 6 * 3600
 -- message: it has no Total Allocated, as other memory events have
 select cycle, row
 from memory_events
-where total_bytes is null and cycle in (select cycle from memory_events where total_bytes is not null)
+where total_bytes is null and cycle in (select distinct cycle from memory_events where total_bytes is not null)
 
 -- check: allocated_memory_is_a_running_sum
 -- code: I107

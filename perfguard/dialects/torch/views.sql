@@ -85,7 +85,7 @@ emptied as (
   where device_type = 0 and total_bytes = 0 and bytes < 0 and reserved_bytes = 0 and address is not null),
 allocated as (
   select cycle, address from events
-  where bytes > 0 and not is_mapped and address is not null and cycle in (select cycle from emptied)),
+  where bytes > 0 and not is_mapped and address is not null and cycle in (select distinct cycle from emptied)),
 doubtful as (select cycle, row from emptied anti join allocated using (cycle, address)),
 told as (
   select events.cycle, events.row, bytes, doubtful.row is not null as is_doubtful,
@@ -93,7 +93,7 @@ told as (
       partition by events.cycle, device_type, device_number order by time_ns, number, events.row
       rows between unbounded preceding and 1 preceding) as account
   from events left join doubtful using (cycle, row)
-  where events.cycle in (select cycle from doubtful)),
+  where events.cycle in (select distinct cycle from doubtful)),
 unmapped as (select cycle, row from told where is_doubtful and coalesce(account + bytes <> 0, true))
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
@@ -112,7 +112,7 @@ with added as (
   from executions where counts
   group by cycle, name, step)
 select * from added
-where not (step is null and cycle in (select cycle from steps)
+where not (step is null and cycle in (select distinct cycle from steps)
   and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')));
 
 -- How often operators ran with which inputs in the window, as the trace has these.
@@ -121,7 +121,7 @@ select cycle, word(name) as operator, word(input_shapes) as dims, word(input_typ
 from (
   select cycle, name, input_shapes, input_types, count(*) as calls
   from executions
-  where counts and input_shapes is not null and (step is not null or cycle not in (select cycle from steps))
+  where counts and input_shapes is not null and (step is not null or cycle not in (select distinct cycle from steps))
   group by all);
 
 -- In how much of each step operators ran (part 0), collectives (1), any of the two (2, where there are collectives); cut at the edges
@@ -142,7 +142,7 @@ cut as (
 apart as (
   select *, is_collective::integer as part from cut
   union all
-  select *, 2 from cut where cycle in (select cycle from cut where is_collective)),
+  select *, 2 from cut where cycle in (select distinct cycle from cut where is_collective)),
 alone as (
   select cycle, step, part, stop_ns - greatest(begin_ns, coalesce(max(stop_ns) over (
     partition by cycle, step, part order by begin_ns rows between unbounded preceding and 1 preceding), begin_ns)) as alone_ns

@@ -19,6 +19,8 @@ from perfguard.dialects.torch.memory import Edges, memory_steps
 if TYPE_CHECKING:
     import polars as pl
 
+#: The sums of so many steps are asked for together.
+STEPS_AT_ONCE = 4096
 #: The kinds of calls that are counted, see the view `call_sums`.
 CALLS = ("launches", "copies", "synchronisations")
 
@@ -57,7 +59,7 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     nest(batch, "nested_spans", {cycle: [start for start, _ in own] for cycle, own in edges.items()})
     batch.hand_over()
     batch.fill("executions", sql("torch", "executions"))
-    groups = _groups(batch, asked)
+    groups = _groups(batch, edges)
     shapes = _shapes(batch, asked)
     covered = _covered(batch, edges)
     collectives = frames(
@@ -87,11 +89,18 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     }
 
 
-def _groups(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
+def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]:
     """Return executions added up by operator and step, as `groups.aggregated` has them."""
     import polars as pl
 
-    found = frames(batch, "from operator_sums order by cycle, first_ns, first_place", cycles)
+    # What a query returns lies in the memory of the tables as a whole.
+    steps = max(map(len, edges.values()))
+    wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
+    wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
+    parts = [
+        frames(batch, f"from operator_sums {where} order by cycle, first_ns, first_place", edges) for where in wheres
+    ]
+    found = {cycle: pl.concat(part[cycle] for part in parts) for cycle in edges}
     texts = pl.Series("name", batch.texts, dtype=pl.String)
     return {
         cycle: rows.with_columns(texts.gather(rows["name"])).select(
