@@ -3,10 +3,12 @@
 -- check: drawn_processes_are_named
 -- code: I103
 -- needs: spans | view_spans | instants | flows | others
+-- layouts: pt-torch, pt-npu, ms-2.5+, ms-2.5+cpu
 -- where: level1
 -- about: Every process (a number) with a span, an instant, a counter or the end of a flow is named by a process_name. Kineto's own
 --   span has a text for a process and no name, and torch 2.4 draws Python frames of threads it did not know in a process 0 without
 --   one. Kineto draws its "Buffer Flush" in process -1 (H100), and torch_npu prunes names at level 0.
+--   MindSpore before 2.5 leaves some without a name.
 -- source: real traces of MindSpore 2.10 on CPU, torch_npu level 1 (msinsight test data) and torch 2.13: none else is without one
 -- message: no process_name names process {process} of {name}
 with unnamed as (
