@@ -3,66 +3,46 @@
 from __future__ import annotations
 
 import errno
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfguard.artifacts.conditions import (
     Expectation,
-    Known,
-    contradicted,
-    evaluate,
     known_conditions,
-    parts_of,
-    undecided,
-    worded,
 )
-from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, Slot, size_of
-from perfguard.artifacts.readers import NO_DOCUMENT, OPAQUE, READERS, Content, large_comma
+from perfguard.artifacts.layout import FoundCycle, size_of
+from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
-from perfguard.artifacts.readers.trace import Streamed, stream_trace
-from perfguard.artifacts.schema import (
-    WORDED_ROWS,
-    RowSchema,
-    documents_in_cells,
-    row_schema,
-    unnamed_columns,
-)
-from perfguard.artifacts.table import Cells, NotKept, PassedTable, Table, Unreadable
+from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import broken_rules
+from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, said
 from perfguard.contract.progress import Meter, Tell
-from perfguard.dialects import folds_of_tables
+from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.listed import list_rows
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.ascend.view import views_of
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
-from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.queries import DIALECTS, named_texts, views
 from perfguard.dialects.shapes import shapes_of
 from perfguard.dialects.torch.work import work_of
-from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity, is_invalid
 from perfguard.recording import Recording
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.readers.event_schema import EventSchema
     from perfguard.artifacts.remote import RemoteTree
 
 _Read = TypeVar("_Read")
 
-_LONGEST_MESSAGE = 300
-#: How many files without a slot a finding names.
-_NAMED = 8
 #: What no recording is at fault for: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
 #: The format of traces, which go by.
@@ -106,9 +86,6 @@ class Contract:
         """Ids of the layouts recognised."""
         return tuple(sorted({extract.layout for extract in self.extracts} | set(self.parents)))
 
-
-#: Reads a trace (`stream_trace`), told how.
-Stream = Callable[..., Streamed]
 
 #: What is taken of a cycle while its artifacts are there, given what was found wrong with it. Its value can be pickled.
 Taking = Callable[[Cycle, Sequence[Finding]], Any]
@@ -224,7 +201,7 @@ def _read_cycle(
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
         with second_process(traces, wanted.processes, (TraceRows.__module__,)) as second:
-            read, broken = _read_artifacts(
+            read, broken = read_artifacts(
                 task.found, task.recording.directory, partial(stream_trace, second=second), meter, rows
             )
         meter.end()
@@ -242,11 +219,11 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
     artifacts = {artifact.slot.name: artifact for artifact in read}
     rank = rank_of(found, artifacts, recording)
     documents = _documents(artifacts)
-    conditions = known_conditions(found, documents, _said(recording, task.expected))
-    notes = [*_explanation(found, recording.directory, rank, conditions)]
+    conditions = known_conditions(found, documents, said(recording, task.expected))
+    notes = [*explanation(found, recording.directory, rank, conditions)]
     findings = [
-        *_contradictions(found, recording, documents, task.expected),
-        *_layout_findings(found, recording.directory, conditions, notes),
+        *contradictions(found, recording, documents, task.expected),
+        *layout_findings(found, recording.directory, conditions, notes),
         *broken,
     ]
     cycle = Cycle(
@@ -361,7 +338,7 @@ def _not_made(
     parts = [named, f"what {unmeasured} holds is in no measurement" if unmeasured else ""]
     if message := "; ".join(filter(None, parts)):
         files = ", ".join(one.path.name for one in passed)
-        place = _relative(found.place, root) or found.place.name
+        place = relative(found.place, root) or found.place.name
         message = f"the rows of {files} were validated and not kept; {message}"
         yield Finding(code=Code.A112, severity=Severity.WARNING, place=place, rank=rank, message=message)
 
@@ -373,7 +350,7 @@ def _reason(error: OSError) -> str:
 def unseen(task: Task, message: str) -> Inspected:
     """Return what is to be said of a cycle that could not be looked at: it is a finding, and counts as a cycle."""
     found = task.found
-    place = _relative(found.place, task.recording.directory) or found.place.name
+    place = relative(found.place, task.recording.directory) or found.place.name
     extract = Extract(
         layout=found.layout.id,
         name=found.place.name,
@@ -382,16 +359,6 @@ def unseen(task: Task, message: str) -> Inspected:
         rank_above=next((parent.rank for parent in found.parents if parent.rank is not None), None),
     )
     return Inspected(extract=extract, findings=(Finding(code=Code.A111, place=place, rank=task.rank, message=message),))
-
-
-def _said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
-    """Return what the caller and the recording say was on."""
-    said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
-    if recording.fingerprint is not None:
-        said["the recording"] |= {"distributed": recording.fingerprint.world_size > 1}
-        if recording.fingerprint.mode in ("graph", "pynative"):
-            said["the recording"] |= {"graph": recording.fingerprint.mode == "graph"}
-    return said
 
 
 def _documents(artifacts: Mapping[str, Artifact]) -> dict[str, Any]:
@@ -411,399 +378,3 @@ def rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Rec
             return rank
     above = next((parent.rank for parent in found.parents if parent.rank is not None), None)
     return above if above is not None else recording.rank or 0
-
-
-def _explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
-    place = _relative(found.place, root) or found.place.name
-    yield f"{place}: layout {found.layout.id}, because {found.because}; rank {rank}"
-    for parent in found.parents:
-        yield f"{place}: in {_relative(parent.place, root)} ({parent.layout.id})"
-    if known:
-        said = ", ".join(
-            f"{name} {'on' if one.value else 'off'} ({one.because})" for name, one in sorted(known.items())
-        )
-        yield f"{place}: {said}"
-
-
-def _contradictions(
-    found: FoundCycle, recording: Recording, documents: Mapping[str, Any], expected: Expectation
-) -> Iterator[Finding]:
-    if not expected.conditions:
-        return
-    told = known_conditions(found, documents, _said(recording, Expectation()))
-    for word, known in contradicted(expected.conditions, told):
-        state = "on" if known.value else "off"
-        message = f"{word} is expected, and it was {state}: {known.because}"
-        place = _relative(found.place, recording.directory) or found.place.name
-        yield Finding(code=Code.A110, place=place, message=message)
-
-
-def _layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:
-    filled = {file.slot.name for file in found.files}
-    rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
-    unknown: dict[str, list[str]] = defaultdict(list)
-    for slot in found.layout.slots:
-        path = slot.path.replace("{rank}", rank).replace("{_rank}", f"_{rank}")
-        need = _need(slot, known)
-        if need is None and slot.name not in filled:
-            unknown[", ".join(undecided(slot.required, known))].append(path)
-        elif need == "always" and slot.name not in filled:
-            when = "" if slot.required == "always" else f" where {worded(slot.required)} ({_reasons(slot, known)})"
-            yield Finding(
-                code=Code[slot.missing],
-                place=_relative(found.place / path, root),
-                message=_absent(slot, f"layout {found.layout.id} requires it{when}"),
-            )
-        elif need == "never" and slot.name in filled:
-            there = next(file for file in found.files if file.slot is slot)
-            yield Finding(
-                code=Code.A106,
-                place=_relative(there.path, root),
-                message=f"layout {found.layout.id} has it only where {worded(slot.required)} ({_reasons(slot, known)})",
-            )
-    for names, paths in unknown.items():
-        notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
-    if found.strangers:
-        more = f" and {len(found.strangers) - _NAMED} more" if len(found.strangers) > _NAMED else ""
-        yield Finding(
-            code=Code.A103,
-            severity=Severity.NOTE,
-            place=_relative(found.place, root),
-            message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
-        )
-
-
-def _reasons(slot: Slot, known: Mapping[str, Known]) -> str:
-    names = [name for name, _ in parts_of(slot.required) if name in known]
-    return "; ".join(f"{name} {'on' if known[name].value else 'off'}: {known[name].because}" for name in names)
-
-
-def _absent(slot: Slot, reason: str) -> str:
-    if slot.missing == Code.C110.name:
-        return f"it is not here: the profiler ended before it wrote it, or it was not copied along ({reason})"
-    return reason
-
-
-def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
-    """Return whether a slot's file must be there: always, optional, never; None when nobody can tell."""
-    if slot.required in ("always", "optional", "never"):
-        return slot.required
-    verdict = evaluate(slot.required, known)
-    return None if verdict is None else "always" if verdict else slot.otherwise
-
-
-def _read_artifacts(
-    found: FoundCycle, root: Path, stream: Stream, meter: Meter, rows: TraceRows | None
-) -> tuple[list[Artifact], list[Finding]]:
-    artifacts: list[Artifact] = []
-    findings: list[Finding] = []
-    ranks = [file.rank for file in found.files if file.rank is not None]
-    taken: dict[str, FoundFile] = {}
-    count: Counter[str] = Counter()
-    for file in found.files:
-        place = _relative(file.path, root)
-        if file.rank is not None and file.rank != ranks[0]:
-            message = f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
-            findings.append(Finding(code=Code.A105, place=place, message=message))
-            continue
-        if file.slot.is_single and file.slot.name in taken:
-            other = taken[file.slot.name].path.name
-            message = f"a second file in the slot of {other}: one cycle has one rank"
-            findings.append(Finding(code=Code.A105, place=place, message=message))
-            continue
-        taken[file.slot.name] = file
-        if file.slot.format == OPAQUE:
-            continue
-        count[file.slot.name] += 1
-        if count[file.slot.name] > MAX_FILES_OF_SLOT:
-            if count[file.slot.name] == MAX_FILES_OF_SLOT + 1:
-                message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not looked at"
-                findings.append(Finding(code=Code.A108, place=place, message=message))
-            continue
-        meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), rows)
-        findings += broken
-        if artifact is not None:
-            artifacts.append(artifact)
-    return artifacts, findings
-
-
-def _read(
-    file: FoundFile, layout: Layout, place: str, stream: Stream, rows: TraceRows | None
-) -> tuple[Artifact | None, list[Finding]]:
-    """Read one file and check it with the version of its schema that fits, or with the nearest one."""
-    if file.slot.format == "csv" and large_comma.is_large(file.path):
-        return _read_large_table(file, place)
-    best: tuple[tuple[int, int], list[Finding]] | None = None
-    for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, stream, rows)
-        if content is not None:
-            # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
-            short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
-            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
-        misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
-        if best is None or misfit < best[0]:
-            best = (misfit, findings)
-    assert best is not None
-    return None, best[1]
-
-
-def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
-    """Let a large table go by, once for each version of its schema that its header fits, or for those it fits best."""
-    import polars as pl
-
-    try:
-        header = large_comma.read_header(file.path)
-    except Unreadable as error:
-        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
-    empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
-    headers = {
-        version: list(_header_findings(empty, row_schema(schema(version)), place)) if version else []
-        for version in file.slot.schemas or (None,)
-    }
-    least = min(map(len, headers.values()))
-    best: list[Finding] | None = None
-    for version, broken in headers.items():
-        if len(broken) > least:
-            continue
-        if any("is missing" in finding.message for finding in broken):
-            found = broken
-        else:
-            content, found = _passed(file, schema(version) if version else {}, header, place, broken)
-            if content is not None:
-                return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
-        if best is None or len(found) < len(best):
-            best = found
-    assert best is not None
-    return None, best
-
-
-def _passed(
-    file: FoundFile, rules: Mapping[str, Any], header: Sequence[str], place: str, broken: Sequence[Finding]
-) -> tuple[Content | None, list[Finding]]:
-    """Let the rows of a large table go by; what its folds keep of them is its content, or all of it where that is little."""
-    row = _row_rules(row_schema(rules), header) if rules else {}
-    folds = {name: make() for name, make in folds_of_tables.folds_of(file.slot.name).items()}
-    size, joined = file.path.stat().st_size, JOINED.get(file.slot.name)
-    kept = Kept() if not folds and size <= KEPT_UP_TO else None
-    part = Kept(joined) if folds and joined and size <= JOINED_UP_TO else None
-    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *(one for one in (kept, part) if one is not None)]
-    wanted = [name for name in header if any(one.wants(name) for one in all_folds)]
-
-    def see(rows: large_comma.Rows) -> None:
-        for one in all_folds:
-            one.see(rows)
-
-    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
-    short = [*_short_row_findings(found.short_rows, found.short, place)]
-    findings = [
-        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=_short(error.message))
-        for line, error in found.errors
-    ]
-    if (more := found.broken - WORDED_ROWS) > 0:
-        findings.append(Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more))
-    findings += [
-        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=_short(error.message))
-        for line, error in found.documents
-    ]
-    if (error := found.unreadable) is not None:
-        # Told last: what comes before it in the file is told as well.
-        return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
-    if broken or findings:
-        return None, [*broken, *findings]
-    table = (
-        PassedTable(
-            name=file.path.name,
-            columns=tuple(header),
-            height=found.rows,
-            part=part.frame(tuple(header)) if part is not None else None,
-            lines=part.lines if part is not None else None,
-        )
-        if kept is None
-        else kept.table(tuple(header))
-    )
-    return Content(table=table, folds=folds), short
-
-
-def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
-    for line, message in rows[:WORDED_ROWS]:
-        message = f"{message}: it is left out; this version's own readers pad it"
-        yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
-    if (more := count - WORDED_ROWS) > 0:
-        message = f"and {more} more rows like these"
-        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
-
-
-def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, rows: TraceRows | None
-) -> tuple[Content | None, list[Finding]]:
-    """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
-    rules = schema(version) if version else {}
-    if version and rows is not None and file.slot.name == DIALECTS[layout.id].slot:
-        return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
-    try:
-        content = READERS[file.slot.format](file.path, rules)
-        findings = list(_content_findings(content, rules, place))
-    except Unreadable as error:
-        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
-    except RecursionError:
-        return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
-    return (None if findings else content), findings
-
-
-@cache
-def _event_schema(version: str, layout: str) -> EventSchema:
-    """Compile a schema of traces with what tables hold beside it; once, however many ranks there are."""
-    from perfguard.artifacts.readers.event_schema import compiled
-
-    rules = schema(version)
-    return compiled(row_schema(rules), rules, DIALECTS[layout].wanted)
-
-
-def _streamed(
-    file: FoundFile, schema: EventSchema, rules: Mapping[str, Any], place: str, stream: Stream, rows: TraceRows
-) -> tuple[Content | None, list[Finding]]:
-    """Let a trace go by: its events go into the tables."""
-    found = stream(file.path, schema, rows.see)
-    findings = []
-    for error in found.errors:
-        where = f"{place} {found.path}[{error.row}] {error.path}"
-        findings.append(Finding(code=Code.S103, place=where, message=_short(error.message)))
-    if (more := found.broken - WORDED_ROWS) > 0:
-        message = f"and {more} more rows like these"
-        findings.append(Finding(code=Code.S103, place=place, message=message, more=more))
-    if found.unreadable is not None:
-        message = found.unreadable.message
-        findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
-        rows.undo()
-        return None, findings
-    content = Content(
-        document=found.document,
-        events_path=found.path,
-        events=found.rows,
-        digest=found.digest,
-        event_schema=schema,
-    )
-    findings += _document_findings(content, rules, place)
-    if findings:
-        rows.undo()
-    else:
-        rows.end(found.document, file.path.name)
-    return (None if findings else content), findings
-
-
-def _content_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    if not rules:
-        return
-    yield from _document_findings(content, rules, place)
-    if content.table is not None:
-        row = row_schema(rules)
-        broken_header = list(_header_findings(content.table, row, place))
-        yield from broken_header
-        if not any("is missing" in finding.message for finding in broken_header):
-            yield from _row_findings(content.table, row, rules, place)
-    for name in rules.get("required", ()) if content.tables else ():
-        if name not in content.tables:
-            yield Finding(code=Code.S102, place=place, message=f"table {name!r} is missing")
-    for name, table in content.tables.items():
-        row = row_schema(rules["properties"][name])
-        lost = _lost_columns(table, row)
-        for column in lost:
-            yield Finding(code=Code.S102, place=f"{place} {name}", message=f"column {column!r} is missing")
-        row = {**row, "required": [column for column in row.get("required", ()) if column not in lost]}
-        yield from _header_findings(table, row, place)
-        yield from _row_findings(table, row, rules, place)
-
-
-def _document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    from jsonschema import Draft202012Validator
-
-    document = content.document
-    if content.table is not None and content.table.cells is Cells.JSON:
-        # The rows are checked as columns; here the document around them, or that there is none.
-        document = {**document, "traceEvents": []} if content.table.path != "$" else []
-    elif content.event_schema is not None:
-        document = {**document, "traceEvents": []} if content.events_path != "$" else []
-    if document is NO_DOCUMENT or content.tables:
-        return
-    errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
-    for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
-        yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=_short(error.message))
-    if len(errors) > WORDED_ROWS:
-        yield Finding(code=Code.S103, place=place, message="and more like these")
-
-
-def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null.
-
-    An entry `a|b` of `x-columns` is lost where neither column is there, and is named "a or b".
-    """
-    if table.cells is Cells.TEXT:
-        return []
-    there = set(table.frame.columns)
-    needed = (*row.get("required", ()), *row.get("x-columns", ()))
-    order = {name: position for position, name in enumerate(row["properties"])}
-    lost = [names for names in (one.split("|") for one in needed) if there.isdisjoint(names)]
-    return [" or ".join(names) for names in sorted(lost, key=lambda names: order.get(names[0], len(order)))]
-
-
-def _header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Say once, of the header, what would else be said of every row."""
-    if table.cells is not Cells.TEXT:
-        return
-    columns = table.frame.columns
-    for name in row.get("required", ()):
-        if name not in columns:
-            yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
-    if row.get("additionalProperties") is False:
-        unknown = unnamed_columns(columns, row)
-        for name in unknown[:WORDED_ROWS]:
-            message = f"column {_short(name)!r} is not in the schema"
-            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
-        if len(unknown) > WORDED_ROWS:
-            more = len(unknown) - WORDED_ROWS
-            message = f"and {more} more columns that are not in the schema"
-            yield Finding(code=Code.S102, place=f"{place}:1", message=message, more=more)
-    if row.get("x-ordered"):
-        expected = [name for name in row["properties"] if name in columns]
-        present = [name for name in columns if name in row["properties"]]
-        if expected != present:
-            yield Finding(
-                code=Code.S102,
-                place=f"{place}:1",
-                message=_short(f"columns are in the order {present}, not {expected}"),
-            )
-
-
-def _row_findings(
-    table: Table, row_rules: Mapping[str, Any], rules: Mapping[str, Any], place: str
-) -> Iterator[Finding]:
-    row = dict(row_rules)
-    if table.cells is Cells.TEXT:
-        row = _row_rules(row_rules, table.frame.columns)
-    compiled = RowSchema(row, rules)
-    invalid = compiled.invalid_rows(table)
-    for error in compiled.errors(table, invalid[:WORDED_ROWS]):
-        where = f"{place}{table.place(error.row)} {error.path}"
-        yield Finding(code=Code.S103, place=where, message=_short(error.message))
-    if len(invalid) > WORDED_ROWS:
-        more = len(invalid) - WORDED_ROWS
-        yield Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more)
-    for error in documents_in_cells(table, row):
-        where = f"{place}{table.place(error.row)} {error.path}"
-        yield Finding(code=Code.S103, place=where, message=_short(error.message))
-
-
-def _row_rules(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:
-    """Return what is asked of the rows under a header, once the header itself has been asked the rest."""
-    required = [name for name in row.get("required", ()) if name in header]
-    return {**row, "required": required, "additionalProperties": True}
-
-
-def _short(message: str) -> str:
-    """Cut jsonschema's message where it carries a whole cell of a megabyte."""
-    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}… ({len(message)} characters)"
-
-
-def _relative(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

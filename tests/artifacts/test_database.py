@@ -13,7 +13,7 @@ import pytest
 
 from perfguard.artifacts.readers import READERS, Content, database
 from perfguard.artifacts.table import Cells, Unreadable
-from perfguard.contract.inspection import _content_findings
+from perfguard.contract.conformity import content_findings
 from perfguard.documents import schema
 from perfguard.findings import Code
 
@@ -243,7 +243,7 @@ def test_small_rows_stay_below_the_limit_of_work(make):
 
 def findings(path: Path, name: str) -> list[tuple[Code, str, str]]:
     rules = schema(name)
-    found = _content_findings(READERS["sqlite"](path, rules), rules, path.name)
+    found = content_findings(READERS["sqlite"](path, rules), rules, path.name)
     return [(one.code, one.place, one.message) for one in found]
 
 

@@ -18,8 +18,9 @@ from perfguard.artifacts.readers import Content, comma, large_comma
 from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.table import PassedTable, Unreadable
-from perfguard.contract import Contract, inspect, inspection
-from perfguard.contract.inspection import _read, _row_findings, _row_rules
+from perfguard.contract import Contract, inspect, reading
+from perfguard.contract.conformity import row_findings, rules_under
+from perfguard.contract.reading import _read
 from perfguard.findings import Code, Finding, Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
@@ -197,7 +198,7 @@ RULES = {
 def passed(path: Path, rules: dict, columns: tuple[str, ...] = ("a", "b", "c")) -> tuple[Streamed, list[Rows]]:
     parts: list[Rows] = []
     header = read_header(path)
-    found = stream_csv(path, _row_rules(row_schema(rules), header), rules, columns, parts.append)
+    found = stream_csv(path, rules_under(row_schema(rules), header), rules, columns, parts.append)
     return found, parts
 
 
@@ -231,7 +232,7 @@ def refuse_other_reading(path: Path, rules: dict) -> None:
         return
     found, parts = passed(path, rules)
     assert found.unreadable is None
-    expected = list(_row_findings(content.table, row_schema(rules), rules, "x"))
+    expected = list(row_findings(content.table, row_schema(rules), rules, "x"))
     worded = [f"x:{line} {error.path}: {error.message}" for line, error in found.errors]
     assert worded == [f"{one.place}: {one.message}" for one in expected if not one.more]
     assert found.broken == len({one.place.split(" ")[0] for one in expected if not one.more}) + sum(
@@ -372,7 +373,7 @@ def test_a_file_that_grows_while_it_is_read_is_told(tmp_path, streaming, more, s
             with path.open("a") as file:
                 file.write(more)
 
-    found = stream_csv(path, _row_rules(row_schema(RULES), ("a", "b", "c")), RULES, ("a",), write)
+    found = stream_csv(path, rules_under(row_schema(RULES), ("a", "b", "c")), RULES, ("a",), write)
     assert found.unreadable is not None
     assert says in found.unreadable.message
 
@@ -396,7 +397,7 @@ def test_what_other_files_are_joined_with_is_kept(tmp_path, streaming):
 
 
 def test_a_very_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_path, streaming):
-    streaming.setattr(inspection, "JOINED_UP_TO", 0)
+    streaming.setattr(reading, "JOINED_UP_TO", 0)
     generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
     whole, found = both(tmp_path, streaming)
     (cycle,) = found.cycles
@@ -416,7 +417,7 @@ def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_pa
     generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
     whole = inspect(read_recording(tmp_path))
     streaming.setattr(large_comma, "STREAMED_FROM", 0)
-    streaming.setattr(inspection, "KEPT_UP_TO", 0)
+    streaming.setattr(reading, "KEPT_UP_TO", 0)
     found = inspect(read_recording(tmp_path))
     (finding,) = (one for one in found.findings if one.code is Code.A112)
     assert "what " in finding.message

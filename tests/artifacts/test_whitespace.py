@@ -12,7 +12,8 @@ from perfguard.artifacts.readers import READERS, Content
 from perfguard.artifacts.table import Unreadable
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.contract.inspection import Contract, _content_findings
+from perfguard.contract.conformity import content_findings
+from perfguard.contract.inspection import Contract
 from perfguard.documents import schema
 from perfguard.findings import Code, Severity
 
@@ -299,7 +300,7 @@ DOCUMENTED = [
 def findings(form: str, name: str, path: Path) -> list[str]:
     rules = schema(name)
     return [
-        f"{f.code.name} {f.place} {f.message}" for f in _content_findings(READERS[form](path, rules), rules, path.name)
+        f"{f.code.name} {f.place} {f.message}" for f in content_findings(READERS[form](path, rules), rules, path.name)
     ]
 
 

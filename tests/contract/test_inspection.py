@@ -17,7 +17,7 @@ from perfguard.artifacts import layout as layout_module
 from perfguard.artifacts.layout import Layout, Recognition, Slot, layout_named
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract import Contract, expectation, inspect
-from perfguard.contract import inspection as inspection_module
+from perfguard.contract import reading as reading_module
 from perfguard.contract import reduction as reduction_module
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.recording import Recording, read_recording
@@ -401,7 +401,7 @@ def test_what_was_known_and_by_whom_is_explained(tmp_path, knowing):
 
 
 def test_no_more_than_a_stated_number_of_files_of_a_slot_is_read(tmp_path, knowing, monkeypatch):
-    monkeypatch.setattr(inspection_module, "MAX_FILES_OF_SLOT", 3)
+    monkeypatch.setattr(reading_module, "MAX_FILES_OF_SLOT", 3)
     knowing(Slot(name="log", path="*.log", format="log", required="optional"))
     contract = inspect(touched(tmp_path, *(f"run/{number}.log" for number in range(6))))
     assert [(f.code.name, f.place) for f in contract.findings] == [("A108", "run/3.log")]
@@ -497,7 +497,7 @@ def versions(monkeypatch, knowing):
         row = {"type": "object", "additionalProperties": False, "required": list(properties), "properties": properties}
         return {"type": "array", "items": row}
 
-    monkeypatch.setattr(inspection_module, "schema", rules)
+    monkeypatch.setattr(reading_module, "schema", rules)
     knowing(Slot(name="t", path="t.csv", format="csv", schemas=("v1", "v2")))
 
 

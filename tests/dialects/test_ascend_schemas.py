@@ -13,7 +13,7 @@ import pytest
 from perfguard.artifacts.layout import FoundCycle, layout_named, survey
 from perfguard.artifacts.readers import OPAQUE, READERS
 from perfguard.artifacts.table import Unreadable
-from perfguard.contract.inspection import _content_findings
+from perfguard.contract.conformity import content_findings
 from perfguard.documents import schema
 
 LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.5+cpu", "cluster")
@@ -26,7 +26,7 @@ def said(path: Path, format_: str, name: str | None) -> list[str]:
     """Return what reading and checking one file says, empty when it keeps its schema."""
     rules = schema(name) if name else {}
     try:
-        return [f"{f.place}: {f.message}" for f in _content_findings(READERS[format_](path, rules), rules, path.name)]
+        return [f"{f.place}: {f.message}" for f in content_findings(READERS[format_](path, rules), rules, path.name)]
     except Unreadable as error:
         return [f"{path.name}{error.place}: {error.message}"]
 

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from perfguard.artifacts.layout import FoundFile, Layout
-from perfguard.contract import Contract, inspect, inspection
+from perfguard.contract import Contract, inspect, reading
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -128,7 +128,7 @@ def _begin(found: list[Subject], plan: Plan) -> None:
     _plan = plan
     # A mutant differs from its subject in one file: the others need not be read and checked a thousand times. A file is
     # the same when it is the very same: a hard link to the subject's own.
-    read = inspection._read_version
+    read = reading._read_version
 
     def remembering(file: FoundFile, layout: Layout, version: str | None, place: str, stream: Any, rows: Any) -> Any:
         facts = file.path.stat() if file.path.is_file() else None
@@ -143,7 +143,7 @@ def _begin(found: list[Subject], plan: Plan) -> None:
             _read_before[key] = content, findings
         return _read_before[key]
 
-    inspection._read_version = remembering
+    reading._read_version = remembering
 
 
 def findings_of(subject: Subject, directory: Path) -> list[Any]:

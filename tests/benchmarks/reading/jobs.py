@@ -182,7 +182,7 @@ def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[
     """Let the rows go by; returns how many there were, and the folds of these names."""
     from perfguard.artifacts.readers.large_comma import Rows, read_header, stream_csv
     from perfguard.artifacts.schema import row_schema
-    from perfguard.contract.inspection import _row_rules
+    from perfguard.contract.conformity import rules_under
     from perfguard.dialects.folds_of_tables import folds_of
 
     rules = _rules(schema_name)
@@ -195,7 +195,7 @@ def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[
             fold.see(rows)
 
     wanted = [name for name in header if any(fold.wants(name) for fold in folds.values())]
-    found = stream_csv(path, _row_rules(row_schema(rules), header), rules, wanted, see)
+    found = stream_csv(path, rules_under(row_schema(rules), header), rules, wanted, see)
     assert found.unreadable is None, found.unreadable
     return {"rows": found.rows, "bad": found.broken}, folds
 

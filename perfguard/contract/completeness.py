@@ -1,0 +1,122 @@
+"""Completeness: what a layout requires of a cycle and is not there, or should not be, as findings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from perfguard.artifacts.conditions import (
+    Expectation,
+    Known,
+    contradicted,
+    evaluate,
+    known_conditions,
+    parts_of,
+    undecided,
+    worded,
+)
+from perfguard.artifacts.layout import FoundCycle, Slot
+from perfguard.findings import Code, Finding, Severity
+from perfguard.recording import Recording
+
+#: How many files without a slot a finding names.
+_NAMED = 8
+
+
+def said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
+    """Return what the caller and the recording say was on."""
+    said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
+    if recording.fingerprint is not None:
+        said["the recording"] |= {"distributed": recording.fingerprint.world_size > 1}
+        if recording.fingerprint.mode in ("graph", "pynative"):
+            said["the recording"] |= {"graph": recording.fingerprint.mode == "graph"}
+    return said
+
+
+def explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
+    """Say how a layout was recognised, and what is known to have been on or off."""
+    place = relative(found.place, root) or found.place.name
+    yield f"{place}: layout {found.layout.id}, because {found.because}; rank {rank}"
+    for parent in found.parents:
+        yield f"{place}: in {relative(parent.place, root)} ({parent.layout.id})"
+    if known:
+        said = ", ".join(
+            f"{name} {'on' if one.value else 'off'} ({one.because})" for name, one in sorted(known.items())
+        )
+        yield f"{place}: {said}"
+
+
+def contradictions(
+    found: FoundCycle, recording: Recording, documents: Mapping[str, Any], expected: Expectation
+) -> Iterator[Finding]:
+    """Say which conditions the caller expects and the files deny."""
+    if not expected.conditions:
+        return
+    told = known_conditions(found, documents, said(recording, Expectation()))
+    for word, known in contradicted(expected.conditions, told):
+        state = "on" if known.value else "off"
+        message = f"{word} is expected, and it was {state}: {known.because}"
+        place = relative(found.place, recording.directory) or found.place.name
+        yield Finding(code=Code.A110, place=place, message=message)
+
+
+def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:
+    """Say what a layout requires and is not there, or should not be; what nobody can tell is put into `notes`."""
+    filled = {file.slot.name for file in found.files}
+    rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
+    unknown: dict[str, list[str]] = defaultdict(list)
+    for slot in found.layout.slots:
+        path = slot.path.replace("{rank}", rank).replace("{_rank}", f"_{rank}")
+        need = _need(slot, known)
+        if need is None and slot.name not in filled:
+            unknown[", ".join(undecided(slot.required, known))].append(path)
+        elif need == "always" and slot.name not in filled:
+            when = "" if slot.required == "always" else f" where {worded(slot.required)} ({_reasons(slot, known)})"
+            yield Finding(
+                code=Code[slot.missing],
+                place=relative(found.place / path, root),
+                message=_absent(slot, f"layout {found.layout.id} requires it{when}"),
+            )
+        elif need == "never" and slot.name in filled:
+            there = next(file for file in found.files if file.slot is slot)
+            yield Finding(
+                code=Code.A106,
+                place=relative(there.path, root),
+                message=f"layout {found.layout.id} has it only where {worded(slot.required)} ({_reasons(slot, known)})",
+            )
+    for names, paths in unknown.items():
+        notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
+    if found.strangers:
+        more = f" and {len(found.strangers) - _NAMED} more" if len(found.strangers) > _NAMED else ""
+        yield Finding(
+            code=Code.A103,
+            severity=Severity.NOTE,
+            place=relative(found.place, root),
+            message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
+        )
+
+
+def _reasons(slot: Slot, known: Mapping[str, Known]) -> str:
+    names = [name for name, _ in parts_of(slot.required) if name in known]
+    return "; ".join(f"{name} {'on' if known[name].value else 'off'}: {known[name].because}" for name in names)
+
+
+def _absent(slot: Slot, reason: str) -> str:
+    if slot.missing == Code.C110.name:
+        return f"it is not here: the profiler ended before it wrote it, or it was not copied along ({reason})"
+    return reason
+
+
+def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
+    """Return whether a slot's file must be there: always, optional, never; None when nobody can tell."""
+    if slot.required in ("always", "optional", "never"):
+        return slot.required
+    verdict = evaluate(slot.required, known)
+    return None if verdict is None else "always" if verdict else slot.otherwise
+
+
+def relative(path: Path, root: Path) -> str:
+    """Return a path as findings name it."""
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

@@ -1,0 +1,130 @@
+"""Conformity: what of a file breaks its schema, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from perfguard.artifacts.readers import NO_DOCUMENT, Content
+from perfguard.artifacts.schema import WORDED_ROWS, RowSchema, documents_in_cells, row_schema, unnamed_columns
+from perfguard.artifacts.table import Cells, Table
+from perfguard.findings import Code, Finding
+
+_LONGEST_MESSAGE = 300
+
+
+def content_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Say what of a file that was read breaks the rules of its schema."""
+    if not rules:
+        return
+    yield from document_findings(content, rules, place)
+    if content.table is not None:
+        row = row_schema(rules)
+        broken_header = list(header_findings(content.table, row, place))
+        yield from broken_header
+        if not any("is missing" in finding.message for finding in broken_header):
+            yield from row_findings(content.table, row, rules, place)
+    for name in rules.get("required", ()) if content.tables else ():
+        if name not in content.tables:
+            yield Finding(code=Code.S102, place=place, message=f"table {name!r} is missing")
+    for name, table in content.tables.items():
+        row = row_schema(rules["properties"][name])
+        lost = _lost_columns(table, row)
+        for column in lost:
+            yield Finding(code=Code.S102, place=f"{place} {name}", message=f"column {column!r} is missing")
+        row = {**row, "required": [column for column in row.get("required", ()) if column not in lost]}
+        yield from header_findings(table, row, place)
+        yield from row_findings(table, row, rules, place)
+
+
+def document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Say what of a document breaks its schema; rows in it are checked as columns, elsewhere."""
+    from jsonschema import Draft202012Validator
+
+    document = content.document
+    if content.table is not None and content.table.cells is Cells.JSON:
+        # The rows are checked as columns; here the document around them, or that there is none.
+        document = {**document, "traceEvents": []} if content.table.path != "$" else []
+    elif content.event_schema is not None:
+        document = {**document, "traceEvents": []} if content.events_path != "$" else []
+    if document is NO_DOCUMENT or content.tables:
+        return
+    errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
+    for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
+        yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=shortened(error.message))
+    if len(errors) > WORDED_ROWS:
+        yield Finding(code=Code.S103, place=place, message="and more like these")
+
+
+def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
+    """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null.
+
+    An entry `a|b` of `x-columns` is lost where neither column is there, and is named "a or b".
+    """
+    if table.cells is Cells.TEXT:
+        return []
+    there = set(table.frame.columns)
+    needed = (*row.get("required", ()), *row.get("x-columns", ()))
+    order = {name: position for position, name in enumerate(row["properties"])}
+    lost = [names for names in (one.split("|") for one in needed) if there.isdisjoint(names)]
+    return [" or ".join(names) for names in sorted(lost, key=lambda names: order.get(names[0], len(order)))]
+
+
+def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Say once, of the header, what would else be said of every row."""
+    if table.cells is not Cells.TEXT:
+        return
+    columns = table.frame.columns
+    for name in row.get("required", ()):
+        if name not in columns:
+            yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
+    if row.get("additionalProperties") is False:
+        unknown = unnamed_columns(columns, row)
+        for name in unknown[:WORDED_ROWS]:
+            message = f"column {shortened(name)!r} is not in the schema"
+            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
+        if len(unknown) > WORDED_ROWS:
+            more = len(unknown) - WORDED_ROWS
+            message = f"and {more} more columns that are not in the schema"
+            yield Finding(code=Code.S102, place=f"{place}:1", message=message, more=more)
+    if row.get("x-ordered"):
+        expected = [name for name in row["properties"] if name in columns]
+        present = [name for name in columns if name in row["properties"]]
+        if expected != present:
+            yield Finding(
+                code=Code.S102,
+                place=f"{place}:1",
+                message=shortened(f"columns are in the order {present}, not {expected}"),
+            )
+
+
+def row_findings(
+    table: Table, rules_of_row: Mapping[str, Any], rules: Mapping[str, Any], place: str
+) -> Iterator[Finding]:
+    """Say which rows of a table break the rules of a row."""
+    row = dict(rules_of_row)
+    if table.cells is Cells.TEXT:
+        row = rules_under(rules_of_row, table.frame.columns)
+    compiled = RowSchema(row, rules)
+    invalid = compiled.invalid_rows(table)
+    for error in compiled.errors(table, invalid[:WORDED_ROWS]):
+        where = f"{place}{table.place(error.row)} {error.path}"
+        yield Finding(code=Code.S103, place=where, message=shortened(error.message))
+    if len(invalid) > WORDED_ROWS:
+        more = len(invalid) - WORDED_ROWS
+        yield Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more)
+    for error in documents_in_cells(table, row):
+        where = f"{place}{table.place(error.row)} {error.path}"
+        yield Finding(code=Code.S103, place=where, message=shortened(error.message))
+
+
+def rules_under(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:
+    """Return what is asked of the rows under a header, once the header itself has been asked the rest."""
+    required = [name for name in row.get("required", ()) if name in header]
+    return {**row, "required": required, "additionalProperties": True}
+
+
+def shortened(message: str) -> str:
+    """Cut jsonschema's message where it carries a whole cell of a megabyte."""
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}… ({len(message)} characters)"

@@ -1,0 +1,232 @@
+"""Reading: the files of a cycle as artifacts, each checked with the version of its schema that fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
+from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
+from perfguard.artifacts.readers.trace import Streamed
+from perfguard.artifacts.schema import WORDED_ROWS, row_schema
+from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
+from perfguard.artifacts.trace_rows import TraceRows
+from perfguard.contract.completeness import relative
+from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, shortened
+from perfguard.contract.progress import Meter
+from perfguard.dialects import folds_of_tables
+from perfguard.dialects.cycle import Artifact
+from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
+from perfguard.dialects.queries import DIALECTS
+from perfguard.documents import schema
+from perfguard.findings import Code, Finding, Severity
+
+if TYPE_CHECKING:
+    from perfguard.artifacts.readers.event_schema import EventSchema
+
+#: Reads a trace (`stream_trace`), told how.
+Stream = Callable[..., Streamed]
+
+
+def read_artifacts(
+    found: FoundCycle, root: Path, stream: Stream, meter: Meter, rows: TraceRows | None
+) -> tuple[list[Artifact], list[Finding]]:
+    """Read the files of a cycle; return the artifacts, and what is wrong with the others."""
+    artifacts: list[Artifact] = []
+    findings: list[Finding] = []
+    ranks = [file.rank for file in found.files if file.rank is not None]
+    taken: dict[str, FoundFile] = {}
+    count: Counter[str] = Counter()
+    for file in found.files:
+        place = relative(file.path, root)
+        if file.rank is not None and file.rank != ranks[0]:
+            message = f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
+            findings.append(Finding(code=Code.A105, place=place, message=message))
+            continue
+        if file.slot.is_single and file.slot.name in taken:
+            other = taken[file.slot.name].path.name
+            message = f"a second file in the slot of {other}: one cycle has one rank"
+            findings.append(Finding(code=Code.A105, place=place, message=message))
+            continue
+        taken[file.slot.name] = file
+        if file.slot.format == OPAQUE:
+            continue
+        count[file.slot.name] += 1
+        if count[file.slot.name] > MAX_FILES_OF_SLOT:
+            if count[file.slot.name] == MAX_FILES_OF_SLOT + 1:
+                message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not looked at"
+                findings.append(Finding(code=Code.A108, place=place, message=message))
+            continue
+        meter.begin(size_of(file.path))
+        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), rows)
+        findings += broken
+        if artifact is not None:
+            artifacts.append(artifact)
+    return artifacts, findings
+
+
+def _read(
+    file: FoundFile, layout: Layout, place: str, stream: Stream, rows: TraceRows | None
+) -> tuple[Artifact | None, list[Finding]]:
+    """Read one file and check it with the version of its schema that fits, or with the nearest one."""
+    if file.slot.format == "csv" and large_comma.is_large(file.path):
+        return _read_large_table(file, place)
+    best: tuple[tuple[int, int], list[Finding]] | None = None
+    for version in file.slot.schemas or (None,):
+        content, findings = _read_version(file, layout, version, place, stream, rows)
+        if content is not None:
+            # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
+            short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
+            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
+        misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
+        if best is None or misfit < best[0]:
+            best = (misfit, findings)
+    assert best is not None
+    return None, best[1]
+
+
+def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
+    """Let a large table go by, once for each version of its schema that its header fits, or for those it fits best."""
+    import polars as pl
+
+    try:
+        header = large_comma.read_header(file.path)
+    except Unreadable as error:
+        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
+    headers = {
+        version: list(header_findings(empty, row_schema(schema(version)), place)) if version else []
+        for version in file.slot.schemas or (None,)
+    }
+    least = min(map(len, headers.values()))
+    best: list[Finding] | None = None
+    for version, broken in headers.items():
+        if len(broken) > least:
+            continue
+        if any("is missing" in finding.message for finding in broken):
+            found = broken
+        else:
+            content, found = _passed(file, schema(version) if version else {}, header, place, broken)
+            if content is not None:
+                return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
+        if best is None or len(found) < len(best):
+            best = found
+    assert best is not None
+    return None, best
+
+
+def _passed(
+    file: FoundFile, rules: Mapping[str, Any], header: Sequence[str], place: str, broken: Sequence[Finding]
+) -> tuple[Content | None, list[Finding]]:
+    """Let the rows of a large table go by; what its folds keep of them is its content, or all of it where that is little."""
+    row = rules_under(row_schema(rules), header) if rules else {}
+    folds = {name: make() for name, make in folds_of_tables.folds_of(file.slot.name).items()}
+    size, joined = file.path.stat().st_size, JOINED.get(file.slot.name)
+    kept = Kept() if not folds and size <= KEPT_UP_TO else None
+    part = Kept(joined) if folds and joined and size <= JOINED_UP_TO else None
+    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *(one for one in (kept, part) if one is not None)]
+    wanted = [name for name in header if any(one.wants(name) for one in all_folds)]
+
+    def see(rows: large_comma.Rows) -> None:
+        for one in all_folds:
+            one.see(rows)
+
+    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
+    short = [*_short_row_findings(found.short_rows, found.short, place)]
+    findings = [
+        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
+        for line, error in found.errors
+    ]
+    if (more := found.broken - WORDED_ROWS) > 0:
+        findings.append(Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more))
+    findings += [
+        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
+        for line, error in found.documents
+    ]
+    if (error := found.unreadable) is not None:
+        # Told last: what comes before it in the file is told as well.
+        return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    if broken or findings:
+        return None, [*broken, *findings]
+    table = (
+        PassedTable(
+            name=file.path.name,
+            columns=tuple(header),
+            height=found.rows,
+            part=part.frame(tuple(header)) if part is not None else None,
+            lines=part.lines if part is not None else None,
+        )
+        if kept is None
+        else kept.table(tuple(header))
+    )
+    return Content(table=table, folds=folds), short
+
+
+def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
+    for line, message in rows[:WORDED_ROWS]:
+        message = f"{message}: it is left out; this version's own readers pad it"
+        yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
+    if (more := count - WORDED_ROWS) > 0:
+        message = f"and {more} more rows like these"
+        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
+
+
+def _read_version(
+    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, rows: TraceRows | None
+) -> tuple[Content | None, list[Finding]]:
+    """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
+    rules = schema(version) if version else {}
+    if version and rows is not None and file.slot.name == DIALECTS[layout.id].slot:
+        return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
+    try:
+        content = READERS[file.slot.format](file.path, rules)
+        findings = list(content_findings(content, rules, place))
+    except Unreadable as error:
+        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    except RecursionError:
+        return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
+    return (None if findings else content), findings
+
+
+@cache
+def _event_schema(version: str, layout: str) -> EventSchema:
+    """Compile a schema of traces with what tables hold beside it; once, however many ranks there are."""
+    from perfguard.artifacts.readers.event_schema import compiled
+
+    rules = schema(version)
+    return compiled(row_schema(rules), rules, DIALECTS[layout].wanted)
+
+
+def _streamed(
+    file: FoundFile, schema: EventSchema, rules: Mapping[str, Any], place: str, stream: Stream, rows: TraceRows
+) -> tuple[Content | None, list[Finding]]:
+    """Let a trace go by: its events go into the tables."""
+    found = stream(file.path, schema, rows.see)
+    findings = []
+    for error in found.errors:
+        where = f"{place} {found.path}[{error.row}] {error.path}"
+        findings.append(Finding(code=Code.S103, place=where, message=shortened(error.message)))
+    if (more := found.broken - WORDED_ROWS) > 0:
+        message = f"and {more} more rows like these"
+        findings.append(Finding(code=Code.S103, place=place, message=message, more=more))
+    if found.unreadable is not None:
+        message = found.unreadable.message
+        findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
+        rows.undo()
+        return None, findings
+    content = Content(
+        document=found.document,
+        events_path=found.path,
+        events=found.rows,
+        digest=found.digest,
+        event_schema=schema,
+    )
+    findings += document_findings(content, rules, place)
+    if findings:
+        rows.undo()
+    else:
+        rows.end(found.document, file.path.name)
+    return (None if findings else content), findings
