@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import NUMBER_TEXT, Cells, Table, cell_value
+from perfguard.artifacts.table import NUMBER_TEXT, Cells, Table, cell_value, json_value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -332,7 +332,6 @@ def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowErro
 
     Each distinct text is read and checked once; at most a hundred rows are worded.
     """
-    import json
 
     from jsonschema import Draft202012Validator
 
@@ -346,7 +345,7 @@ def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowErro
             if not text and "null" in as_set(part.get("type", ())):
                 continue
             try:
-                errors = [error.message for error in validator.iter_errors(json.loads(text))]
+                errors = [error.message for error in validator.iter_errors(json_value(text))]
             except (ValueError, RecursionError) as error:
                 errors = [f"{text[:80]!r} is not JSON: {error}"]
             if errors:

@@ -39,6 +39,8 @@ class Cells(Enum):
 NUMBER_TEXT = r"^[ ]*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?[ \t]*$"
 _NUMBER = re.compile(NUMBER_TEXT)
 _NUMERIC_TYPES = frozenset({"integer", "number"})
+#: Python turns no text of more digits into an integer (sys.int_info).
+_MOST_DIGITS = 4300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +119,19 @@ class PassedTable(Table):
         raise NotKept(f"the {self.height} rows of {name} went by and were not kept")
 
 
+def json_value(text: str) -> Any:
+    """Return the value of a JSON text; a whole number of more digits than Python turns into an integer is infinite."""
+    return json.loads(text, parse_int=_whole_number)
+
+
+def _whole_number(text: str) -> int | float:
+    return int(text) if len(text) <= _MOST_DIGITS else float(text)
+
+
 def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
     """Return the JSON value of a cell. `types` are the JSON types its schema speaks of (None: it does not say)."""
     if cells is Cells.JSON:
-        return json.loads(text)
+        return json_value(text)
     if types is None or types & _NUMERIC_TYPES:
         number = number_of(text)
         if number is not None:

@@ -111,6 +111,11 @@ def test_views_and_virtual_tables_are_no_tables(make):
     assert "V" not in content.document["tables"]
 
 
+def test_a_statement_that_is_a_blob_is_refused(make):
+    path = make("CREATE TABLE T (a)", "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = x'00ff'")
+    assert "is no text" in str(unreadable(path, "T")) or "SQLite" in str(unreadable(path, "T"))
+
+
 def test_computed_columns_are_refused(make):
     path = make(
         "CREATE TABLE T (a INTEGER, b INTEGER GENERATED ALWAYS AS (a * 2) VIRTUAL, c INTEGER GENERATED ALWAYS AS (a) STORED)",

@@ -144,7 +144,10 @@ def test_a_file_that_was_cut_off_is_refused_with_the_record(summary, cut, words)
     assert codes(summary) == {"S101"}
 
 
-@pytest.mark.parametrize("payload", [b"\x0a\xff", event(None, part(3, b"x")), event(1.0, b""), b"\xff" * 9])
+NOT_UTF_8 = [event(1.0, part(3, b"\xff")), event(1.0, part(5, part(1, part(1, b"\xff") + b"\x1d\0\0\0\0")), 1)]
+
+
+@pytest.mark.parametrize("payload", [b"\x0a\xff", event(None, part(3, b"x")), event(1.0, b""), b"\xff" * 9, *NOT_UTF_8])
 def test_a_record_that_is_no_event_is_refused(summary, payload):
     write(summary, [VERSION, payload])
     assert findings(summary) == [("S101", f"{NAME}:2")]
@@ -158,6 +161,8 @@ def test_a_record_that_is_no_event_is_refused(summary, payload):
         ([VERSION, values(2, 101.0), values(1, 102.0)], [("I106", f"{NAME}:3")]),
         ([VERSION, values(1, 101.0), GRAPH, values(2, 100.0)], [("I106", f"{NAME}:4")]),
         ([VERSION, values(1, -5.0)], [("S103", f"{NAME}:2 $.wall_time")]),
+        ([VERSION, values(2**63, 101.0)], [("S103", f"{NAME}:2 $.step")]),
+        ([VERSION, values(2**63 - 1, 101.0)], []),
         ([event(1.0, part(3, b"TensorBoard"))], [("S103", f"{NAME}:1 $.version")]),
     ],
 )

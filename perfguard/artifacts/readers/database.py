@@ -63,7 +63,7 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
                 for name, text in database.execute(
                     "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rowid"
                 )
-                if isinstance(name, str) and not (text or "").lstrip().upper().startswith("CREATE VIRTUAL")
+                if isinstance(name, str) and not _statement(name, text).upper().startswith("CREATE VIRTUAL")
             ]
             # Checking a database computes such columns, and what they compute may be anything.
             for name in names:
@@ -81,6 +81,12 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
     except UnicodeDecodeError as error:
         raise Unreadable(f"a text in it is not UTF-8: {error.reason}") from error
     return Content(document={"tables": names}, tables=tables)
+
+
+def _statement(name: str, text: Any) -> str:
+    if not isinstance(text, str):
+        raise Unreadable("the statement that made the table is no text", f" {name}")
+    return text.lstrip()
 
 
 def _checked_size(path: Path) -> int:

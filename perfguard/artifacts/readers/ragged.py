@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from perfguard.artifacts.readers import Content, read_text
-from perfguard.artifacts.table import Unreadable, number_of
+from perfguard.artifacts.table import Unreadable, json_value, number_of
 
 
 def read_ragged(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -44,7 +43,7 @@ def _value(text: str, kind: str | None) -> Any:
         return text if number is None else number
     if kind == "array":
         try:
-            return json.loads(text)
+            return json_value(text)
         except (ValueError, RecursionError):
             # `[1, 2]` is the same in Python and in JSON; what is neither is for the schema to refuse.
             return text

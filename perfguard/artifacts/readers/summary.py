@@ -48,7 +48,11 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
             event = event_of.FromString(payload)
         except DecodeError as error:
             raise Unreadable(f"record {number} at byte {offset} is no event: {error}", f":{number}") from error
-        rows.append((*_row(event, number, offset), str(offset)))
+        try:
+            rows.append((*_row(event, number, offset), str(offset)))
+        except UnicodeDecodeError as error:
+            where = f"record {number} at byte {offset}"
+            raise Unreadable(f"{where}: a text in it is not UTF-8: {error.reason}", f":{number}") from error
     names = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, len(rows) + 1))))
@@ -97,7 +101,7 @@ def _row(event: Any, number: int, offset: int) -> tuple[str, ...]:
     kinds = "|".join(_kind(value) for value in values)
     scalars = "|".join(repr(value.scalar_value) if value.HasField("scalar_value") else "" for value in values)
     step = str(event.step) if event.HasField("step") else ""
-    return kind, step, repr(event.wall_time), event.version if kind == "version" else "", tags, kinds, scalars
+    return kind, step, repr(event.wall_time), _text(event.version) if kind == "version" else "", tags, kinds, scalars
 
 
 def _kind(value: Any) -> str:
@@ -106,8 +110,13 @@ def _kind(value: Any) -> str:
     return next((name for name in _VALUE if value.HasField(name)), "")
 
 
-def _escaped(tag: str) -> str:
-    return tag.replace("%", "%25").replace("|", "%7C")
+def _text(text: str | bytes) -> str:
+    # protobuf gives a text that is not UTF-8 back as bytes, or does not give it.
+    return text if isinstance(text, str) else text.decode()
+
+
+def _escaped(tag: str | bytes) -> str:
+    return _text(tag).replace("%", "%25").replace("|", "%7C")
 
 
 @cache

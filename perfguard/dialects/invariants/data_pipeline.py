@@ -6,13 +6,12 @@ ms_minddata_viewer.py (2.10). Numbers the writers round to two or three decimals
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64, number_of
+from perfguard.artifacts.table import as_float64, as_int64, json_value, number_of
 from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
@@ -576,7 +575,7 @@ def _entry(summary: Mapping[str, Any], key: str, index: int) -> Any:
 
 def _numbers(text: str | None) -> list[Any]:
     """Return the list a cell holds; the schema has seen to it that it is one, or blank."""
-    found: list[Any] = json.loads(text) if text else []
+    found: list[Any] = json_value(text) if text else []
     return found
 
 
