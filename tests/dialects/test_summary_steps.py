@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts.readers.summary import read_records
 from perfguard.contract import expectation, inspect
-from perfguard.dialects.invariants.summary_events import collected_values, tensor_frequency
+from perfguard.dialects.invariants.summary_events import _rule, collected_values, tensor_frequency
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.measure import measure
@@ -314,3 +314,19 @@ def test_real_output_has_its_losses(corpus, version):
     losses = [found[f"summary_scalar[loss/auto@{step}]"] for step in range(1, 7)]
     assert all(isinstance(loss, float) and math.isfinite(loss) for loss in losses)
     assert found["summary_tags"] == ["fc.bias/auto (histogram)", "fc.weight/auto (histogram)", "loss/auto (scalar)"]
+
+
+@pytest.mark.usefixtures("must_not_hang")
+def test_a_step_far_beyond_the_others_is_found(found):
+    (said,) = found(losses(1, 2, 3, 4, 2**62))
+    assert said == (f"C101 there are no values of steps {', '.join(map(str, range(5, 13)))} and {2**62 - 13} more")
+
+
+@given(st.sets(st.integers(0, 40)), st.none() | st.integers(1, 12), st.none() | st.integers(0, 50))
+def test_the_steps_that_are_absent_are_those_of_the_rule(there, frequency, total):
+    wanted = _rule(there, frequency, total)
+    if wanted is None:
+        return
+    steps = {step for step in range(60) if step in wanted}
+    named, count = wanted.absent(there)
+    assert (named, count) == (sorted(steps - there)[:8], len(steps - there))

@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from heapq import merge
+from itertools import islice, pairwise
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,8 @@ def every_step_of_a_summary_has_every_value(cycle: Cycle) -> Iterator[Finding]:
                     code=Code.I115,
                     severity=Severity.ERROR if tag.endswith(_AUTO) else Severity.WARNING,
                     place=artifact.place,
-                    message=f"{tag} is there of {len(there & steps)} of {len(steps)} steps, and not of {_worded(absent)}",
+                    message=f"{tag} is there of {len(there & steps)} of {len(steps)} steps, "
+                    f"and not of {_worded(absent, len(absent))}",
                 )
 
 
@@ -216,42 +218,63 @@ def tensor_frequency(collect_freq: int, total: int) -> tuple[int, int]:
     return 1, _TENSOR_STEPS
 
 
-def _rule(steps: set[int], frequency: int | None, total: int | None) -> set[int] | None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The steps there must be, in order: the first, and others, which may be as many as numbers there are."""
+
+    first: int
+    others: range
+
+    def __contains__(self, step: int) -> bool:
+        return step == self.first or step in self.others
+
+    def absent(self, there: set[int]) -> tuple[list[int], int]:
+        """Return the first few that are not there, and how many are not."""
+        first = range(self.first, self.first + (self.first not in self.others))
+        named = islice((step for step in merge(first, self.others) if step not in there), _NAMED)
+        return list(named), len(first) + len(self.others) - sum(step in self for step in there)
+
+
+def _rule(steps: set[int], frequency: int | None, total: int | None) -> _Wanted | None:
     """Return the steps there must be; None where nobody can know."""
     first, *others = sorted(steps) or [1]
     if frequency is not None:
-        return {1, *range(frequency, (total if total is not None else max(steps, default=1)) + 1, frequency)}
+        last = total if total is not None else max(steps, default=1)
+        return _Wanted(1, range(frequency, last + 1, frequency))
     if len(others) < 3:
         return None
     divisor = gcd(*others)
     last = total if total is not None else others[-1]
-    return {first, *(step for step in range(divisor, last + 1, divisor) if step > first)}
+    return _Wanted(first, range((first // divisor + 1) * divisor, last + 1, divisor))
 
 
-def _tensor_rule(steps: set[int], told: Mapping[str, int]) -> set[int] | None:
+def _tensor_rule(steps: set[int], told: Mapping[str, int]) -> _Wanted | None:
     total = told.get("summary_steps")
     if "collect_tensor_freq" in told or "collect_freq" not in told or total is None:
         return _rule(steps, told.get("collect_tensor_freq"), total if "collect_tensor_freq" in told else None)
     frequency, last = tensor_frequency(told["collect_freq"], total)
-    return {1, *range(frequency, min(last, total) + 1, frequency)}
+    return _Wanted(1, range(frequency, min(last, total) + 1, frequency))
 
 
-def _misses(cycle: Cycle, artifact: Artifact, what: str, there: set[int], wanted: set[int] | None) -> Iterator[Finding]:
+def _misses(cycle: Cycle, artifact: Artifact, what: str, there: set[int], wanted: _Wanted | None) -> Iterator[Finding]:
     """Say which steps are missing, and which should not be there."""
     if wanted is None:
         return
-    absent, extra = sorted(wanted - there), sorted(there - wanted)
+    absent, missing = wanted.absent(there)
+    extra = sorted(step for step in there if step not in wanted)
     if absent and absent[0] > max(there, default=0) and _is_full(cycle, artifact):
         yield Finding(
             code=Code.C101,
             severity=Severity.WARNING,
             place=artifact.place,
-            message=f"there are no {what} of {_worded(absent)}: the file has reached max_file_size",
+            message=f"there are no {what} of {_worded(absent, missing)}: the file has reached max_file_size",
         )
     elif absent:
-        yield Finding(code=Code.C101, place=artifact.place, message=f"there are no {what} of {_worded(absent)}")
+        yield Finding(
+            code=Code.C101, place=artifact.place, message=f"there are no {what} of {_worded(absent, missing)}"
+        )
     if extra:
-        message = f"there are {what} of {_worded(extra)}, which should not be collected"
+        message = f"there are {what} of {_worded(extra, len(extra))}, which should not be collected"
         yield Finding(code=Code.C101, place=artifact.place, message=message)
 
 
@@ -289,10 +312,11 @@ def _within_an_epoch(artifact: Artifact, values: Iterable[CollectedValue], per_e
         seen.add((value.step, value.tag))
 
 
-def _worded(steps: list[int]) -> str:
+def _worded(steps: list[int], count: int) -> str:
+    """Name the first of so many steps."""
     named = ", ".join(map(str, steps[:_NAMED]))
-    more = f" and {len(steps) - _NAMED} more" if len(steps) > _NAMED else ""
-    return f"step {named}{more}" if len(steps) == 1 else f"steps {named}{more}"
+    more = f" and {count - _NAMED} more" if count > _NAMED else ""
+    return f"step {named}{more}" if count == 1 else f"steps {named}{more}"
 
 
 def _files(cycle: Cycle, slot: str) -> list[Artifact]:
