@@ -38,7 +38,7 @@ OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.f
 _GRAPH_LEVELS = (b'"model"', b'"node"')
 #: Letters that are shown of what a counter carries.
 _SHOWN = 80
-_LAST_NS = 2**63 - 1
+_LARGEST = 2**63 - 1
 #: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
 _NO_WORDS = np.empty(0, np.int64)
@@ -161,8 +161,8 @@ class TraceRows:
         self._batch.add(
             "traces",
             self._cycle,
-            base_ns=_one(base if isinstance(base, int) and base <= _LAST_NS else None),
-            named_ns=_one(int(named[1]) if named and int(named[1]) <= _LAST_NS else None),
+            base_ns=_one(base if isinstance(base, int) and base <= _LARGEST else None),
+            named_ns=_one(int(named[1]) if named and int(named[1]) <= _LARGEST else None),
             profile_memory=_one(document.get("profile_memory")),
             record_shapes=_one(document.get("record_shapes")),
         )
@@ -224,10 +224,10 @@ def flow_ids(flows: Events) -> Any:
 def _flow_id(value: Any) -> int:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = int(value)
-    return value if isinstance(value, int) and abs(value) < BEYOND else NULL
+    return value if isinstance(value, int) and abs(value) <= _LARGEST else NULL
 
 
-_NUMBER = re.compile(r"(0|[1-9][0-9]{0,17})", re.ASCII)
+_NUMBER = re.compile(r"(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def names_of_processes(metadata: Events) -> list[tuple[str, Any, str | None]]:

@@ -74,14 +74,14 @@ select cycle, row, false
 from (
   select cycle, row, count(*) over (partition by cycle, time_ns, thread, category, id, id_text, is_start) as times
   from flows
-  semi join (select cycle, time_ns, id from flows group by all having count(*) > 1) using (cycle, time_ns, id))
+  semi join (select cycle, time_ns from flows group by all having count(*) > 1) using (cycle, time_ns))
 where times > 1
 union all
 select cycle, row, false
 from (
   select cycle, row, count(*) over (partition by cycle, time_ns, thread, name, phase, arguments) as times
   from others
-  semi join (select cycle, time_ns, arguments from others group by all having count(*) > 1) using (cycle, time_ns, arguments))
+  semi join (select cycle, arguments from others group by all having count(*) > 1) using (cycle, arguments))
 where times > 1;
 
 -- Rows of kernel_details with the events that have their name and start; MindSpore puts the operator that launched a kernel before

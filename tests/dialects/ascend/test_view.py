@@ -108,6 +108,12 @@ def twice(events: Events, event: dict[str, Any]) -> None:
     events.insert(len(events) // 2, dict(event))
 
 
+def twice_with_a_long_id(events: Events) -> None:
+    event = where(events, cat="async_npu", ph="s")[0]
+    event["id"] = str(10**30)
+    twice(events, event)
+
+
 def as_kernel(events: Events) -> None:
     events.append({**kernel(events), "name": "Another", "args": {"Task Type": "AI_CORE"}})
 
@@ -171,6 +177,13 @@ CASES = (
     ),
     Case(
         name="a counter twice", damage=lambda t: twice(t, where(t, ph="C")[0]), says="there a second time", layouts=NPU
+    ),
+    Case(name="a flow twice, its id is long", damage=twice_with_a_long_id, says="there a second time", layouts=NPU),
+    Case(
+        name="an instant without a time twice",
+        damage=lambda t: t.extend({"ph": "i", "name": "mark", "pid": 1} for _ in range(2)),
+        says='"mark" is there a second time',
+        layouts=NPU,
     ),
     Case(name="a flow twice", damage=lambda t: twice(t, where(t, ph="s")[0]), says="there a second time", layouts=NPU),
     Case(
