@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -169,7 +170,7 @@ def test_the_type_marker_ships_beside_the_public_names():
 
 @functools.cache
 def raised_codes() -> set[str]:
-    """Return the codes the package names: as `Code.X`, by the layouts, or in the text of a message."""
+    """Return the codes the package names: as `Code.X`, by layouts and checks, or in the text of a message."""
     names = {code.name for code in Code}
     found = set()
     for path in MODULES:
@@ -180,6 +181,8 @@ def raised_codes() -> set[str]:
                 found.add(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found |= {word for word in node.value.replace(":", " ").split() if word in names}
+    for path in PACKAGE.rglob("checks.sql"):
+        found |= set(re.findall(r"^-- code: (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
     for path in (TOP / "schemas" / "layouts").glob("*.json"):
         found |= {code for code in names if f'"{code}"' in path.read_text(encoding="utf-8")}
     return found

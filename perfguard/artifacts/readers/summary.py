@@ -44,15 +44,13 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     event_of = _messages()["LineageEvent" if path.name.endswith("_lineage") else "Event"]
     rows = []
     for number, (offset, payload) in enumerate(_records(raw), start=1):
+        where = f"record {number} at byte {offset}"
         try:
-            event = event_of.FromString(payload)
+            rows.append((*_row(event_of.FromString(payload), number, offset), str(offset)))
         except DecodeError as error:
-            raise Unreadable(f"record {number} at byte {offset} is no event: {error}", f":{number}") from error
-        try:
-            rows.append((*_row(event, number, offset), str(offset)))
+            raise Unreadable(f"{where} is no event: {error}", f":{number}") from error
         except UnicodeDecodeError as error:
-            where = f"record {number} at byte {offset}"
-            raise Unreadable(f"{where}: a text in it is not UTF-8: {error.reason}", f":{number}") from error
+            raise Unreadable(f"{where}: a text in it is not UTF-8", f":{number}") from error
     names = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, len(rows) + 1))))
@@ -111,7 +109,7 @@ def _kind(value: Any) -> str:
 
 
 def _text(text: str | bytes) -> str:
-    # protobuf gives a text that is not UTF-8 back as bytes, or does not give it.
+    # One implementation of protobuf gives a text that is not UTF-8 back as bytes, the other refuses the event.
     return text if isinstance(text, str) else text.decode()
 
 
