@@ -41,8 +41,7 @@ _WAITING_ROWS = 32 * 1024
 _QUICK_ROWS = 50_000
 _FOLDER, _LOCK = "perfguard-tables-", "in-use"
 
-#: What is known of a span wherever it is a row.
-SPAN = {
+_LASTING = {
     "cycle": "integer",
     "row": "bigint",
     "name": "integer",
@@ -50,10 +49,16 @@ SPAN = {
     "thread": "integer",
     "start_ns": "bigint",
     "duration_ns": "bigint",
+}
+#: What is known of a span of a torch trace wherever it is a row.
+SPAN = {
+    **_LASTING,
     "correlation": "bigint",
     "input_shapes": "integer",
     "input_types": "integer",
 }
+
+_LISTED = {"cycle": "integer", "row": "bigint", "name": "integer", "start_ns": "bigint", "duration_ns": "bigint"}
 
 #: Every table that readers fill, by name: its columns and their types. `cycle` comes first in all of them.
 TABLES: dict[str, dict[str, str]] = {
@@ -102,17 +107,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     # Events with a start and a duration (X) of a trace_view. `kind`: the argument that says what it is, as JSON; `of_graph`: it
     # tells of a graph, with the time at which that was loaded.
-    "view_spans": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "category": "integer",
-        "thread": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-        "kind": "integer",
-        "of_graph": "boolean",
-    },
+    "view_spans": {**_LASTING, "kind": "integer", "of_graph": "boolean"},
     # Events of all other kinds (counters, instants of a trace_view, ...), with a hash of their arguments. `odd_arguments`: what
     # a counter carries that is not numbers, as JSON.
     "others": {
@@ -142,20 +137,8 @@ TABLES: dict[str, dict[str, str]] = {
     },
     # Rows of the files beside a trace that its events are held against: kernel_details, cpu_op_execute_timestamp.
     "listed_files": {"cycle": "integer", "file": "integer"},
-    "listed_kernels": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-    },
-    "listed_operators": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-    },
+    "listed_kernels": _LISTED,
+    "listed_operators": _LISTED,
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
         "cycle": "integer",
@@ -411,8 +394,8 @@ class _Database:
 
         self.process = os.getpid()
         self.folder, lock = _own_folder()
-        # Small tables never touch a disk: one that is full is no reason not to judge. Of tables in memory a bit for each value
-        # stays there whatever else is spilled, so that those of a long trace do not fit.
+        # Small tables never touch a disk: a full one is no reason not to judge. Tables in memory keep one bit for each value,
+        # whatever else duckdb 2.0 spills, so those of a long trace do not fit.
         spilled = "" if self.folder is None else str(self.folder / "spilled")
         place = str(self.folder / "tables") if is_large and self.folder is not None else ":memory:"
         with _in_a_sentence():

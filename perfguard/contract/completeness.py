@@ -25,7 +25,7 @@ from perfguard.recording import Recording
 _NAMED = 8
 
 
-def said(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
+def stated(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
     """Return what the caller and the recording say was on."""
     said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
     if recording.fingerprint is not None:
@@ -54,7 +54,7 @@ def contradictions(
     """Say which conditions the caller expects and the files deny."""
     if not expected.conditions:
         return
-    told = known_conditions(found, documents, said(recording, Expectation()))
+    told = known_conditions(found, documents, stated(recording, Expectation()))
     for word, known in contradicted(expected.conditions, told):
         state = "on" if known.value else "off"
         message = f"{word} is expected, and it was {state}: {known.because}"

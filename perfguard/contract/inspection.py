@@ -10,11 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.artifacts.conditions import (
-    Expectation,
-    known_conditions,
-)
-from perfguard.artifacts.layout import FoundCycle, size_of
+from perfguard.artifacts.conditions import Expectation, known_conditions
+from perfguard.artifacts.layout import FoundCycle
 from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
@@ -22,7 +19,7 @@ from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import broken_rules
-from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, said
+from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.listed import list_rows
@@ -156,12 +153,9 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
 
 
 def _size_of(task: Task) -> int:
-    """Return about how many bytes its traces have."""
-    return sum(
-        size_of(file.path) * (GZIP_RATIO if file.path.suffix == ".gz" else 1)
-        for file in task.found.files
-        if file.slot.format == TRACE and task.tree is None
-    )
+    """Return about how many bytes its files have, unpacked."""
+    is_packed = any(file.path.suffix == ".gz" for file in task.found.files)
+    return task.size * (GZIP_RATIO if is_packed else 1)
 
 
 def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
@@ -219,7 +213,7 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
     artifacts = {artifact.slot.name: artifact for artifact in read}
     rank = rank_of(found, artifacts, recording)
     documents = _documents(artifacts)
-    conditions = known_conditions(found, documents, said(recording, task.expected))
+    conditions = known_conditions(found, documents, stated(recording, task.expected))
     notes = [*explanation(found, recording.directory, rank, conditions)]
     findings = [
         *contradictions(found, recording, documents, task.expected),
@@ -246,12 +240,12 @@ def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     if not by_number:
         return
     torch = {number: one for number, one in by_number.items() if DIALECTS[one.cycle.layout.id].kind is None}
-    views = by_number.keys() - torch.keys()
-    for number in views:
+    trace_views = by_number.keys() - torch.keys()
+    for number in trace_views:
         by_number[number].not_made += list_rows(tables, number, by_number[number].cycle)
     tables.hand_over()
     asked = {number: (one.task.asked, one.cycle.artifacts["trace"].content.document) for number, one in torch.items()}
-    works = {**(work_of(tables, asked) if asked else {}), **(views_of(tables, views) if views else {})}
+    works = {**(work_of(tables, asked) if asked else {}), **(views_of(tables, trace_views) if trace_views else {})}
     for number, work in works.items():
         by_number[number].cycle = _with_work(by_number[number].cycle, work)
     cycles = {number: one.cycle for number, one in by_number.items()}

@@ -281,10 +281,6 @@ class Events:
         """Return which events have one of these texts, raw JSON, as an argument."""
         return _are(self.texts(key), self.vocabulary.texts[key], texts)
 
-    def is_of_category(self, *names: str) -> Flags:
-        """Return which events have one of these categories."""
-        return _are(self.categories, self.vocabulary.categories, names)
-
     def is_of(self, *phases: str) -> Flags:
         """Return which events are of one of these kinds (`ph`)."""
         return np.array([kind.ph in phases for kind in self.schema.kinds], np.bool_)[self.kinds]
@@ -303,10 +299,6 @@ class Events:
     def named(self, *names: str) -> Events:
         """Return the events with one of these names."""
         return self._part("named", names)
-
-    def of_category(self, *names: str) -> Events:
-        """Return the events of some categories."""
-        return self._part("of_category", names)
 
     def _part(self, way: str, by: tuple[str, ...]) -> Events:
         step = (way, by)
@@ -366,7 +358,6 @@ _WAYS: dict[str, Callable[..., Flags]] = {
     "arguing": lambda events: events.derived(_argue),
     "of": Events.is_of,
     "named": Events.is_named,
-    "of_category": Events.is_of_category,
 }
 
 

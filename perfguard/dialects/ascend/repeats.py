@@ -98,4 +98,4 @@ def _look_again(artifact: Artifact, see: Callable[[Events], None]) -> None:
     whole = compiled(rules.row, rules.root, {"*": ("*",)})
     again = stream_trace(artifact.path, whole, see)
     if again.unreadable is not None or again.digest != artifact.content.digest:
-        raise OSError(f"{artifact.path.name} is not what it was when it was read first: somebody writes it")
+        raise OSError(f"{artifact.path.name} changed while it was read: check again when nothing writes it")
