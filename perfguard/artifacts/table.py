@@ -77,24 +77,18 @@ class Table:
 class PassedTable(Table):
     """A table that went by: it is known what it is called, which columns and how many rows it had.
 
-    Its `frame` has the columns that are joined with other files, where these were kept (`part`), and none of the others.
+    `is_in_tables`: its rows are in the tables of the batch.
     """
 
-    __slots__ = ("_columns", "_height", "_name", "_part")
+    __slots__ = ("_columns", "_height", "_name", "is_in_tables")
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        columns: tuple[str, ...],
-        height: int,
-        part: pl.DataFrame | None = None,
-        lines: tuple[int, ...] | None = None,
-    ) -> None:
+    is_in_tables: bool
+
+    def __init__(self, *, name: str, columns: tuple[str, ...], height: int, is_in_tables: bool = False) -> None:
         fields = {
-            "_name": name, "_columns": columns, "_height": height, "_part": part, "lines": lines, "cells": Cells.TEXT,
+            "_name": name, "_columns": columns, "_height": height, "is_in_tables": is_in_tables, "cells": Cells.TEXT,
         }  # fmt: skip
-        for key, value in fields.items():
+        for key, value in {**fields, "lines": None}.items():
             object.__setattr__(self, key, value)
 
     @property
@@ -111,10 +105,7 @@ class PassedTable(Table):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The columns that were kept. Raises `NotKept` where none were."""
-        part: pl.DataFrame | None = object.__getattribute__(self, "_part")
-        if part is not None:
-            return part
+        """Raises `NotKept`."""
         name = object.__getattribute__(self, "_name")
         raise NotKept(f"the {self.height} rows of {name} went by and were not kept")
 

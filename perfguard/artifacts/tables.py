@@ -1,6 +1,6 @@
 """Tables: rows of a batch of cycles, in an embedded DuckDB: closed to everything outside, bounded, spilling to the disk.
 
-What goes in are numpy columns of whole numbers, with numbers for texts (`Batch.word`). `cycle` numbers the cycles of the batch,
+What goes in are numpy columns of numbers, with numbers for texts (`Batch.word`). `cycle` numbers the cycles of the batch,
 `row` leads back to the file.
 
 A process connects once, and empties its tables instead of making them anew. What is slow about small tables is to plan a query,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-#: Stands for null in a column of whole numbers.
+#: Stands for null in a column of whole numbers; in one of other numbers it is NaN.
 NULL = -(2**63)
 #: What DuckDB may hold; beyond that it writes to the disk.
 MEMORY = "112MB"
@@ -57,8 +57,6 @@ SPAN = {
     "input_shapes": "integer",
     "input_types": "integer",
 }
-
-_LISTED = {"cycle": "integer", "row": "bigint", "name": "integer", "start_ns": "bigint", "duration_ns": "bigint"}
 
 #: Every table that readers fill, by name: its columns and their types. `cycle` comes first in all of them.
 TABLES: dict[str, dict[str, str]] = {
@@ -135,10 +133,46 @@ TABLES: dict[str, dict[str, str]] = {
         "id": "bigint",
         "id_text": "integer",
     },
-    # Rows of the files beside a trace that its events are held against: kernel_details, cpu_op_execute_timestamp.
-    "listed_files": {"cycle": "integer", "file": "integer"},
-    "listed_kernels": _LISTED,
-    "listed_operators": _LISTED,
+    # Kernels on a device, one row of kernel_details each; `row` is its line. `step` is the number in `step_text`, which is null
+    # where the file has no such column. `print`: a hash of all cells.
+    "kernels": {
+        "cycle": "integer",
+        "row": "bigint",
+        "device": "integer",
+        "step": "bigint",
+        "step_text": "integer",
+        "name": "integer",
+        "type": "integer",
+        "core": "integer",
+        "stream": "integer",
+        "task": "integer",
+        "shapes": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+        "wait_ns": "bigint",
+        "print": "bigint",
+    },
+    # How busy units of a device were during a kernel, by the name of the column. Where the file has them: the time of the unit,
+    # and that of all units together.
+    "kernel_counters": {
+        "cycle": "integer",
+        "row": "bigint",
+        "counter": "integer",
+        "value": "double",
+        "part_us": "double",
+        "whole_us": "double",
+        "duration_ns": "bigint",
+    },
+    # Rows of cpu_op_execute_timestamp.
+    "listed_operators": {
+        "cycle": "integer",
+        "row": "bigint",
+        "name": "integer",
+        "start_ns": "bigint",
+        "duration_ns": "bigint",
+    },
+    # Rows of l2_cache.
+    "cached_tasks": {"cycle": "integer", "row": "bigint", "name": "integer", "stream": "integer", "task": "integer"},
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
         "cycle": "integer",
@@ -230,10 +264,10 @@ class Batch:
             self.put(table, number=np.arange(first, first + len(rows)), **texts)
             self._told[table] += len(rows)
 
-    def without(self, cycle: int) -> None:
+    def without(self, cycle: int, tables: Iterable[str] = TABLES) -> None:
         """Let go of the rows of a cycle."""
         self.hand_over()
-        for table in sorted(self.filled - {"words", "threads"}):
+        for table in sorted(self.filled.intersection(tables) - {"words", "threads"}):
             self._database.quick.execute(f"delete from {table} where cycle = {cycle}")
 
     def close(self) -> None:
@@ -362,7 +396,7 @@ class _Waiting:
                 values = columns[name][there]
                 if isinstance(room, np.ma.MaskedArray):
                     room.data[here] = values
-                    room.mask[here] = values == NULL
+                    room.mask[here] = np.isnan(values) if room.dtype.kind == "f" else values == NULL
                 else:
                     room[here] = values
             self._count, done = here.stop, there.stop
@@ -382,7 +416,8 @@ def _room(kind: str) -> Any:
         return np.full(_WAITING_ROWS, "", dtype=object)
     if kind == "boolean":
         return np.zeros(_WAITING_ROWS, np.bool_)
-    values, is_null = np.zeros(_WAITING_ROWS, np.int64), np.zeros(_WAITING_ROWS, np.bool_)
+    values = np.zeros(_WAITING_ROWS, np.float64 if kind == "double" else np.int64)
+    is_null = np.zeros(_WAITING_ROWS, np.bool_)
     return np.ma.masked_array(values, is_null)  # type: ignore[no-untyped-call]
 
 

@@ -41,6 +41,8 @@ _SHOWN = 80
 _LARGEST = 2**63 - 1
 #: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
+#: The tables that are filled.
+FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
 _NO_WORDS = np.empty(0, np.int64)
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
@@ -153,7 +155,7 @@ class TraceRows:
 
     def undo(self) -> None:
         """Let go of the rows: the trace is not what its schema says."""
-        self._batch.without(self._cycle)
+        self._batch.without(self._cycle, FILLED)
 
     def end(self, document: Mapping[str, Any], file_name: str) -> None:
         """Add what is around the events, once all of them were seen."""

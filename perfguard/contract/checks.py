@@ -6,6 +6,7 @@ line `--   ...` goes on with the one above. Keys:
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
 * `needs`: tables without rows in which it is not asked; `a, b`: both, `a | b`: one of them;
 * `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
+* `files`: slots that must have been read, besides that of the file whose rows are meant;
 * `in`: the slot of the file whose rows its `row` counts, where that is not the trace;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
@@ -23,6 +24,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.table import PassedTable
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.queries import DIALECTS, sql
 from perfguard.errors import UsageError
@@ -33,7 +35,21 @@ if TYPE_CHECKING:
     from perfguard.dialects.cycle import Artifact, Cycle
 
 _KEYS = frozenset(
-    ("check", "code", "severity", "message", "needs", "layouts", "where", "in", "at", "about", "tolerance", "source")
+    (
+        "check",
+        "code",
+        "severity",
+        "message",
+        "needs",
+        "layouts",
+        "where",
+        "files",
+        "in",
+        "at",
+        "about",
+        "tolerance",
+        "source",
+    )
 )
 _REQUIRED = ("check", "code", "message", "needs")
 
@@ -51,6 +67,7 @@ class Check:
     query: str
     layouts: frozenset[str] = frozenset()
     where: str = ""
+    files: frozenset[str] = frozenset()
     slot: str = ""
     at: str = ""
     about: str = ""
@@ -65,7 +82,12 @@ class Check:
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it is asked of a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
-        return is_of_layout and (not self.where or cycle.conditions.get(self.where) is not False)
+        are_read = self.place_in(cycle) in cycle.artifacts and self.files <= cycle.artifacts.keys()
+        return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
+
+    def place_in(self, cycle: Cycle) -> str:
+        """Return the slot of the file whose rows are meant."""
+        return self.slot or DIALECTS[cycle.layout.id].slot
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
@@ -115,7 +137,8 @@ def _check(lines: Sequence[str], place: str) -> Check:
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
         needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
-        layouts=frozenset(filter(None, re.split(r"[\s,]+", header.get("layouts", "")))),
+        layouts=_words(header.get("layouts", "")),
+        files=_words(header.get("files", "")),
         where=header.get("where", ""),
         slot=header.get("in", ""),
         query="\n".join(lines[count:]).strip().rstrip(";"),
@@ -125,6 +148,10 @@ def _check(lines: Sequence[str], place: str) -> Check:
         source=header.get("source", ""),
         place=place,
     )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(filter(None, re.split(r"[\s,]+", text)))
 
 
 _SEVERITIES = {one.value: one for one in Severity}
@@ -163,7 +190,7 @@ def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterat
         rows.setdefault((row["cycle"], severity), []).append(row)
     for (number, severity), several in rows.items():
         cycle = cycles[number]
-        artifact = cycle.artifacts[check.slot or DIALECTS[cycle.layout.id].slot]
+        artifact = cycle.artifacts[check.place_in(cycle)]
         pairs = [(_place(artifact, check, row.get("row")), check.worded(row)) for row in several]
         count = several[0]["in_all"]
         for finding in disagreements(check.code, pairs, count=count, place=artifact.place, severity=severity):
@@ -173,6 +200,8 @@ def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterat
 def _place(artifact: Artifact, check: Check, row: int | None) -> str:
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
-    if artifact.content.table is not None:
-        return f"{artifact.place}{artifact.content.table.place(row)}"
+    table = artifact.content.table
+    if table is not None:
+        # A row of tables is known by its line.
+        return f"{artifact.place}:{row}" if isinstance(table, PassedTable) else f"{artifact.place}{table.place(row)}"
     return f"{artifact.place} {artifact.content.events_path}[{row}]"

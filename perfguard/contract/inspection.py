@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfguard.artifacts.conditions import Expectation, known_conditions
 from perfguard.artifacts.layout import FoundCycle
-from perfguard.artifacts.readers import NO_DOCUMENT, Content
+from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.table import NotKept, PassedTable
@@ -22,6 +22,7 @@ from perfguard.contract.checks import broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
+from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.ascend.listed import list_rows
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.ascend.view import views_of
@@ -190,14 +191,11 @@ def _read_cycle(
             return unseen(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
     meter = Meter(tell)
-    dialect = DIALECTS.get(task.found.layout.id)
-    rows = TraceRows(tables, number, dialect.kind) if dialect is not None else None
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
         with second_process(traces, wanted.processes, (TraceRows.__module__,)) as second:
-            read, broken = read_artifacts(
-                task.found, task.recording.directory, partial(stream_trace, second=second), meter, rows
-            )
+            stream = partial(stream_trace, second=second)
+            read, broken = read_artifacts(task.found, task.recording.directory, stream, meter, tables, number)
         meter.end()
     except OSError as error:
         unread = _unreadable(task, error)
@@ -235,19 +233,20 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
 
 
 def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
-    """Ask the tables what the traces of the cycles say, and what breaks a rule."""
-    by_number = {one.number: one for one in read if _trace_of(one.cycle) is not None}
-    if not by_number:
-        return
-    torch = {number: one for number, one in by_number.items() if DIALECTS[one.cycle.layout.id].kind is None}
-    trace_views = by_number.keys() - torch.keys()
-    for number in trace_views:
-        by_number[number].not_made += list_rows(tables, number, by_number[number].cycle)
+    """Ask the tables what the files of the cycles say, and what breaks a rule."""
+    by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
+    for number, one in by_number.items():
+        one.not_made += list_rows(tables, number, one.cycle)
     tables.hand_over()
-    asked = {number: (one.task.asked, one.cycle.artifacts["trace"].content.document) for number, one in torch.items()}
-    works = {**(work_of(tables, asked) if asked else {}), **(views_of(tables, trace_views) if trace_views else {})}
-    for number, work in works.items():
-        by_number[number].cycle = _with_work(by_number[number].cycle, work)
+    if traces := {number: one for number, one in by_number.items() if "trace" in one.cycle.artifacts}:
+        asked = {
+            number: (one.task.asked, one.cycle.artifacts["trace"].content.document) for number, one in traces.items()
+        }
+        _tell(by_number, "trace", work_of(tables, asked))
+    if trace_views := [number for number, one in by_number.items() if "trace_view" in one.cycle.artifacts]:
+        _tell(by_number, "trace_view", views_of(tables, trace_views))
+    if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:
+        _tell(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
     cycles = {number: one.cycle for number, one in by_number.items()}
     for number, findings in broken_rules(tables, cycles).items():
         by_number[number].findings += findings
@@ -255,18 +254,14 @@ def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
         by_number[number].alike = rows
 
 
-def _trace_of(cycle: Cycle) -> Content | None:
-    """Return the trace of a cycle whose events are in tables."""
-    dialect = DIALECTS.get(cycle.layout.id)
-    return cycle.content(dialect.slot) if dialect is not None else None
-
-
-def _with_work(cycle: Cycle, work: Any) -> Cycle:
-    slot = DIALECTS[cycle.layout.id].slot
-    old = cycle.artifacts[slot]
-    new = replace(old, content=replace(old.content, work=work))
-    files = tuple(new if one is old else one for one in cycle.files)
-    return replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
+def _tell(read: Mapping[int, _ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
+    """Put what the rows of a file say into the cycles."""
+    for number, work in works.items():
+        cycle = read[number].cycle
+        old = cycle.artifacts[slot]
+        new = replace(old, content=replace(old.content, work=work))
+        files = tuple(new if one is old else one for one in cycle.files)
+        read[number].cycle = replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
 
 
 def _unreadable(task: Task, error: OSError) -> Inspected:
@@ -278,13 +273,13 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
 
 def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
     # They know cycles, and are loaded when there is one.
-    from perfguard.dialects.invariants import check_cycle, check_folds
+    from perfguard.dialects.invariants import check_cycle
 
     task, found, recording = one.task, one.task.found, one.task.recording
     not_made = one.not_made
     try:
         cycle = _with_executions(one.cycle, not_made)
-        wrong = [*check_folds(cycle, not_made), *check_cycle(cycle, not_made)]
+        wrong = [*check_cycle(cycle, not_made)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
         return _unreadable(task, error)
@@ -326,12 +321,12 @@ def _not_made(
     found: FoundCycle, root: Path, rank: int, artifacts: Mapping[str, Artifact], not_made: Sequence[str]
 ) -> Iterator[Finding]:
     """Say what was not looked at, because it needs rows of a table that was too large to be kept."""
-    passed = [one for one in artifacts.values() if isinstance(one.content.table, PassedTable)]
+    tables = ((one, one.content.table) for one in artifacts.values())
+    passed = [one for one, table in tables if isinstance(table, PassedTable) and not table.is_in_tables]
     named = f"{len(not_made)} checks need them: {', '.join(not_made)}" if not_made else ""
-    unmeasured = ", ".join(one.path.name for one in passed if not one.content.folds)
-    parts = [named, f"what {unmeasured} holds is in no measurement" if unmeasured else ""]
+    files = ", ".join(one.path.name for one in passed)
+    parts = [named, f"what {files} holds is in no measurement" if files else ""]
     if message := "; ".join(filter(None, parts)):
-        files = ", ".join(one.path.name for one in passed)
         place = relative(found.place, root) or found.place.name
         message = f"the rows of {files} were validated and not kept; {message}"
         yield Finding(code=Code.A112, severity=Severity.WARNING, place=place, rank=rank, message=message)

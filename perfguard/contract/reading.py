@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
@@ -17,24 +18,32 @@ from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
 from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, shortened
 from perfguard.contract.progress import Meter
-from perfguard.dialects import folds_of_tables
 from perfguard.dialects.cycle import Artifact
-from perfguard.dialects.folds_of_tables import JOINED, JOINED_UP_TO, KEPT_UP_TO, Kept
 from perfguard.dialects.queries import DIALECTS
 from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.artifacts.readers.event_schema import EventSchema
+    from perfguard.artifacts.tables import Batch
 
 #: Reads a trace (`stream_trace`), told how.
 Stream = Callable[..., Streamed]
+#: Large tables that are not put into the tables of the batch yet are held up to so many bytes: their cells take twice as much.
+KEPT_UP_TO = 256 * 1024**2
+#: What puts the rows of a CSV into the tables of the batch, by slot.
+_TABLED = {"kernel_details": KernelRows}
 
 
 def read_artifacts(
-    found: FoundCycle, root: Path, stream: Stream, meter: Meter, rows: TraceRows | None
+    found: FoundCycle, root: Path, stream: Stream, meter: Meter, tables: Batch, number: int
 ) -> tuple[list[Artifact], list[Finding]]:
-    """Read the files of a cycle; return the artifacts, and what is wrong with the others."""
+    """Read the files of a cycle; return the artifacts, and what is wrong with the others.
+
+    Rows that queries are asked of go into `tables`, under the cycle's number.
+    """
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
     ranks = [file.rank for file in found.files if file.rank is not None]
@@ -61,7 +70,7 @@ def read_artifacts(
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), rows)
+        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), tables, number)
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
@@ -69,14 +78,14 @@ def read_artifacts(
 
 
 def _read(
-    file: FoundFile, layout: Layout, place: str, stream: Stream, rows: TraceRows | None
+    file: FoundFile, layout: Layout, place: str, stream: Stream, tables: Batch, number: int
 ) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
-    if file.slot.format == "csv" and large_comma.is_large(file.path):
-        return _read_large_table(file, place)
+    if file.slot.format == "csv" and (file.slot.name in _TABLED or large_comma.is_large(file.path)):
+        return _read_table(file, place, tables, number)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, stream, rows)
+        content, findings = _read_version(file, layout, version, place, stream, tables, number)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
@@ -88,8 +97,8 @@ def _read(
     return None, best[1]
 
 
-def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, list[Finding]]:
-    """Let a large table go by, once for each version of its schema that its header fits, or for those it fits best."""
+def _read_table(file: FoundFile, place: str, tables: Batch, number: int) -> tuple[Artifact | None, list[Finding]]:
+    """Let a table go by, once for each version of its schema that its header fits, or for those it fits best."""
     import polars as pl
 
     try:
@@ -109,9 +118,12 @@ def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, lis
         if any("is missing" in finding.message for finding in broken):
             found = broken
         else:
-            content, found = _passed(file, schema(version) if version else {}, header, place, broken)
+            rows = _TABLED[file.slot.name](tables, number) if file.slot.name in _TABLED else None
+            content, found = _passed(file, schema(version) if version else {}, header, place, broken, rows)
             if content is not None:
                 return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
+            if rows is not None:
+                rows.undo()
         if best is None or len(found) < len(best):
             best = found
     assert best is not None
@@ -119,22 +131,19 @@ def _read_large_table(file: FoundFile, place: str) -> tuple[Artifact | None, lis
 
 
 def _passed(
-    file: FoundFile, rules: Mapping[str, Any], header: Sequence[str], place: str, broken: Sequence[Finding]
+    file: FoundFile,
+    rules: Mapping[str, Any],
+    header: Sequence[str],
+    place: str,
+    broken: Sequence[Finding],
+    rows: KernelRows | None,
 ) -> tuple[Content | None, list[Finding]]:
-    """Let the rows of a large table go by; what its folds keep of them is its content, or all of it where that is little."""
+    """Let the rows of a table go by into `rows`; without it they are kept, where they are not too many."""
     row = rules_under(row_schema(rules), header) if rules else {}
-    folds = {name: make() for name, make in folds_of_tables.folds_of(file.slot.name).items()}
-    size, joined = file.path.stat().st_size, JOINED.get(file.slot.name)
-    kept = Kept() if not folds and size <= KEPT_UP_TO else None
-    part = Kept(joined) if folds and joined and size <= JOINED_UP_TO else None
-    all_folds: list[folds_of_tables.Fold] = [*folds.values(), *(one for one in (kept, part) if one is not None)]
-    wanted = [name for name in header if any(one.wants(name) for one in all_folds)]
-
-    def see(rows: large_comma.Rows) -> None:
-        for one in all_folds:
-            one.see(rows)
-
-    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
+    kept = _Kept() if rows is None and file.path.stat().st_size <= KEPT_UP_TO else None
+    sink = rows if rows is not None else kept
+    wanted = [name for name in header if sink is not None and sink.wants(name)]
+    found = large_comma.stream_csv(file.path, row, rules, wanted, sink.see if sink is not None else lambda rows: None)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
@@ -151,18 +160,45 @@ def _passed(
         return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
     if broken or findings:
         return None, [*broken, *findings]
-    table = (
-        PassedTable(
-            name=file.path.name,
-            columns=tuple(header),
-            height=found.rows,
-            part=part.frame(tuple(header)) if part is not None else None,
-            lines=part.lines if part is not None else None,
-        )
-        if kept is None
-        else kept.table(tuple(header))
-    )
-    return Content(table=table, folds=folds), short
+    if kept is not None:
+        return Content(table=kept.table(tuple(header))), short
+    table = PassedTable(
+        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=rows is not None
+    )  # fmt: skip
+    return Content(table=table), short
+
+
+class _Kept:
+    """Keeps the cells of a table that is not too large for that."""
+
+    def __init__(self) -> None:
+        self._frames: list[pl.DataFrame] = []
+        #: The lines of the rows of each frame, None where they just follow those before.
+        self._lines: list[Sequence[int] | None] = []
+
+    def wants(self, column: str) -> bool:
+        return True
+
+    def see(self, rows: large_comma.Rows) -> None:
+        # Not the rows themselves: these hold the text of all cells.
+        self._frames.append(rows.frame)
+        follows = range(rows.first + 2, rows.first + 2 + rows.frame.height)
+        self._lines.append(None if rows.lines == follows else rows.lines)
+
+    def table(self, header: tuple[str, ...]) -> Table:
+        """Return what was kept as a table."""
+        import polars as pl
+
+        frame = pl.concat(self._frames or [pl.DataFrame(schema=dict.fromkeys(header, pl.String))])
+        return Table(frame=frame, cells=Cells.TEXT, lines=self._all_lines())
+
+    def _all_lines(self) -> tuple[int, ...] | None:
+        if all(lines is None for lines in self._lines):
+            return None
+        found: list[int] = []
+        for frame, lines in zip(self._frames, self._lines, strict=True):
+            found += lines if lines is not None else range(len(found) + 2, len(found) + 2 + frame.height)
+        return tuple(found)
 
 
 def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
@@ -175,11 +211,13 @@ def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str)
 
 
 def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, rows: TraceRows | None
+    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, tables: Batch, number: int
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
-    if version and rows is not None and file.slot.name == DIALECTS[layout.id].slot:
+    dialect = DIALECTS.get(layout.id)
+    if version and dialect is not None and file.slot.name == dialect.slot:
+        rows = TraceRows(tables, number, dialect.kind)
         return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
     try:
         content = READERS[file.slot.format](file.path, rules)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
 from perfguard.dialects.ascend.listed import host_executions
-from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.collectives import host_collectives, no_collectives
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Executions, Steps
@@ -102,71 +101,6 @@ def marks_of_steps(marks: pl.DataFrame, asked: Asked, header: Any) -> pl.DataFra
     of_step = [number is not None for number in step_of(began, steps)]
     kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))
     return kept.with_columns(number=pl.int_range(kept.height, dtype=pl.Int64))
-
-
-def from_kernel_details(cycle: Cycle) -> Listed | None:
-    """Kernels of an Ascend device, from `kernel_details` (torch_npu and MindSpore 2.5 and later): one row a kernel.
-
-    The operator is the kernel's type (its name where level 0 gives no type); a kernel belongs to the step that its row
-    names. Source: MindSpore 2.10 and torch_npu, ascend_output kernel_details; columns in schemas/artifacts.
-    """
-    import polars as pl
-
-    content = cycle.content("kernel_details")
-    if content is None:
-        return None
-    cells = content.frame
-    step_column = next((name for name in STEP_COLUMNS if name in cells.columns), None)
-    numbers = as_int64(cells[step_column]) if step_column else pl.Series([None] * cells.height, dtype=pl.Int64)
-    marked = sorted(numbers.drop_nulls().unique().to_list())
-    order = {number: index for index, number in enumerate(marked)}
-    frame = kernel_rows(
-        cells,
-        step=numbers.replace_strict(order, default=None, return_dtype=pl.Int64) if order else numbers,
-        start_ns=nanoseconds(cells["Start Time(us)"]),
-        duration_ns=nanoseconds(cells["Duration(us)"]),
-    ).sort("start_ns", maintain_order=True)
-    return Listed(
-        rows=frame,
-        steps=len(marked) or None,
-        by_step=bool(marked) and frame["step"].null_count() == 0,
-        step_numbers=tuple(marked),
-        edges_ns=marked_edges(cycle, marked),
-        marks_steps=bool(marked),
-        on_device=True,
-    )
-
-
-def kernel_rows(cells: pl.DataFrame, *, step: pl.Series, start_ns: pl.Series, duration_ns: pl.Series) -> pl.DataFrame:
-    """Return rows of kernel_details as executions, in their own order: COLUMNS, see `groups`."""
-    import polars as pl
-
-    types = pl.col("Type") if "Type" in cells.columns else pl.lit("N/A")
-    unnamed = types.is_in(["N/A", ""])
-    if cells.select(unnamed.any()).item():
-        types = pl.when(unnamed).then(pl.col("Name").str.replace(r"[_\d]+$", "")).otherwise(types)
-    shapes = _shape("Input Shapes") if "Input Shapes" in cells.columns else pl.lit(None)
-    return cells.select(
-        operator=types,
-        name=pl.col("Name"),
-        step=step,
-        start_ns=start_ns,
-        duration_ns=duration_ns,
-        self_ns=duration_ns,
-        shapes=shapes.cast(pl.String),
-    )
-
-
-def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
-    trace = cycle.content("trace_view")
-    if trace is None:
-        return ()
-    marks = [(mark.number, mark.span_ns) for mark in view_of(trace).step_marks if mark.number is not None]
-    spans = [span for _, span in marks if span is not None]
-    if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
-        return ()
-    return tuple(sorted(spans))
 
 
 def from_database(cycle: Cycle) -> Listed | None:
@@ -332,7 +266,6 @@ def from_gpu_detail(cycle: Cycle) -> Listed | None:
 #: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
 #: device did goes before what the host did for it.
 SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = (
-    (("kernel_details",), from_kernel_details),
     (("ascend_pytorch_profiler",), from_database),
     (("ascend_mindspore_profiler",), from_database),
     (("output_timeline_data",), from_flat_timeline),
@@ -341,8 +274,6 @@ SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = 
     (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
 )
 
-#: What versions call the column with a kernel's step.
-STEP_COLUMNS = ("Step Id", "Step ID")
 #: Databases of a device's tasks.
 DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
@@ -353,14 +284,11 @@ LATE_NS = 2**63 - 1
 
 def executions_of(cycle: Cycle) -> Executions | None:
     """Return the executions of a cycle, added up, or None where no source could be read."""
-    # Traces go by in chunks, and large tables as well: their executions were added up on the way.
-    if (trace := cycle.content("trace")) is not None:
-        found: Executions = trace.work.executions
-        return found
-    kernels = cycle.content("kernel_details")
-    if kernels is not None and "KernelWork" in kernels.folds:
-        of_kernels: Executions = kernels.folds["KernelWork"].executions(cycle)
-        return of_kernels
+    # Where rows are in tables, these were asked already; what a device did goes before what the host did for it.
+    for slot in ("trace", "kernel_details"):
+        if (content := cycle.content(slot)) is not None:
+            found: Executions = content.work.executions
+            return found
     listed = listed_of(cycle)
     return None if listed is None else summed(listed)
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.ascend.kernels import kernels_of
 from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric, shown
 
@@ -27,29 +28,9 @@ _RATIO = re.compile(r"^(?P<unit>(?:aic|aiv|aicore|cube)\w*?)_(?:ratio|utilizatio
 )
 def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Mean over the kernels that have the counter. Which counters there are depends on aic_metrics."""
-    import polars as pl
-
-    from perfguard.artifacts.table import as_float64
-
     content = cycle.content("kernel_details")
-    if content is None:
-        return
-    if (busy := content.folds.get("Busy")) is not None:
-        # The kernels went by, and were added up on the way.
-        for column, (total, weight) in busy.sums.items():
-            if weight > 0 and (found := _RATIO.match(column)) is not None:
-                yield found["unit"], _fraction(column, total / weight)
-        return
-    frame = content.frame
-    weights = as_float64(frame["Duration(us)"])
-    for column in frame.columns:
-        if (found := _RATIO.match(column)) is None:
-            continue
-        values = as_float64(frame[column])
-        pairs = pl.DataFrame({"value": values, "weight": weights}).drop_nulls()
-        total = pairs["weight"].sum()
-        if total > 0:
-            mean = float((pairs["value"] * pairs["weight"]).sum()) / float(total)
+    for column, mean in kernels_of(content).busy.items() if content is not None else ():
+        if (found := _RATIO.match(column)) is not None:
             yield found["unit"], _fraction(column, mean)
 
 

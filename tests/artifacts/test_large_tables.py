@@ -18,6 +18,7 @@ from perfguard.artifacts.readers import Content, comma, large_comma
 from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.table import PassedTable, Unreadable
+from perfguard.artifacts.tables import batch
 from perfguard.contract import Contract, inspect, reading
 from perfguard.contract.conformity import row_findings, rules_under
 from perfguard.contract.reading import _read
@@ -40,7 +41,9 @@ def streaming(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Contract]:
+    streaming.undo()
     whole = inspect(read_recording(directory))
+    streaming.setattr(large_comma, "BLOCK_BYTES", SMALL_BLOCK)
     streaming.setattr(large_comma, "STREAMED_FROM", 0)
     passed = inspect(read_recording(directory))
     streaming.undo()
@@ -52,7 +55,6 @@ def told(findings: tuple[Finding, ...], left_out: set[str]) -> list[tuple[object
         (f.code.name, f.severity.name, f.place, f.message, f.check or "", f.rank or 0, f.more)
         for f in findings
         if f.check not in left_out and f.code is not Code.A112
-        if not f.message.startswith("only kernels near each other")
     )
 
 
@@ -244,8 +246,8 @@ def refuse_other_reading(path: Path, rules: dict) -> None:
         assert cells.equals(content.frame.select(cells.columns))
         places = [f":{line}" for part in parts for line in part.lines]
         assert places == [content.table.place(row) for row in range(content.frame.height)]
-        whole = [part.cells_of(row) for part in parts for row in range(part.frame.height)]
-        assert whole == content.frame.rows()
+        prints = [number for part in parts for number in part.prints().to_list()]
+        assert prints == large_comma._prints_of(content.frame).to_list()
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -386,31 +388,13 @@ def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
     assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
 
 
-def test_what_other_files_are_joined_with_is_kept(tmp_path, streaming):
+def test_kernels_are_in_tables_whatever_their_size_and_every_check_is_made(tmp_path, streaming):
     generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
-    _, found = both(tmp_path, streaming)
-    table = found.cycles[0].artifacts["kernel_details"].content.table
-    assert isinstance(table, PassedTable)
-    assert set(table.frame.columns) < set(table.columns)
-    assert found.not_made == ()
-    assert Code.A112 not in {one.code for one in found.findings}
-
-
-def test_a_very_large_table_is_not_kept_and_a_finding_says_what_was_not_asked(tmp_path, streaming):
-    streaming.setattr(reading, "JOINED_UP_TO", 0)
-    generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
-    whole, found = both(tmp_path, streaming)
-    (cycle,) = found.cycles
-    table = cycle.artifacts["kernel_details"].content.table
-    assert isinstance(table, PassedTable)
-    assert table.height == whole.cycles[0].artifacts["kernel_details"].content.frame.height
-    assert {"kernels_are_in_the_trace", "the_trace_has_no_other_kernels"} <= set(found.not_made)
-    assert Code.A112 in {one.code for one in found.findings}
-    (finding,) = (one for one in found.findings if one.code is Code.A112)
-    assert (finding.severity, finding.invalidates) == (Severity.WARNING, False)
-    assert all(name in finding.message for name in ("kernel_details.csv", *found.not_made))
-    assert whole.not_made == ()
-    assert Code.A112 not in {one.code for one in whole.findings}
+    for found in both(tmp_path, streaming):
+        table = found.cycles[0].artifacts["kernel_details"].content.table
+        assert isinstance(table, PassedTable)
+        assert table.is_in_tables
+        assert (found.not_made, [one for one in found.findings if one.code is Code.A112]) == ((), [])
 
 
 def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_path, streaming):
@@ -434,10 +418,9 @@ def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp
     file = next(one for one in cycle.files if one.slot.name == "kernel_details")
     text = file.path.read_text().replace("HF32 Eligible", "HF64 Eligible", 1)
     file.path.write_text(text)
-    _, expected = _read(file, cycle.layout, "x", lambda count: None, None)
-    streaming.setattr(large_comma, "STREAMED_FROM", 0)
-    artifact, found = _read(file, cycle.layout, "x", lambda count: None, None)
+    with batch() as tables:
+        artifact, found = _read(file, cycle.layout, "x", lambda count: None, tables, 0)
     assert artifact is None
-    assert [str(one) for one in found] == [str(one) for one in expected]
+    assert any("HF64 Eligible" in one.message for one in found)
     assert {one.code for one in found} == {Code.S102}
     assert all(one.severity is Severity.ERROR for one in found)

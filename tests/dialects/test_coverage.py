@@ -1,15 +1,13 @@
-"""Coverage: batches in the order of starts cover what all of them together do, nanosecond by nanosecond."""
+"""Coverage: what executions cover of each step, nanosecond by nanosecond."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import Coverage, Covered, CoveredSteps, Spans, covered_steps
+from perfguard.dialects.coverage import Covered, covered_steps
 
 SCHEMA = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 EDGES = ((10, 30), (30, 40), (45, 60))
@@ -50,38 +48,24 @@ def by_hand(executions: list[tuple]) -> tuple[int, ...]:
     ],
 )
 def test_the_time_that_spans_cover(executions, covered):
-    assert Coverage.of(EDGES).extended(Spans.of(frame(executions))).covered_ns == (covered, 0, 0)
+    assert [one.operators_ns for one in covered_steps(frame(executions), EDGES)] == [covered, 0, 0]
 
 
 def test_a_damaged_time_of_a_step_is_no_reason_to_fail():
     edges = ((10, 10**400), (-(10**400), 20))
     rows = frame([("a", 0, 12, 5), ("a", 1, 12, 5)])
-    assert Coverage.of(edges).extended(Spans.of(rows)).covered_ns == (5, 5)
-    assert covered_steps(rows, edges)[0].either_ns == 5
+    assert [one.either_ns for one in covered_steps(rows, edges)] == [5, 5]
 
 
 def test_no_steps_are_covered_by_nothing():
     assert covered_steps(frame([("a", None, 0, 1)]), ()) == ()
-    assert CoveredSteps.of(()).extended(frame([("a", 0, 0, 1)])).by_step == ()
 
 
 @given(EXECUTIONS)
 def test_covered_is_every_nanosecond_in_which_something_runs(executions):
-    spans = frame(executions).sort("start_ns")
-    assert Coverage.of(EDGES).extended(Spans.of(spans)).covered_ns == by_hand(executions)
     operators = [one for one in executions if one[0] in ("a", "b")]
     collectives = [one for one in executions if one[0] == "AllReduce"]
     expected = zip(by_hand(operators), by_hand(collectives), by_hand(operators + collectives), strict=True)
     assert covered_steps(frame(executions), EDGES) == tuple(
         Covered(operators_ns=one, collectives_ns=other, either_ns=either) for one, other, either in expected
     )
-
-
-@given(EXECUTIONS, st.lists(st.integers(0, 24), max_size=5))
-def test_batches_cover_what_all_of_them_do(executions, cuts):
-    rows = frame(executions).sort("start_ns")
-    bounds = [0, *sorted(min(cut, rows.height) for cut in cuts), rows.height]
-    found = CoveredSteps.of(EDGES)
-    for start, end in pairwise(bounds):
-        found = found.extended(rows[start:end])
-    assert found.by_step == covered_steps(rows, EDGES)

@@ -30,6 +30,7 @@ from perfguard.dialects.executions import (
     summed,
 )
 from perfguard.recording import Recording, read_recording
+from perfguard.testing import generate
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
 
@@ -338,45 +339,6 @@ def rows_of(cycle: Cycle) -> list[tuple]:
     return [row for row, count in zip(rows, calls or [1] * len(rows), strict=True) for _ in range(count)]
 
 
-KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
-
-
-def test_kernels_are_executions_of_their_type_in_the_step_of_their_row():
-    cycle = read_slot(
-        "kernel_details",
-        KERNELS,
-        '11|aclnnAdd_2|Add|1795261968310121.500\t|2.25|"2,4;8"',
-        "10|aclnnMul_1|Mul|1795261968310120.250\t|1.125|",
-    )
-    assert rows_of(cycle) == [
-        ("Mul", "aclnnMul_1", 0, 1795261968310120250, 1125, 1125, ""),
-        ("Add", "aclnnAdd_2", 1, 1795261968310121500, 2250, 2250, "2,4;8"),
-    ]
-    found = executions_of(cycle)
-    assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, True, (10, 11), True)
-
-
-@pytest.mark.parametrize(
-    ("header", "row", "operator"),
-    [
-        ("Name|Start Time(us)|Duration(us)", "aclnnMul_12|1.5|2", "aclnnMul"),
-        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|N/A|1.5|2", "aclnnMul"),
-        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12||1.5|2", "aclnnMul"),
-        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|Mul|1.5|2", "Mul"),
-        ("Step ID|Name|Type|Start Time(us)|Duration(us)", "|aclnnMul_12|Mul|1.5|2", "Mul"),
-    ],
-)
-def test_a_kernel_without_type_or_step_is_named_by_its_name(header, row, operator):
-    cycle = read_slot("kernel_details", header, row)
-    assert rows_of(cycle) == [(operator, "aclnnMul_12", None, 1500, 2000, 2000, None)]
-    found = executions_of(cycle)
-    assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
-
-
-def test_no_kernels_are_no_executions_but_a_source():
-    assert rows_of(read_slot("kernel_details", KERNELS)) == []
-
-
 @pytest.mark.parametrize("slot", ["ascend_pytorch_profiler", "ascend_mindspore_profiler"])
 @pytest.mark.parametrize(
     ("steps", "expected"),
@@ -474,12 +436,13 @@ def test_operators_of_a_gpu_are_averages_in_us():
     assert (executions_of(cycle).steps, executions_of(cycle).is_timeline) == (2, False)
 
 
-def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
-    (cycle,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
-    device = read_slot("kernel_details", KERNELS, "1|a|Add|1|1|")
-    both = dataclasses.replace(cycle, artifacts={**cycle.artifacts, **device.artifacts})
-    assert executions_of(cycle).on_device is False
-    assert rows_of(both) == rows_of(device)
+def test_what_a_device_did_goes_before_what_the_host_did(tmp_path, copy_recording):
+    (host,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
+    generate("pt-npu", seed=1, ranks=1, operators=9).write(tmp_path)
+    device = next(one for one in inspect(read_recording(tmp_path)).cycles if one.executions.on_device)
+    both = dataclasses.replace(host, artifacts={**host.artifacts, **device.artifacts})
+    assert executions_of(host).on_device is False
+    assert executions_of(both) is device.executions
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------

@@ -1,16 +1,12 @@
-"""Groups: sums over executions that do not depend on how these were divided."""
+"""Groups: sums over executions."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 
-from perfguard.dialects.groups import KEYS, aggregated, merged
+from perfguard.dialects.groups import KEYS, aggregated
 
 SCHEMA = {
     "operator": pl.String,
@@ -73,7 +69,6 @@ def test_no_executions_are_no_groups():
     empty = aggregated(frame([]))
     assert empty.height == 0
     assert empty.schema == aggregated(frame([("a", "a", 0, 0, 4, 3, None)])).schema
-    assert_frame_equal(merged([empty, empty]), empty)
 
 
 @given(st.lists(EXECUTIONS, max_size=24))
@@ -92,27 +87,3 @@ def test_groups_are_what_counting_by_hand_says(executions):
     }
     found = {row[:4]: (*row[4:8], row[8:10], row[10:]) for row in aggregated(frame(executions)).iter_rows()}
     assert found == expected
-
-
-@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
-@given(executions=st.lists(EXECUTIONS, max_size=24), data=st.data())
-def test_groups_of_parts_are_the_groups_of_all(shuffled, executions, data):
-    """Wherever the rows are cut, in whatever order the parts come, and whichever are merged first."""
-    rows = frame(executions).with_row_index("place").cast({"place": pl.Int64})
-    whole = aggregated(rows)
-    if shuffled:
-        rows = rows[data.draw(st.permutations(range(rows.height)))] if rows.height else rows
-    cuts = sorted(data.draw(st.lists(st.integers(0, rows.height), max_size=4)))
-    bounds = [0, *cuts, rows.height]
-    parts = [aggregated(rows[start:end]) for start, end in pairwise(bounds)]
-    assert_frame_equal(merged(parts), whole)
-    parts = data.draw(st.permutations(parts))
-    middle = data.draw(st.integers(0, len(parts)))
-    assert_frame_equal(merged(merged(half) for half in (parts[:middle], parts[middle:]) if half), whole)
-
-
-@given(st.lists(EXECUTIONS, max_size=12), st.integers(0, 12))
-def test_places_go_on_from_part_to_part(executions, cut):
-    first, rest = frame(executions[:cut]), frame(executions[cut:])
-    parts = [aggregated(first), aggregated(rest, first_place=first.height)]
-    assert_frame_equal(merged(parts), aggregated(frame(executions)))

@@ -48,9 +48,7 @@ class Content:
     tables: Mapping[str, Table] = field(default_factory=dict)
     #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
     short_rows: tuple[tuple[int, str], ...] = ()
-    #: Of a content that went by and is not held: what its folds kept, by their names.
-    folds: Mapping[str, Any] = field(default_factory=dict)
-    #: What ran in it, where its rows are in tables.
+    #: What its rows say, where they are in tables.
     work: Any = None
     #: Of a trace that went by: where its events are in the document, and how many there were.
     events_path: str = "$"

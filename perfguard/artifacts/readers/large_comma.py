@@ -47,8 +47,8 @@ class Rows:
     #: How many rows came before, and the line each of these begins in.
     first: int
     lines: Sequence[int]
-    #: All cells of one of them (counted from 0), of the columns nobody asked for as well.
-    cells_of: Callable[[int], tuple[str, ...]]
+    #: A number for each of them that rows with the same cells have, and hardly any others.
+    prints: Callable[[], pl.Series]
     _known: dict[tuple[str, str], pl.Series] = field(default_factory=dict)
 
     def nanoseconds(self, column: str) -> pl.Series:
@@ -312,7 +312,7 @@ class _Pass:
         self._show(
             lambda: self._cells(block, self._wanted),
             range(line + 1, line + 1 + len(lines)),
-            lambda row: tuple(next(csv.reader([lines[row]], strict=True))),
+            lambda: _prints(lines),
         )
         return True
 
@@ -406,7 +406,7 @@ class _Pass:
         table = Table(frame=frame, cells=Cells.TEXT)
         self._look_into(frame, lines)
         self._tell(self._invalid(table), lines, lambda rows: Table(frame=frame[list(rows)], cells=Cells.TEXT))
-        self._show(lambda: frame.select(self._wanted), lines, frame.row)
+        self._show(lambda: frame.select(self._wanted), lines, lambda: _prints_of(frame))
 
     # -- what comes of it ----------------------------------------------------------------------------------------
 
@@ -433,13 +433,24 @@ class _Pass:
         self,
         cells: Callable[[], pl.DataFrame],
         lines: Sequence[int],
-        cells_of: Callable[[int], tuple[str, ...]],
+        prints: Callable[[], pl.Series],
     ) -> None:
         """Show rows to whoever folds them, as long as all are valid."""
         first = self._found.rows
         self._found.rows += len(lines)
         if self._wanted and len(lines) and not self._found.broken and not self._found.documents:
-            self._see(Rows(frame=cells(), first=first, lines=lines, cells_of=cells_of))
+            self._see(Rows(frame=cells(), first=first, lines=lines, prints=prints))
+
+
+def _prints(lines: pl.Series) -> pl.Series:
+    # Quotation marks only say where a cell ends.
+    return lines.str.replace_all('"', "", literal=True).hash().reinterpret(signed=True)
+
+
+def _prints_of(frame: pl.DataFrame) -> pl.Series:
+    import polars as pl
+
+    return _prints(frame.select(pl.concat_str(pl.all(), separator=",")).to_series())
 
 
 def _header_of(block: bytes) -> tuple[list[str], int]:

@@ -34,23 +34,25 @@ from others where odd_arguments is not null
 -- check: kernels_are_in_the_trace
 -- code: I103
 -- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: listed_kernels
+-- needs: kernels
 -- in: kernel_details
+-- files: trace_view
 -- about: Every row of kernel_details is an event of the trace, by its name and start. MindSpore puts the operator that launched a
 --   kernel before its name in kernel_details.
 -- tolerance: 1 ns, of a few collectives only
 -- source: MindSpore 2.10: ascend_kernel_details_viewer.py
 -- message: {name}: no event of the trace with this name starts at {start_us:.3f} us
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
-from listed_kernels
+from kernels
 anti join drawn_kernels using (cycle, row)
 where start_ns is not null
 
 -- check: kernels_are_in_the_trace
 -- code: I103
 -- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: listed_kernels
+-- needs: kernels
 -- in: kernel_details
+-- files: trace_view
 -- about: Every row of kernel_details lasts as long as its event.
 -- tolerance: 2 ns: the trace has more decimals
 -- message: {name}: {here_us:g} us here, {there_us:g} us in the trace
@@ -64,21 +66,21 @@ having min(abs(drawn_ns - listed_ns)) > 2
 -- code: I103
 -- severity: warning
 -- layouts: pt-npu
--- needs: view_spans, listed_files
+-- needs: view_spans
+-- files: kernel_details
 -- about: Every kernel on the Ascend Hardware lanes of the trace is a row of kernel_details, by name and start. A warning: it holds
 --   on two real ranks of torch_npu level 1, and nobody documents it.
 -- tolerance: 1 ns
 -- message: {name} at {start_us:.3f} us is not in kernel_details
-with kernels as (
+with hardware as (
   select view_spans.cycle, view_spans.row, view_spans.name, start_ns
   from view_spans join lanes using (cycle, thread)
   where lanes.name = number_of('Ascend Hardware') and kind in (
     number_of('"AI_CORE"'), number_of('"AI_VECTOR_CORE"'), number_of('"AI_CPU"'), number_of('"MIX_AIC"'), number_of('"MIX_AIV"'),
     number_of('"DSA_SQE"'))),
-listed as (select cycle, name, start_ns + unnest([-1, 0, 1]) as start_ns from listed_kernels)
+listed as (select cycle, name, start_ns + unnest([-1, 0, 1]) as start_ns from kernels)
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
-from kernels anti join listed using (cycle, name, start_ns)
-where cycle in (select distinct cycle from listed_files where file = number_of('kernel_details'))
+from hardware anti join listed using (cycle, name, start_ns)
 
 -- check: flows_of_the_trace_meet_events
 -- code: I110
@@ -193,3 +195,143 @@ blocks as (
   where lane = number_of('Scope Layer') and cycle in (select distinct cycle from edges where lane = number_of('CPU OP')))
 select cycle, row, scope, does, time_ns / 1000 as time_us
 from blocks anti join met using (cycle, time_ns, does, depth, scope)
+
+-- check: kernels_are_in_order
+-- code: I106
+-- needs: kernels
+-- in: kernel_details
+-- about: Rows of kernel_details are sorted by start, device by device. Exact.
+-- source: real output of torch_npu levels 0, 1 and 2 (msinsight test data, eight directories)
+-- message: {name} starts at {start_us:.3f} us, {early_us:g} us before the kernel in the row above: rows are sorted by start
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, (before_ns - start_ns) / 1000 as early_us
+from (select cycle, row, name, start_ns, lag(start_ns) over (partition by cycle, device order by row) as before_ns from kernels)
+where start_ns < before_ns
+
+-- check: kernels_take_time
+-- code: I106
+-- severity: warning
+-- needs: kernels
+-- in: kernel_details
+-- about: A kernel that ran takes time. No real file has a duration of 0, and nobody says that there is none.
+-- message: {name} lasts 0 us: a kernel that ran takes time
+select cycle, row, word(name) as name from kernels where duration_ns = 0
+
+-- check: no_kernel_is_written_twice
+-- code: I114
+-- needs: kernels
+-- in: kernel_details
+-- about: No two rows of kernel_details are the same in every column: one of them would start in the same ns, on one stream.
+-- source: real output of torch_npu levels 0, 1 and 2 (msinsight test data, eight directories)
+-- message: {name} at {start_us:.3f} us is here a second time, the same in every column
+select cycle, row, word(name) as name, start_ns / 1000 as start_us
+from (
+  select cycle, row, name, start_ns, row_number() over (partition by cycle, start_ns, print order by row) as time
+  from kernels
+  semi join (select cycle, start_ns from kernels group by all having count(*) > 1) using (cycle, start_ns))
+where time > 1
+
+-- check: kernels_wait_for_the_one_before
+-- code: I105
+-- needs: kernels
+-- in: kernel_details
+-- about: Wait Time is in us, as the gap before a kernel is.
+-- message: Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?
+select cycle, factor
+from constant_factors join wait_counts using (cycle)
+where what = number_of('Wait Time(us)') and greatest(long, short) > 0.1 * known
+
+-- check: kernels_wait_for_the_one_before
+-- code: I105
+-- needs: kernels
+-- in: kernel_details
+-- about: Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole. A kernel that was left
+--   out (it belongs to no step) takes the gap before it with it, so a shorter wait is only told where nine rows in ten wait for the
+--   whole gap; and none where more than one in ten waits longer, since then it is another convention.
+-- tolerance: 0.3 us: three decimals of a us, printed of a float that holds a quarter of one
+-- source: torch_npu level 1, real output, both ranks
+-- message: it waited {wait_us:g} us, the kernel before it ended {gap_us:g} us before
+select cycle, row, wait_ns / 1000 as wait_us, gap_ns / 1000 as gap_us
+from kernel_gaps join wait_counts using (cycle)
+where long <= 0.1 * known and (wait_ns > gap_ns + 300 or wait_ns < gap_ns - 300 and short <= 0.1 * known)
+  and not (short > 0.1 * known and cycle in (select cycle from constant_factors where what = number_of('Wait Time(us)')))
+
+-- check: pipeline_ratios_follow_from_times
+-- code: I105
+-- severity: warning
+-- needs: kernel_counters
+-- in: kernel_details
+-- about: `aic_X_ratio` = `aic_X_time(us)` / `aicore_time(us)`, the same with `aiv_`. A warning: it holds on all rows of two real
+--   ranks, and no document of CANN promises it.
+-- tolerance: half of the third decimal of each
+-- source: torch_npu level 1 with PipeUtilization, real output
+-- message: {name}: {ratio} is {value:g}, {part} / {whole} is {share:.4g}
+select cycle, row, word(kernels.name) as name, word(counter) as ratio, value,
+  replace(word(counter), '_ratio', '_time(us)') as part, if(starts_with(word(counter), 'aic'), 'aicore_time(us)', 'aiv_time(us)') as whole,
+  part_us / whole_us as share
+from kernel_shares join kernels using (cycle, row)
+where whole_us > 0 and abs(value - part_us / whole_us) > 0.001 + 0.001 / whole_us
+
+-- check: ratios_of_a_kernel_follow_from_its_times
+-- code: I105
+-- needs: kernel_counters
+-- in: kernel_details
+-- about: The times of a unit are in us, as its ratio says.
+-- message: {part} is {factor:.6g} times what {ratio} says in all rows: another unit?
+select share_counts.cycle, word(counter) as ratio, replace(word(counter), '_ratio', '_time(us)') as part, factor
+from constant_factors join share_counts on share_counts.cycle = constant_factors.cycle and counter = what
+where off > 0.1 * known
+
+-- check: ratios_of_a_kernel_follow_from_its_times
+-- code: I105
+-- needs: kernel_counters
+-- in: kernel_details
+-- about: `aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv. Silent where more than one row in
+--   ten breaks it, since then it is another convention.
+-- tolerance: what three decimals of each cost
+-- source: torch_npu level 1, real output, both ranks
+-- message: {ratio} is {value:g}, {part} is {part_us:g} of {whole_us:g} in {whole}
+select cycle, row, word(counter) as ratio, value, replace(word(counter), '_ratio', '_time(us)') as part, part_us, whole_us,
+  if(starts_with(word(counter), 'aic'), 'aicore_time(us)', 'aiv_time(us)') as whole
+from kernel_shares join share_counts using (cycle, counter)
+where is_off and off <= 0.1 * known
+
+-- check: l2_cache_names_the_kernels
+-- code: I113
+-- needs: kernels, cached_tasks
+-- in: l2_cache
+-- about: A task of l2_cache that kernel_details knows (by stream and task) has the same name there; MindSpore puts the operator that
+--   launched a kernel before its name. Where most differ the file is of another run.
+-- source: real output, all 179 rows of two ranks
+-- message: {wrong} of the {known} tasks that kernel_details.csv knows have another name there: one of the two is of another run
+select cycle, wrong, known from task_counts where 2 * wrong > known
+
+-- check: l2_cache_names_the_kernels
+-- code: I113
+-- severity: warning
+-- needs: kernels, cached_tasks
+-- in: l2_cache
+-- about: The same of single tasks. A warning: their numbers wrap around.
+-- message: task {task} of stream {stream} is {name} here, {kernel} in kernel_details.csv
+select cycle, row, word(task) as task, word(stream) as stream, name, kernel
+from told_tasks join task_counts using (cycle)
+where is_known and not is_met and 2 * wrong <= known
+
+-- check: cached_tasks_are_kernels
+-- code: I113
+-- needs: kernels, cached_tasks
+-- in: l2_cache
+-- about: Some task of l2_cache is a kernel of kernel_details: stream, task and name are those of a row.
+-- message: none of its {rows} tasks is a kernel of kernel_details.csv: one of them is of another run
+select cycle, rows from task_counts where lost = rows
+
+-- check: cached_tasks_are_kernels
+-- code: I101
+-- needs: kernels, cached_tasks
+-- in: l2_cache
+-- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not asked where fewer than nine
+--   in ten are there.
+-- source: torch_npu level 1, real output, both ranks
+-- message: task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv
+select cycle, row, word(task) as task, word(stream) as stream, name
+from told_tasks join task_counts using (cycle)
+where not is_met and lost <= 0.1 * rows

@@ -1,12 +1,12 @@
-"""Rows of the files beside a trace_view that its events are held against, put into tables."""
+"""Rows of files that are read whole, put into tables."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.table import NotKept, as_float64, as_int64, nanoseconds
+from perfguard.artifacts.table import NotKept, as_float64, as_int64
 from perfguard.artifacts.tables import NULL, Batch
 
 if TYPE_CHECKING:
@@ -14,33 +14,34 @@ if TYPE_CHECKING:
 
     from perfguard.dialects.cycle import Cycle
 
-#: Files that events are held against: the table of their rows, and the checks that need it.
+#: Files that are put into tables here: their tables, and the checks that need them.
 _LISTED = {
-    "kernel_details": ("listed_kernels", ("kernels_are_in_the_trace", "the_trace_has_no_other_kernels")),
     "cpu_op_execute_timestamp": ("listed_operators", ("trace_times_are_the_executions",)),
+    "l2_cache": ("cached_tasks", ("l2_cache_names_the_kernels", "cached_tasks_are_kernels")),
 }
 
 
 def list_rows(batch: Batch, number: int, cycle: Cycle) -> list[str]:
-    """Put rows of the files beside the trace into tables; return the checks that cannot be made, since rows went by."""
+    """Put rows of the files of a cycle into tables; return the checks that cannot be made, since rows went by."""
     not_made: list[str] = []
     for slot, (table, checks) in _LISTED.items():
-        if slot not in cycle.artifacts or "trace_view" not in cycle.artifacts:
+        if slot not in cycle.artifacts:
             continue
         try:
-            rows = _kernels(cycle) if slot == "kernel_details" else host_executions(cycle.artifacts[slot].content.frame)
+            frame = cycle.artifacts[slot].content.frame
         except NotKept:
             not_made += checks
             continue
-        batch.add("listed_files", number, file=np.array([batch.word(slot)]))
-        batch.add(
-            table,
-            number,
-            row=np.arange(rows.height),
-            name=np.fromiter(map(batch.word, rows["name"]), np.int64, count=rows.height),
-            **{name: rows[name].fill_null(NULL).to_numpy() for name in ("start_ns", "duration_ns")},
-        )
+        rows = host_executions(frame) if slot == "cpu_op_execute_timestamp" else _cached_tasks(frame)
+        columns = {name: _column(batch, rows[name]) for name in rows.columns}
+        batch.add(table, number, row=np.arange(rows.height), **columns)
     return not_made
+
+
+def _column(batch: Batch, values: pl.Series) -> Any:
+    if values.dtype.is_integer():
+        return values.fill_null(NULL).to_numpy()
+    return np.fromiter(map(batch.word, values), np.int64, count=len(values))
 
 
 def host_executions(timestamps: pl.DataFrame) -> pl.DataFrame:
@@ -54,8 +55,8 @@ def host_executions(timestamps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _kernels(cycle: Cycle) -> pl.DataFrame:
-    frame = cycle.artifacts["kernel_details"].content.frame
-    return frame.select(
-        name="Name", start_ns=nanoseconds(frame["Start Time(us)"]), duration_ns=nanoseconds(frame["Duration(us)"])
-    )
+def _cached_tasks(frame: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    names = {"name": "Op Name", "stream": "Stream Id", "task": "Task Id"}
+    return frame.select(pl.col(column).str.strip_chars().alias(name) for name, column in names.items())

@@ -81,11 +81,11 @@ def view_of(content: Content) -> View:
 def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     """Return what the trace_view of each cycle says, by its number."""
     numbers = list(cycles)
-    marks = _by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
-    processes = _by_cycle(batch, "from drawn_processes")
-    ranges = _by_cycle(batch, "from ranges")
-    lanes = _by_cycle(batch, "select cycle, device, lane, total_ns from lane_sums order by all")
-    calls = _by_cycle(
+    marks = by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
+    processes = by_cycle(batch, "from drawn_processes")
+    ranges = by_cycle(batch, "from ranges")
+    lanes = by_cycle(batch, "select cycle, device, lane, total_ns from lane_sums order by all")
+    calls = by_cycle(
         batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
     )
     on_host = {cycle for (cycle,) in batch.execute("from traced_on_host")}
@@ -111,7 +111,8 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     }
 
 
-def _by_cycle(batch: Batch, query: str) -> dict[int, list[tuple[Any, ...]]]:
+def by_cycle(batch: Batch, query: str) -> dict[int, list[tuple[Any, ...]]]:
+    """Run a query whose rows begin with a cycle; return the rest of the rows of each."""
     found: dict[int, list[tuple[Any, ...]]] = {}
     for cycle, *row in batch.execute(query):
         found.setdefault(cycle, []).append(tuple(row))

@@ -88,16 +88,16 @@ where times > 1;
 -- its name there.
 create view drawn_kernels as
 with names as (
-  select number as listed, number as name from words where number in (select name from listed_kernels)
+  select number as listed, number as name from words where number in (select name from kernels)
   union all
   select endings.number, words_of.number
   from (
     select number, unnest(list_transform(range(2, len(parts) + 1), lambda first: array_to_string(parts[first:], '/'))) as ending
     from (select number, string_split(text, '/') as parts from words where contains(text, '/') and number in (
-      select name from listed_kernels))) as endings
+      select name from kernels))) as endings
   join words as words_of on words_of.text = endings.ending)
 select listed.cycle, listed.row, listed.name, listed.duration_ns as listed_ns, view_spans.duration_ns as drawn_ns
-from (select *, start_ns + unnest([-1, 0, 1]) as near_ns from listed_kernels) as listed
+from (select cycle, row, name, duration_ns, start_ns + unnest([-1, 0, 1]) as near_ns from kernels) as listed
 join names on names.listed = listed.name
 join view_spans on view_spans.cycle = listed.cycle and view_spans.name = names.name and view_spans.start_ns = listed.near_ns;
 
@@ -112,3 +112,101 @@ there as (
 select here.cycle, here.row, word(here.name) as name, here.start_ns, there.start_ns as listed_start_ns, here.duration_ns as here_ns,
   there.duration_ns as there_ns, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
 from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times;
+
+-- What a kernel is an execution of: its type, or at level 0, which has none, its name without the number behind it.
+create view kernel_operators as
+select type, name, operator, is_collective(operator) as is_collective
+from (
+  select type, name, if(word(type) in ('N/A', ''), regexp_replace(word(name), '[_0-9]+$', ''), word(type)) as operator
+  from (select distinct type, name from kernels));
+
+-- Kernels added up; `number` is that of the step in the file.
+create view kernel_sums as
+select cycle, number, operator, word(added.name) as name, word(shapes) as shapes, sum(calls)::bigint as calls,
+  within(sum(total_ns)) as total_ns, sum(unfilled)::bigint as unfilled, min(first_ns) as first_ns,
+  arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
+from (
+  select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(duration_ns)) as total_ns,
+    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place,
+    max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
+  from kernels
+  group by all) as added
+join kernel_operators using (type, name)
+-- Level 0 has types of collectives only, so that two types may be one operator.
+group by cycle, number, operator, added.name, shapes;
+
+-- Kernels that are no communication by device, type and core, as op_statistic counts them.
+create view kernel_kinds as
+select cycle, word(device) as device, word(type) as type, word(core) as core, count(*) as rows,
+  within(sum(duration_ns)) / 1000 as total_us, min(duration_ns) / 1000 as least_us, max(duration_ns) / 1000 as most_us, min(row) as row
+from kernels
+where core not in (number_of('HCCL'), number_of('COMMUNICATION'))
+group by cycle, kernels.device, kernels.type, kernels.core;
+
+-- Kernels that are communication by name, without the operator that launched them, which MindSpore puts before it; how many of
+-- them lie in no step of a file that has steps.
+create view kernel_collectives as
+select cycle, name, count(*) as calls, count(*) filter (step_text in (number_of(''), number_of('N/A'))) as outside,
+  arg_max(start_ns, row) as start_ns
+from (select cycle, row, step_text, start_ns, regexp_extract(word(name), '[^/]*$') as name from kernels
+  where core in (number_of('HCCL'), number_of('COMMUNICATION')))
+group by cycle, name;
+
+-- The time between the end of the kernel before and the start of each; null for the first of a device.
+create view kernel_gaps as
+select cycle, row, wait_ns, case when ended_ns is not null then greatest(start_ns - ended_ns, 0) end as gap_ns
+from (
+  select cycle, row, start_ns, wait_ns, lag(start_ns + duration_ns) over (partition by cycle, device order by row) as ended_ns
+  from kernels);
+
+create view wait_counts as
+select cycle, count(*) as known, count(*) filter (wait_ns > gap_ns + 300) as long, count(*) filter (wait_ns < gap_ns - 300) as short
+from kernel_gaps
+where wait_ns is not null and gap_ns is not null
+group by cycle;
+
+-- Ratios with the times they follow from.
+create view kernel_shares as
+select cycle, row, counter, value, part_us, whole_us,
+  whole_us > 0 and abs(value * whole_us - part_us) > 0.001 * whole_us + 0.0011 as is_off
+from kernel_counters where part_us is not null;
+
+create view share_counts as
+select cycle, counter, count(*) as known, count(*) filter (is_off) as off from kernel_shares group by cycle, counter;
+
+-- By which constant factor a column (`what`) is what it follows from: it is in another unit. Nine in ten are alike within 5 %, of
+-- five or more; half to twice is no other unit. The first 100 000 lines tell.
+create view constant_factors as
+with told as (
+  select cycle, number_of('Wait Time(us)') as what, wait_ns / gap_ns as factor
+  from kernel_gaps where gap_ns > 300 and wait_ns > 0 and row <= 100000
+  union all
+  select cycle, counter, part_us / (value * whole_us)
+  from kernel_shares where part_us > 0 and value * whole_us > 0 and row <= 100000),
+usual as (
+  select cycle, what, median(factor) as usual, count(*) as known
+  from told
+  group by all having count(*) >= 5 and (median(factor) < 0.5 or median(factor) > 2))
+select cycle, what, usual as factor
+from told join usual using (cycle, what)
+group by cycle, what, usual, known having count(*) filter (abs(told.factor / usual - 1) < 0.05) >= 0.9 * known;
+
+-- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
+create view told_tasks as
+with known as (
+  select distinct cycle, stream, task, text as kernel
+  from kernels join words on words.number = kernels.name
+  where cycle in (select distinct cycle from cached_tasks)),
+tasks as (
+  select cached_tasks.*, text from cached_tasks join words on words.number = cached_tasks.name
+  where cycle in (select distinct cycle from kernels where stream is not null and task is not null))
+select tasks.cycle, row, any_value(text) as name, tasks.stream, tasks.task, min(kernel) as kernel, count(kernel) > 0 as is_known,
+  coalesce(bool_or(kernel = text or ends_with(kernel, '/' || text)), false) as is_met
+from tasks left join known on known.cycle = tasks.cycle and known.stream = tasks.stream and known.task = tasks.task
+group by tasks.cycle, row, tasks.stream, tasks.task;
+
+create view task_counts as
+select cycle, count(*) as rows, count(*) filter (is_known) as known, count(*) filter (is_known and not is_met) as wrong,
+  count(*) filter (not is_met) as lost
+from told_tasks
+group by cycle;

@@ -60,30 +60,14 @@ def recording_invariant(check: RecordingCheck) -> RecordingCheck:
     return check
 
 
-def check_folds(cycle: Cycle, not_made: list[str]) -> Iterator[Finding]:
-    """Ask what went by what is wrong with it.
-
-    The names of the checks that need rows of another file which went by and were not kept are put into `not_made`.
-    """
-    for artifact in cycle.artifacts.values():
-        for fold in artifact.content.folds.values():
-            try:
-                for finding in fold.findings(cycle, artifact):
-                    yield replace(finding, rank=cycle.rank)
-            except NotKept:
-                not_made += fold.checks
-
-
 def check_cycle(cycle: Cycle, not_made: list[str] | None = None) -> Iterator[Finding]:
-    """Run every invariant of the cycle's layout whose slots could be read; not those that `check_folds` asked a large table.
+    """Run every invariant of the cycle's layout whose slots could be read.
 
     The names of those that need rows which went by and were not kept are put into `not_made`.
     """
     _load()
-    artifacts = cycle.artifacts.values()
-    stood_for = {check for one in artifacts for fold in one.content.folds.values() for check in fold.checks}
     for one in _of_layout(cycle.layout.id, len(INVARIANTS)):
-        if one.name not in stood_for and all(slot in cycle.artifacts for slot in one.needs):
+        if all(slot in cycle.artifacts for slot in one.needs):
             try:
                 for finding in one.check(cycle):
                     yield replace(finding, check=one.name, rank=cycle.rank)

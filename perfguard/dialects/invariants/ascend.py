@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.ascend.kernels import Kernels, kernels_of
 from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
     from perfguard.artifacts.readers import Content
-    from perfguard.dialects.cycle import Artifact, Cycle
+    from perfguard.dialects.cycle import Cycle
 
-#: `Accelerator Core` of what is communication and no kernel; newer CANN says COMMUNICATION.
-COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 #: Half of the third decimal: what printing a time in us, or a percentage, can cost.
 _HALF_DIGIT = 0.0005
 #: Stage is measured between float64 UNIX times in us, which are 0.25 us apart: two roundings of each end.
@@ -48,9 +47,8 @@ def span_ns(content: Content, column: str) -> tuple[int, int] | None:
     """Return the first and the last time in a column of microseconds, or None where it holds none."""
     if content.table is None or column not in content.table.columns:
         return None
-    if (work := content.folds.get("KernelWork")) is not None:
-        found: tuple[int, int] | None = work.span_ns
-        return found
+    if isinstance(content.work, Kernels):
+        return content.work.span_ns
     times = nanoseconds(content.frame[column])
     first, last = times.min(), times.max()
     return (first, last) if isinstance(first, int) and isinstance(last, int) else None
@@ -58,137 +56,14 @@ def span_ns(content: Content, column: str) -> tuple[int, int] | None:
 
 def distinct_texts(content: Content, column: str) -> set[str]:
     """Return the texts in a column; of kernels that went by it can only be the column of their steps."""
-    if (work := content.folds.get("KernelWork")) is not None:
-        found: set[str] = work.step_texts
-        return found
+    if isinstance(content.work, Kernels):
+        return set(content.work.step_texts)
     return set(content.frame[column].drop_nulls().unique().to_list())
 
 
 def by_device(frame: pl.DataFrame) -> list[str]:
     """Return the column that tells devices apart, if the file has one: only some versions write it."""
     return [column for column in ("Device_id",) if column in frame.columns]
-
-
-def is_named(kernel: str, name: str) -> bool:
-    """Whether a row of kernel_details is the kernel of this name: MindSpore writes `<operator that launched it>/<name>`."""
-    return kernel == name or kernel.endswith(f"/{name}")
-
-
-def is_communication(core: str = "Accelerator Core") -> pl.Expr:
-    """Return the expression that says whether a row of kernel_details is communication."""
-    import polars as pl
-
-    return pl.col(core).is_in(list(COMMUNICATION_CORES))
-
-
-@invariant(needs=("kernel_details",))
-def kernels_are_in_order(cycle: Cycle) -> Iterator[Finding]:
-    """Rows of kernel_details are sorted by start, device by device. Exact."""
-    import polars as pl
-
-    artifact = cycle.artifacts["kernel_details"]
-    frame = artifact.content.frame
-    device = by_device(frame)
-    frame = frame.with_columns(start=nanoseconds(frame["Start Time(us)"]))
-    before = pl.col("start").shift(1)
-    frame = frame.with_columns(before=before.over(device) if device else before)
-    yield from disagreeing_rows(
-        artifact,
-        frame["start"] < frame["before"],
-        Code.I106,
-        lambda row: (
-            f"{row['Name']} starts at {row['Start Time(us)'].strip()} us, {(row['before'] - row['start']) / 1000:g} us "
-            "before the kernel in the row above: rows are sorted by start"
-        ),
-        frame=frame,
-    )
-
-
-@invariant(needs=("kernel_details",))
-def kernels_take_time(cycle: Cycle) -> Iterator[Finding]:
-    """Duration and Wait are not negative. Exact; a duration of 0 is not seen on any real file, and only remarkable."""
-    artifact = cycle.artifacts["kernel_details"]
-    frame = quantities(artifact.content.frame, duration="Duration(us)", wait="Wait Time(us)")
-    yield from disagreeing_rows(
-        artifact,
-        frame["duration"] < 0,
-        Code.I106,
-        lambda row: f"{row['Name']} lasts {row['duration']:g} us: no time is negative",
-        frame=frame,
-    )
-    yield from disagreeing_rows(
-        artifact,
-        frame["duration"] == 0,
-        Code.I106,
-        lambda row: f"{row['Name']} lasts 0 us: a kernel that ran takes time",
-        frame=frame,
-        severity=Severity.WARNING,
-    )
-    yield from disagreeing_rows(
-        artifact,
-        frame["wait"] < 0,
-        Code.I106,
-        lambda row: f"{row['Name']} waited {row['wait']:g} us: no time is negative",
-        frame=frame,
-    )
-
-
-@invariant(needs=("kernel_details",))
-def no_kernel_is_written_twice(cycle: Cycle) -> Iterator[Finding]:
-    """No two rows of kernel_details are the same in every column: one of them would start in the same ns, on one stream."""
-    import polars as pl
-
-    artifact = cycle.artifacts["kernel_details"]
-    frame = artifact.content.frame
-    yield from disagreeing_rows(
-        artifact,
-        frame.select(pl.struct(pl.all()).is_first_distinct().not_()).to_series(),
-        Code.I114,
-        lambda row: (
-            f"{row['Name']} at {row['Start Time(us)'].strip()} us is here a second time, the same in every column"
-        ),
-    )
-
-
-@invariant(needs=("kernel_details",))
-def pipeline_ratios_follow_from_times(cycle: Cycle) -> Iterator[Finding]:
-    """`aic_X_ratio` = `aic_X_time(us)` / `aicore_time(us)`, the same with `aiv_`; to half of the third decimal of each.
-
-    A warning only: it holds on all rows of two real ranks with PipeUtilization counters (torch_npu level 1), and no document
-    of CANN promises it.
-    """
-    artifact = cycle.artifacts["kernel_details"]
-    frame = artifact.content.frame
-    for column, part, whole in pipeline_ratios(frame.columns):
-        found = quantities(frame, ratio=column, part=part, whole=whole)
-        yield from disagreeing_rows(
-            artifact,
-            found.select(ratio_is_off()).to_series(),
-            Code.I105,
-            lambda row, column=column, part=part, whole=whole: (  # type: ignore[misc]
-                f"{row['Name']}: {column} is {row['ratio']:g}, {part} / {whole} is {row['part'] / row['whole']:.4g}"
-            ),
-            frame=found,
-            severity=Severity.WARNING,
-        )
-
-
-def pipeline_ratios(columns: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the columns of ratios that follow from times, each with the columns of the part and of the whole."""
-    for column in columns:
-        unit, _, rest = column.partition("_")
-        whole = {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit)
-        part = f"{unit}_{rest.removesuffix('_ratio')}_time(us)"
-        if whole is not None and rest.endswith("_ratio") and part in columns and whole in columns:
-            yield column, part, whole
-
-
-def ratio_is_off() -> pl.Expr:
-    """Return the expression that says whether `ratio` is not `part` / `whole`."""
-    import polars as pl
-
-    slack = 2 * _HALF_DIGIT + 2 * _HALF_DIGIT / pl.col("whole")
-    return (pl.col("whole") > 0) & ((pl.col("ratio") - pl.col("part") / pl.col("whole")).abs() > slack)
 
 
 @invariant(needs=("op_statistic", "kernel_details"))
@@ -199,53 +74,20 @@ def op_statistic_counts_kernels(cycle: Cycle) -> Iterator[Finding]:
     Both ways: a type of kernel_details that op_statistic lacks is wrong too. At level 0 every Type is N/A, and there is
     nothing to compare.
     """
+    import polars as pl
+
     statistic, kernels = cycle.artifacts["op_statistic"], cycle.artifacts["kernel_details"]
-    table = kernels.content.frame
-    yield from counted_kernels(
-        statistic, kernels, kernels_by_type([kernels_of_a_kind(table)]), has_rows=not table.is_empty()
-    )
-
-
-def kernels_of_a_kind(table: pl.DataFrame) -> pl.DataFrame:
-    """Count some kernels by device, `OP Type` and `Core Type`: `rows`, `sum`, `least` and `most` of their durations in us."""
-    import polars as pl
-
-    return (
-        table.with_columns(duration=quantity(table, "Duration(us)"))
-        .filter(~is_communication())
-        .rename({"Type": "OP Type", "Accelerator Core": "Core Type"})
-        .group_by([*by_device(table), "OP Type", "Core Type"], maintain_order=True)
-        .agg(
-            rows=pl.len().cast(pl.Int64),
-            sum=pl.col("duration").sum(),
-            least=pl.col("duration").min(),
-            most=pl.col("duration").max(),
-        )
-    )
-
-
-def kernels_by_type(parts: Sequence[pl.DataFrame], keys: Sequence[str] | None = None) -> pl.DataFrame:
-    """Add up what `kernels_of_a_kind` counted in parts of a table, by the columns `keys` (default: all there are)."""
-    import polars as pl
-
-    together = pl.concat(parts)
-    by = list(keys) if keys is not None else [*by_device(together), "OP Type", "Core Type"]
-    return together.group_by(by, maintain_order=True).agg(
-        pl.col("rows", "sum").sum(), pl.col("least").min(), pl.col("most").max()
-    )
-
-
-def counted_kernels(
-    statistic: Artifact, kernels: Artifact, counted: pl.DataFrame, *, has_rows: bool
-) -> Iterator[Finding]:
-    """Compare op_statistic with the kernels that `kernels_by_type` counted."""
-    import polars as pl
-
-    if (counted["OP Type"] == "N/A").all() and has_rows:
+    kinds = kernels_of(kernels.content).kinds.rename({"device": "Device_id", "type": "OP Type", "core": "Core Type"})
+    if (kinds["OP Type"] == "N/A").all() and kernels.content.table is not None and kernels.content.table.height:
         return
-    device = [one for one in by_device(counted) if one in statistic.content.frame.columns]
+    device = by_device(statistic.content.frame) if kinds["Device_id"].null_count() < kinds.height else []
     keys = [*device, "OP Type", "Core Type"]
-    rows = kernels_by_type([counted], keys)
+    rows = kinds.group_by(keys, maintain_order=True).agg(
+        pl.col("rows").sum(),
+        sum=pl.col("total_us").sum(),
+        least=pl.col("least_us").min(),
+        most=pl.col("most_us").max(),
+    )
     here = quantities(
         statistic.content.frame,
         count="Count",
@@ -441,49 +283,6 @@ def operators_contain_their_parts(cycle: Cycle) -> Iterator[Finding]:
             ),
             frame=found,
         )
-
-
-@invariant(needs=("l2_cache", "kernel_details"))
-def l2_cache_names_the_kernels(cycle: Cycle) -> Iterator[Finding]:
-    """A task of l2_cache that kernel_details knows (by stream and task) has the same name there.
-
-    Holds on all 179 rows of two real ranks. MindSpore puts the operator that launched a kernel before its name there. Task
-    numbers wrap around, so single rows are a warning; where most differ the file is of another run.
-    """
-    import polars as pl
-
-    artifact, kernels = cycle.artifacts["l2_cache"], cycle.artifacts["kernel_details"]
-    table, frame = kernels.content.frame, artifact.content.frame
-    if not {"Stream ID", "Task ID"} <= set(table.columns):
-        return
-    tasks = {"Stream ID": "Stream Id", "Task ID": "Task Id"}
-    known = table.select("Stream ID", "Task ID", "Name").rename(tasks).unique()
-    keys = ["Stream Id", "Task Id"]
-    there = known.group_by(keys).agg(names=pl.col("Name"))
-    frame = frame.join(there, on=keys, how="left", maintain_order="left")
-    is_known = frame["names"].is_not_null()
-    pairs = frame.select("names", "Op Name").rows()
-    wrong = pl.Series(
-        [not (names is None or any(is_named(one, name) for one in names)) for names, name in pairs], dtype=pl.Boolean
-    )
-    if 2 * wrong.sum() > is_known.sum():
-        message = (
-            f"{wrong.sum()} of the {is_known.sum()} tasks that {kernels.path.name} knows have another name there: "
-            "one of the two is of another run"
-        )
-        yield Finding(code=Code.I113, place=artifact.place, message=message)
-        return
-    yield from disagreeing_rows(
-        artifact,
-        wrong,
-        Code.I113,
-        lambda row: (
-            f"task {row['Task Id']} of stream {row['Stream Id']} is {row['Op Name']} here, {row['names'][0]} in "
-            f"{kernels.path.name}"
-        ),
-        frame=frame,
-        severity=Severity.WARNING,
-    )
 
 
 @invariant(needs=("step_trace_time",))

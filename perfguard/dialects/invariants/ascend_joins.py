@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import nanoseconds
 from perfguard.dialects.ascend.view import view_of
-from perfguard.dialects.disagreement import constant_factor, disagreeing_rows, disagreements
+from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import distinct_texts, pipeline_ratios, quantity, span_ns
+from perfguard.dialects.invariants.ascend import distinct_texts, quantity, span_ns
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -28,82 +28,6 @@ EDGE_NS = 300
 MOST = 0.9
 #: The profiler ends its collection when the last step has ended.
 _COLLECTION_NS = 3600 * 10**9
-
-
-@invariant(needs=("kernel_details",))
-def kernels_wait_for_the_one_before(cycle: Cycle) -> Iterator[Finding]:
-    """Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole (0.3 us).
-
-    A kernel that was left out (it belongs to no step) takes the gap before it with it, so a shorter wait is only reported
-    where nine rows in ten wait for the whole gap.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["kernel_details"]
-    cells = artifact.content.frame
-    frame = cells.select(
-        device=pl.col("Device_id") if "Device_id" in cells.columns else pl.lit(""),
-        start=nanoseconds(cells["Start Time(us)"]),
-        lasts=nanoseconds(cells["Duration(us)"]),
-        wait=nanoseconds(cells["Wait Time(us)"]),
-    )
-    ends = pl.col("start") + pl.col("lasts")
-    frame = frame.with_columns(gap=(pl.col("start") - ends.shift(1).over("device")).clip(lower_bound=0))
-    long = frame["wait"] > frame["gap"] + EDGE_NS
-    short = frame["wait"] < frame["gap"] - EDGE_NS
-    known = int((frame["gap"].is_not_null() & frame["wait"].is_not_null()).sum())
-    if max(long.sum(), short.sum()) > (1 - MOST) * known:
-        gaps = frame.filter((pl.col("gap") > EDGE_NS) & (pl.col("wait") > 0))
-        if (factor := constant_factor(gaps["wait"], gaps["gap"])) is not None:
-            message = f"Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?"
-            yield Finding(code=Code.I105, place=artifact.place, message=message)
-            return
-    if long.sum() > (1 - MOST) * known:
-        return
-    broken = long | short if short.sum() <= (1 - MOST) * known else long
-    yield from disagreeing_rows(
-        artifact,
-        broken,
-        Code.I105,
-        lambda row: f"it waited {row['wait'] / 1000:g} us, the kernel before it ended {row['gap'] / 1000:g} us before",
-        frame=frame,
-    )
-
-
-@invariant(needs=("kernel_details",))
-def ratios_of_a_kernel_follow_from_its_times(cycle: Cycle) -> Iterator[Finding]:
-    """`aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv; three decimals each."""
-    import polars as pl
-
-    artifact = cycle.artifacts["kernel_details"]
-    cells = artifact.content.frame
-    for column, part, whole in pipeline_ratios(cells.columns):
-        ratio, time, total = quantity(cells, column), quantity(cells, part), quantity(cells, whole)
-        off = pl.DataFrame({"ratio": ratio, "part": time, "whole": total}).select(ratio_of_times_is_off()).to_series()
-        known = int((ratio.is_not_null() & time.is_not_null()).sum())
-        if off.sum() > (1 - MOST) * known:
-            if (factor := constant_factor(time, ratio * total)) is not None:
-                message = f"{part} is {factor:.6g} times what {column} says in all rows: another unit?"
-                yield Finding(code=Code.I105, place=artifact.place, message=message)
-            continue
-        frame = cells.with_columns(ratio.alias("ratio"), time.alias("time"), total.alias("total"))
-        yield from disagreeing_rows(
-            artifact,
-            off,
-            Code.I105,
-            lambda row, column=column, part=part, whole=whole: (  # type: ignore[misc]
-                f"{column} is {row['ratio']:g}, {part} is {row['time']:g} of {row['total']:g} in {whole}"
-            ),
-            frame=frame,
-        )
-
-
-def ratio_of_times_is_off() -> pl.Expr:
-    """Return the expression that says whether `ratio` x `whole` is far from `part`: more than printing them costs."""
-    import polars as pl
-
-    ratio, part, whole = pl.col("ratio"), pl.col("part"), pl.col("whole")
-    return ((ratio * whole - part).abs() > 0.001 * whole + 0.0011) & (whole > 0)
 
 
 @invariant(needs=("kernel_details",))
@@ -137,45 +61,6 @@ def a_task_lasts_from_start_to_stop(cycle: Cycle) -> Iterator[Finding]:
         Code.I105,
         lambda row: f"task_time is {row['told'] / 1000:g} us, from start to stop it is {row['lasts'] / 1000:g} us",
         frame=frame,
-    )
-
-
-@invariant(needs=("kernel_details", "l2_cache"))
-def cached_tasks_are_kernels(cycle: Cycle) -> Iterator[Finding]:
-    """Every row of l2_cache is a kernel: stream, task and name are those of a row of kernel_details, not more often there.
-
-    Kernels of other steps may be missing from kernel_details: where fewer than nine in ten are there, only that none is.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts["l2_cache"]
-    kernels, cells = cycle.artifacts["kernel_details"].content.frame, artifact.content.frame
-    if not {"Stream ID", "Task ID", "Name"} <= set(kernels.columns):
-        return
-    names = {"Stream Id": "Stream ID", "Task Id": "Task ID", "Op Name": "Name"}
-    rows = cells.with_row_index("row").select(
-        "row", **{new: pl.col(old).str.strip_chars() for old, new in names.items()}
-    )
-    there = kernels.select(pl.col(name).str.strip_chars() for name in names.values()).unique()
-    met = rows.join(there, on=["Stream ID", "Task ID"], how="inner", suffix=" of kernel")
-    kernel = pl.col("Name of kernel")
-    # MindSpore puts the operator that launched it before the name of a kernel.
-    met = met.filter((kernel == pl.col("Name")) | kernel.str.ends_with(pl.concat_str(pl.lit("/"), "Name")))
-    lost = rows.join(met, on="row", how="anti")
-    if rows.height and lost.height == rows.height and not kernels.is_empty():
-        message = f"none of its {rows.height} tasks is a kernel of kernel_details.csv: one of them is of another run"
-        yield Finding(code=Code.I113, place=artifact.place, message=message)
-        return
-    if lost.height > (1 - MOST) * rows.height:
-        return
-    yield from disagreements(
-        Code.I101,
-        (
-            (_row(artifact, row), f"task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv")
-            for row, stream, task, name in lost.iter_rows()
-        ),
-        count=lost.height,
-        place=artifact.place,
     )
 
 

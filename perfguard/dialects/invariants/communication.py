@@ -12,15 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import nanoseconds
+from perfguard.dialects.ascend.kernels import kernels_of
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import is_communication
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Cycle
 
 #: The entry beside the operators that adds them up.
@@ -316,15 +313,11 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
     The counts hold on six real directories and not on two old ones, which were cut by hand: where most names are in one file
     only, that is said once as a warning, since then nothing tells what is missing. Starts hold on all.
     """
-    import polars as pl
-
     artifact, kernels = cycle.artifacts["communication"], cycle.artifacts["kernel_details"]
-    table = kernels.content.frame.filter(is_communication())
-    # MindSpore puts the operator that launched the kernel before its name.
-    table = table.with_columns(pl.col("Name").str.split("/").list.last(), start=nanoseconds(table["Start Time(us)"]))
+    table = kernels_of(kernels.content).collectives
     found = [one for one in operations(artifact.content.document, artifact.place) if one.name != TOTAL]
     here = Counter(one.name.partition("@")[0] for one in found)
-    there = Counter(table["Name"].to_list())
+    there = Counter(dict(table.select("name", "calls").iter_rows()))
     common = sum((here & there).values())
     if 2 * common < max(here.total(), there.total()):
         message = (
@@ -335,7 +328,7 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
     else:
         differing = sorted(name for name in here.keys() | there.keys() if here[name] != there[name])
         # communication.json is cut by step: a collective outside of every step is among the kernels only.
-        outside = Counter(table.filter(_in_no_step(table))["Name"].to_list())
+        outside = Counter(dict(table.select("name", "outside").iter_rows()))
         for severity, names in (
             (Severity.ERROR, [name for name in differing if not 0 < there[name] - here[name] <= outside[name]]),
             (Severity.WARNING, [name for name in differing if 0 < there[name] - here[name] <= outside[name]]),
@@ -350,7 +343,7 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
                 place=artifact.place,
                 severity=severity,
             )
-    starts = dict(zip(table["Name"].to_list(), table["start"].to_list(), strict=True))
+    starts = dict(table.select("name", "start_ns").iter_rows())
     yield from disagreements(
         Code.I109,
         (
@@ -366,16 +359,6 @@ def communication_is_in_the_kernels(cycle: Cycle) -> Iterator[Finding]:
         ),
         place=artifact.place,
     )
-
-
-def _in_no_step(kernels: pl.DataFrame) -> pl.Series:
-    """Return which kernels belong to no step of a file that has steps."""
-    import polars as pl
-
-    column = next((name for name in ("Step Id", "Step ID") if name in kernels.columns), None)
-    if column is None:
-        return pl.repeat(False, kernels.height, dtype=pl.Boolean, eager=True)
-    return kernels[column].is_in(["", "N/A"])
 
 
 @invariant(needs=("communication_matrix",))

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.tables import Batch, frames
-from perfguard.dialects.coverage import Covered
+from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Asked, Executions, MemoryStep
 from perfguard.dialects.executions import marks_of_steps, torch_shapes
 from perfguard.dialects.queries import sql
@@ -61,7 +61,7 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
     batch.fill("executions", sql("torch", "executions"))
     groups = _groups(batch, edges)
     shapes = _shapes(batch, asked)
-    covered = _covered(batch, edges)
+    covered = covered_sums(batch, edges)
     collectives = frames(
         batch,
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
@@ -129,26 +129,6 @@ def _inputs(dims: str, types: str | None) -> str:
     """Return the arguments that say the shapes, as the trace has them."""
     kinds = "" if types is None else f', "Input type": {types}'
     return f'{{"Input Dims": {dims}{kinds}}}'
-
-
-def _covered(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, tuple[Covered, ...]]:
-    """Return in how much of each step operators ran, collectives, and any of the two; cut at its edges."""
-    found = batch.columns("from covered_sums")
-    told = {
-        (cycle, step, part): covered
-        for cycle, step, part, covered in zip(*(found[name].tolist() for name in found), strict=True)
-    }
-    return {
-        cycle: tuple(
-            Covered(
-                operators_ns=(operators := told.get((cycle, step, 0), 0)),
-                collectives_ns=told.get((cycle, step, 1), 0),
-                either_ns=told.get((cycle, step, 2), operators),
-            )
-            for step in range(len(steps))
-        )
-        for cycle, steps in edges.items()
-    }
 
 
 def _calls(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, dict[str, list[int]]]:

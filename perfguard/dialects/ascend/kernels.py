@@ -1,0 +1,138 @@
+"""What kernel_details says: what ran on the device, added up; its steps and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfguard.artifacts.tables import NULL, Batch, frames
+from perfguard.dialects.ascend.view import by_cycle, view_of
+from perfguard.dialects.coverage import covered_sums
+from perfguard.dialects.cycle import Executions
+from perfguard.dialects.groups import KEYS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.artifacts.readers import Content
+    from perfguard.dialects.cycle import Cycle
+
+#: The sums of so many steps are asked for together: what a query returns lies in the memory of the tables as a whole.
+STEPS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kernels:
+    """What a kernel_details table says."""
+
+    executions: Executions
+    #: Texts of the step column, as they are in the file; blank where a kernel is of no step. Empty without such a column.
+    step_texts: frozenset[str]
+    #: When the first and the last kernel began; None without kernels.
+    span_ns: tuple[int, int] | None
+    #: By device, type and core how many kernels there are that are no communication (`rows`), and their times: device, type,
+    #: core, rows, total_us, least_us, most_us. The device is null where the file names none.
+    kinds: pl.DataFrame
+    #: Collectives by name: name, calls, outside (those in no step), start_ns (of the last).
+    collectives: pl.DataFrame
+    #: By the column of a counter: its mean over the kernels that have it, weighted by their durations.
+    busy: Mapping[str, float]
+
+
+def kernels_of(content: Content) -> Kernels:
+    """Return what the kernel_details of an artifact says."""
+    found: Kernels = content.work
+    return found
+
+
+def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Kernels]:
+    """Return what the kernel_details of each cycle says, by its number. What the trace_views say is known already.
+
+    Fills `steps`. Raises `OSError` where the memory of this machine is not enough.
+    """
+    batch.hand_over()
+    marked: dict[int, list[int]] = {cycle: [] for cycle in cycles}
+    for number, step in batch.execute("select distinct cycle, step from kernels where step is not null order by all"):
+        marked[number].append(step)
+    edges = {cycle: marked_edges(one, marked[cycle]) for cycle, one in cycles.items()}
+    for cycle, numbers in marked.items():
+        if edges[cycle]:
+            starts, ends = np.array(edges[cycle], np.int64).T
+            batch.add(
+                "steps", cycle, step=np.arange(len(numbers)), number=np.array(numbers, np.int64),
+                thread=np.full(len(numbers), NULL), start_ns=starts, end_ns=ends,
+            )  # fmt: skip
+    batch.hand_over()
+    groups = _groups(batch, marked)
+    covered = covered_sums(batch, edges)
+    texts = by_cycle(batch, "select cycle, word(step_text) from (select distinct cycle, step_text from kernels)")
+    spans = by_cycle(batch, "select cycle, min(start_ns), max(start_ns) from kernels group by cycle")
+    kinds = frames(batch, "from kernel_kinds order by cycle, row", cycles)
+    collectives = frames(batch, "from kernel_collectives order by cycle, name", cycles)
+    busy = by_cycle(
+        batch,
+        "select cycle, word(counter), sum(value * duration_ns) / nullif(sum(duration_ns), 0) "
+        "from kernel_counters group by cycle, counter order by cycle, min(row)",
+    )
+    return {
+        cycle: Kernels(
+            executions=Executions(
+                groups=groups[cycle],
+                covered=covered[cycle],
+                steps=len(numbers) or None,
+                by_step=bool(numbers) and groups[cycle]["step"].null_count() == 0,
+                step_numbers=tuple(numbers),
+                edges_ns=edges[cycle],
+                marks_steps=bool(numbers),
+                on_device=True,
+            ),
+            step_texts=frozenset(text for (text,) in texts.get(cycle, ()) if text is not None),
+            span_ns=next(((first, last) for first, last in spans.get(cycle, ())), None),
+            kinds=kinds[cycle].drop("row"),
+            collectives=collectives[cycle],
+            busy={counter: mean for counter, mean in busy.get(cycle, ()) if mean is not None},
+        )
+        for cycle, numbers in marked.items()
+    }
+
+
+def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
+    trace = cycle.content("trace_view")
+    if trace is None:
+        return ()
+    marks = [(mark.number, mark.span_ns) for mark in view_of(trace).step_marks if mark.number is not None]
+    spans = [span for _, span in marks if span is not None]
+    if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
+        return ()
+    return tuple(sorted(spans))
+
+
+def _groups(batch: Batch, marked: Mapping[int, Sequence[int]]) -> dict[int, pl.DataFrame]:
+    """Return kernels added up, as `groups.aggregated` has them."""
+    import polars as pl
+
+    parts = [frames(batch, f"from kernel_sums {where} order by cycle", marked) for where in _wheres(marked.values())]
+    found = {}
+    for cycle, numbers in marked.items():
+        rows = pl.concat(part[cycle] for part in parts)
+        schema = {"number": pl.Int64, "step": pl.Int64}
+        steps = pl.DataFrame({"number": numbers, "step": range(len(numbers))}, schema=schema)
+        rows = rows.join(steps, on="number", how="left").with_columns(self_ns="total_ns")
+        found[cycle] = rows.select(*KEYS, *_SUMS).sort("first_ns", "first_place", *KEYS)
+    return found
+
+
+_SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
+
+
+def _wheres(marked: Iterable[Sequence[int]]) -> list[str]:
+    """Return conditions that divide kernels by their steps."""
+    numbers = sorted({number for own in marked for number in own})
+    if len(numbers) <= STEPS_AT_ONCE:
+        return [""]
+    parts = (numbers[first : first + STEPS_AT_ONCE] for first in range(0, len(numbers), STEPS_AT_ONCE))
+    return ["where number is null", *(f"where number between {part[0]} and {part[-1]}" for part in parts)]

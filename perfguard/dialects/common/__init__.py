@@ -1,0 +1,1 @@
+"""What the rows of several dialects have in common (`views.sql`)."""

@@ -1,0 +1,179 @@
+"""Kernels: rows of kernel_details go into tables, whatever their blocks are, and are added up there."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfguard.artifacts.kernel_rows import KernelRows
+from perfguard.artifacts.layout import layout_named
+from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.tables import batch
+from perfguard.dialects.ascend.kernels import Kernels, kernels_by_cycle
+from perfguard.dialects.ascend.view import StepMark
+from perfguard.dialects.coverage import covered_steps
+from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.groups import aggregated
+from perfguard.dialects.queries import named_texts, views
+
+FIXED = {"Accelerator Core": "AI_CORE", "Wait Time(us)": "0"}
+
+
+def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]] | None = None) -> Kernels:
+    """What a table says, cells divided by bars; `edges` are the steps that a trace beside it marks, by number."""
+    names = [*header.split("|"), *FIXED]
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows([names, *([*row.split("|"), *FIXED.values()] for row in rows)])
+    (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
+    trace = {} if edges is None else {"trace_view": _trace(edges)}
+    cycle = Cycle(layout=layout_named("pt-npu"), place=place, rank=0, index=0, artifacts=trace, asked=Asked())
+    with batch(views(), named_texts()) as tables:
+        reader = KernelRows(tables, 4)
+        large_comma.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.see)
+        return kernels_by_cycle(tables, {4: cycle})[4]
+
+
+def _trace(edges: dict[int, tuple[int, int]]) -> Artifact:
+    marks = tuple(
+        StepMark(label=str(number), start_ns=start, duration_ns=end - start) for number, (start, end) in edges.items()
+    )
+    content = Content(work=SimpleNamespace(step_marks=marks))
+    slot = next(one for one in layout_named("pt-npu").slots if one.name == "trace_view")
+    return Artifact(slot=slot, path=Path("trace_view.json"), content=content, place="trace_view.json")
+
+
+KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
+GROUP = ("operator", "name", "step", "shapes", "calls", "total_ns", "self_ns", "first_ns")
+
+
+def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path):
+    found = said(
+        tmp_path,
+        KERNELS,
+        '11|aclnnAdd_2|Add|1795261968310121.500\t|2.25|"2,4;8"',
+        "10|aclnnMul_1|Mul|1795261968310120.250\t|1.125|",
+        "|aclnnMul_1|Mul|1795261968310125.250\t|1|N/A",
+    ).executions
+    assert found.groups.select(GROUP).rows() == [
+        ("Mul", "aclnnMul_1", 0, "", 1, 1125, 1125, 1795261968310120250),
+        ("Add", "aclnnAdd_2", 1, "2,4;8", 1, 2250, 2250, 1795261968310121500),
+        ("Mul", "aclnnMul_1", None, None, 1, 1000, 1000, 1795261968310125250),
+    ]
+    assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, False, (10, 11), True)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "operator"),
+    [
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|N/A|1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12||1.5|2", "aclnnMul"),
+        ("Name|Type|Start Time(us)|Duration(us)", "aclnnMul_12|Mul|1.5|2", "Mul"),
+        ("Step ID|Name|Type|Start Time(us)|Duration(us)", "|aclnnMul_12|Mul|1.5|2", "Mul"),
+    ],
+)
+def test_a_kernel_without_type_is_named_by_its_name(tmp_path, header, row, operator):
+    found = said(tmp_path, header, row).executions
+    assert found.groups.select(GROUP).rows() == [(operator, "aclnnMul_12", None, None, 1, 2000, 2000, 1500)]
+    assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
+
+
+def test_no_kernels_are_no_executions_but_a_source(tmp_path):
+    found = said(tmp_path, KERNELS)
+    assert (found.executions.calls, found.span_ns, found.step_texts, found.busy) == (0, None, frozenset(), {})
+    assert found.executions.on_device
+
+
+def test_counters_are_weighted_by_the_kernels_durations(tmp_path):
+    found = said(
+        tmp_path,
+        "Name|Type|Start Time(us)|Duration(us)|aic_mac_ratio|aiv_vec_ratio|cube_utilization(%)|aic_fixpipe_ratio",
+        "a|A|1|30|0.5|N/A|80|N/A",
+        "b|A|2|10|0.1|0.25|40|N/A",
+        "c|A|3|60||N/A||N/A",
+        "d|A|4|0||0.5||N/A",
+    )
+    assert found.busy == pytest.approx({"aic_mac_ratio": 0.4, "aiv_vec_ratio": 0.25, "cube_utilization(%)": 70})
+
+
+def test_no_time_is_no_mean(tmp_path):
+    assert said(tmp_path, "Name|Type|Start Time(us)|Duration(us)|aic_mac_ratio", "a|A|1|0|0.5").busy == {}
+
+
+def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path):
+    header = "Step ID|Name|Type|Accelerator Core|Start Time(us)|Duration(us)|Wait Time(us)"
+    text = "\n".join(
+        [
+            header.replace("|", ","),
+            "1,Default/hcom_allReduce__1,hcom_allReduce_,HCCL,1,2,0",
+            ",hcom_allReduce__1,hcom_allReduce_,COMMUNICATION,5,2,0",
+            "1,Default/Add,Add,AI_CORE,9,2,0",
+            "",
+        ]
+    )
+    (path := tmp_path / "x.csv").write_text(text)
+    with batch(views(), named_texts()) as tables:
+        reader = KernelRows(tables, 0)
+        large_comma.stream_csv(path, {}, {}, header.split("|"), reader.see)
+        cycle = Cycle(
+            layout=layout_named("ms-2.5+"), place=tmp_path, rank=0, index=0, artifacts={}, asked=Asked()
+        )  # fmt: skip
+        found = kernels_by_cycle(tables, {0: cycle})[0]
+    assert found.collectives.rows() == [("hcom_allReduce__1", 2, 1, 5000)]
+    assert found.kinds.rows() == [(None, "Add", "AI_CORE", 1, 2.0, 2.0, 2.0)]
+    assert found.step_texts == {"1", ""}
+
+
+EDGES = {3: (10_000, 30_000), 5: (30_000, 40_000)}
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["3", "5", ""]),
+        st.sampled_from(["Add_1", "Mul_2", "x"]),
+        st.sampled_from(["Add", "N/A", "hcom_allReduce_"]),
+        st.integers(0, 50),
+        st.integers(0, 30),
+        st.sampled_from(["2,4", "N/A", ""]),
+    ),
+    max_size=24,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS, block=st.integers(20, 400))
+def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tmp_path):
+    """Against `groups.aggregated` and `covered_steps` on the same rows, in blocks of any size."""
+    monkeypatch.setattr(large_comma, "BLOCK_BYTES", block)
+    found = said(tmp_path, KERNELS, *("|".join(map(str, row)) for row in rows), edges=EDGES).executions
+    steps = sorted({int(row[0]) for row in rows if row[0]})
+    expected = pl.DataFrame(
+        [
+            (
+                {"N/A": {"Add_1": "Add", "Mul_2": "Mul", "x": "x"}[name]}.get(kind, kind),
+                name,
+                steps.index(int(step)) if step else None,
+                start * 1000,
+                lasts * 1000,
+                lasts * 1000,
+                None if shapes == "N/A" else shapes,
+            )
+            for step, name, kind, start, lasts, shapes in rows
+        ],
+        schema={
+            **dict.fromkeys(("operator", "name"), pl.String),
+            **dict.fromkeys(("step", "start_ns", "duration_ns", "self_ns"), pl.Int64),
+            "shapes": pl.String,
+        },
+        orient="row",
+    )
+    places = ("first_place", "last_place")
+    keys = ("operator", "name", "step", "shapes")
+    assert found.groups.drop(places).sort(keys).equals(aggregated(expected).drop(places).sort(keys))
+    edges = tuple(EDGES.values()) if steps == sorted(EDGES) else ()
+    assert found.edges_ns == edges
+    assert found.covered == covered_steps(expected, edges)
