@@ -19,12 +19,13 @@ TEXTS = {
     "type": ("Type",),
     "core": ("Accelerator Core",),
     "device": ("Device_id",),
-    "stream": ("Stream ID",),
-    "task": ("Task ID",),
     "shapes": ("Input Shapes",),
     "step_text": ("Step Id", "Step ID"),
 }
+NUMBERS = {"step": ("Step Id", "Step ID"), "stream": ("Stream ID",), "task": ("Task ID",)}
 TIMES = {"start_ns": "Start Time(us)", "duration_ns": "Duration(us)", "wait_ns": "Wait Time(us)"}
+#: A stream or a task that is N/A; where the file has no such column it is null.
+NOT_TOLD = -1
 _COUNTERS, _SHARES = ("aic", "aiv", "cube"), ("_ratio", "_utilization(%)")
 #: The tables that are filled.
 FILLED = ("kernels", "kernel_counters")
@@ -41,7 +42,7 @@ class KernelRows:
         """Whether it looks at a column."""
         return (
             column in TIMES.values()
-            or any(column in names for names in TEXTS.values())
+            or any(column in names for names in (*TEXTS.values(), *NUMBERS.values()))
             or (column.startswith(_COUNTERS) and column.endswith((*_SHARES, "_time(us)")))
         )
 
@@ -49,30 +50,26 @@ class KernelRows:
         """Add the rows of the next block."""
         lines = np.fromiter(rows.lines, np.int64, count=len(rows.lines))
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}
-        steps = next((name for name in TEXTS["step_text"] if name in rows.frame.columns), None)
         self._batch.add(
             "kernels",
             self._cycle,
             row=lines,
-            step=_whole(rows.whole_numbers(steps)) if steps is not None else _nothing(len(lines)),
             print=rows.prints().to_numpy(),
-            **{name: self._words(rows, names, name) for name, names in TEXTS.items()},
+            **{name: self._words(rows, _named(rows, names), name) for name, names in TEXTS.items()},
+            **{name: _numbers(rows, _named(rows, names), name) for name, names in NUMBERS.items()},
             **times,
         )
         for column in rows.frame.columns:
             if column.startswith(_COUNTERS) and column.endswith(_SHARES):
                 self._count(rows, column, lines, times["duration_ns"])
 
-    def _words(self, rows: Rows, names: tuple[str, ...], column: str) -> Any:
-        found = next((name for name in names if name in rows.frame.columns), None)
+    def _words(self, rows: Rows, found: str | None, column: str) -> Any:
         if found is None:
             return _nothing(rows.frame.height)
         texts = rows.frame[found]
         if column == "shapes":
             # A collective has N/A.
             texts = texts.str.strip_chars('"').replace("N/A", None)
-        elif column in ("stream", "task"):
-            texts = texts.str.strip_chars()
         different = texts.unique(maintain_order=True).to_list()
         numbers = [NULL if text is None else self._batch.word(text) for text in different]
         return texts.replace_strict(different, numbers).to_numpy()
@@ -106,6 +103,17 @@ def parts_of(ratio: str) -> tuple[str, str]:
     """Return the columns that a ratio such as `aic_mac_ratio` follows from: the time of the unit, and of all together."""
     unit = ratio.partition("_")[0]
     return ratio.removesuffix("_ratio") + "_time(us)", {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit, "")
+
+
+def _named(rows: Rows, names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in rows.frame.columns), None)
+
+
+def _numbers(rows: Rows, column: str | None, name: str) -> Any:
+    if column is None:
+        return _nothing(rows.frame.height)
+    numbers = rows.whole_numbers(column)
+    return _whole(numbers if name == "step" else numbers.fill_null(NOT_TOLD))
 
 
 def _whole(column: pl.Series) -> Any:

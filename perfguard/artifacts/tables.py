@@ -144,14 +144,16 @@ TABLES: dict[str, dict[str, str]] = {
         "name": "integer",
         "type": "integer",
         "core": "integer",
-        "stream": "integer",
-        "task": "integer",
+        "stream": "bigint",
+        "task": "bigint",
         "shapes": "integer",
         "start_ns": "bigint",
         "duration_ns": "bigint",
         "wait_ns": "bigint",
         "print": "bigint",
     },
+    # Kernels with what they waited, and the time from the end of the kernel before on their device to their start.
+    "kernel_gaps": {"cycle": "integer", "row": "bigint", "wait_ns": "bigint", "gap_ns": "bigint"},
     # How busy units of a device were during a kernel, by the name of the column. Where the file has them: the time of the unit,
     # and that of all units together.
     "kernel_counters": {
@@ -172,7 +174,7 @@ TABLES: dict[str, dict[str, str]] = {
         "duration_ns": "bigint",
     },
     # Rows of l2_cache.
-    "cached_tasks": {"cycle": "integer", "row": "bigint", "name": "integer", "stream": "integer", "task": "integer"},
+    "cached_tasks": {"cycle": "integer", "row": "bigint", "name": "integer", "stream": "bigint", "task": "bigint"},
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
         "cycle": "integer",

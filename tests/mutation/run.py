@@ -130,15 +130,16 @@ def _begin(found: list[Subject], plan: Plan) -> None:
     # the same when it is the very same: a hard link to the subject's own.
     read = reading._read_version
 
-    def remembering(file: FoundFile, layout: Layout, version: str | None, place: str, stream: Any, rows: Any) -> Any:
+    def remembering(file: FoundFile, layout: Layout, version: str | None, *how: Any) -> Any:
         facts = file.path.stat() if file.path.is_file() else None
         if facts is None or facts.st_nlink < 2:
-            return read(file, layout, version, place, stream, rows)
+            return read(file, layout, version, *how)
+        place = how[0]
         key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, version, layout.id, place, file.slot.name)
         if key not in _read_before:
-            content, findings = read(file, layout, version, place, stream, rows)
-            if content is not None and (content.folds or content.event_schema is not None):
-                # What went by, or into tables, is told once.
+            content, findings = read(file, layout, version, *how)
+            if content is not None and content.event_schema is not None:
+                # What went into tables is told once.
                 return content, findings
             _read_before[key] = content, findings
         return _read_before[key]

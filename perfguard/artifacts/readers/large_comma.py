@@ -1,8 +1,8 @@
-"""Large comma separated tables: they go by in blocks of a few MB, every row is validated, and the table is never whole.
+"""Comma separated tables that go by in blocks of a few MB: every row is validated, and the table is never whole.
 
 A block is cut at a line end and split into lines. A line that matches the schema's `grammar` is proven. Of the lines that do
 not match, `RowSchema` is asked. Where a line cannot stand alone (a line break inside quotation marks, a lone carriage return),
-the csv module reads the whole block, as `comma` does. So the verdict is that of a table that is read whole.
+or the table is small, the csv module reads the block, as `comma` does. So the verdict is that of a table that is read whole.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 STREAMED_FROM = 16 * 1024**2
 #: How much is read at a time. Larger blocks leave the processor's caches, smaller ones cost more calls.
 BLOCK_BYTES = 4 * 1024**2
+#: To make a grammar takes longer than to parse this much without one.
+GRAMMAR_FROM = 1024**2
 #: How long one row may be; the shapes of a fused operator with thousands of inputs are longer than any block.
 LONGEST_ROW = 256 * 1024**2
 
@@ -64,7 +66,7 @@ class Rows:
         return self._converted(column, _quantity)
 
     def _converted(self, column: str, convert: Callable[[pl.Series], pl.Series]) -> pl.Series:
-        # Several folds look at the same column; it is converted once.
+        # A column may be asked for more than once; it is converted once.
         key = (column, convert.__name__)
         if key not in self._known:
             self._known[key] = convert(self.frame[column])
@@ -222,7 +224,7 @@ class _Pass:
         self._rules = RowSchema(schema, rules)
         # A text cell is never missing, so single columns can be asked of without the others.
         self._rules_of_cells = RowSchema({key: one for key, one in schema.items() if key != "required"}, rules)
-        self._grammar: Grammar = grammar_of(header, self._rules)
+        self._grammar: Grammar | None = None
         self._fitting = line_of(len(header))
         self._pads = "x-short-rows" in rules
         self._wanted = [name for name in self._header if name in columns]
@@ -251,8 +253,10 @@ class _Pass:
         """Look at a block that lies behind `line` lines; return how many lines lie behind it."""
         if not block:
             return line
-        lines = self._lines(block, line, source)
-        if lines is None or len(self._header) == 1 or not self._regular_block(block, lines, line):
+        if self._grammar is None and len(block) >= GRAMMAR_FROM:
+            self._grammar = grammar_of(self._header, self._rules)
+        lines = self._lines(block, line, source) if self._grammar is not None and len(self._header) > 1 else None
+        if lines is None or self._grammar is None or not self._regular_block(self._grammar, block, lines, line):
             return self._irregular_block(block, line, source)
         return line + len(lines)
 
@@ -284,12 +288,12 @@ class _Pass:
 
     # -- lines that each are a row -------------------------------------------------------------------------------
 
-    def _regular_block(self, block: bytes, lines: pl.Series, line: int) -> bool:
+    def _regular_block(self, grammar: Grammar, block: bytes, lines: pl.Series, line: int) -> bool:
         """Look at a block whose lines stand alone; return False, and leave all as it was, where they do not."""
         import polars as pl
 
-        proven = lines.str.contains(self._grammar.pattern).fill_null(False)
-        if self._grammar.is_open:
+        proven = lines.str.contains(grammar.pattern).fill_null(False)
+        if grammar.is_open:
             proven = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
         refused: set[int] = set()
         if not proven.all():
@@ -302,8 +306,8 @@ class _Pass:
                 return self._block_with_misfits(lines, odd.filter(~fits).to_list(), line)
             rows = odd.to_list()
             refused = {rows[row] for row in self._invalid(self._table(texts))}
-        if self._grammar.open_columns:
-            cells = self._cells(block, self._grammar.open_columns)
+        if grammar.open_columns:
+            cells = self._cells(block, grammar.open_columns)
             refused |= set(self._rules_of_cells.invalid_rows(Table(frame=cells, cells=Cells.TEXT)))
             self._look_into(cells, range(line + 1, line + 1 + len(lines)))
         self._tell(
@@ -435,7 +439,7 @@ class _Pass:
         lines: Sequence[int],
         prints: Callable[[], pl.Series],
     ) -> None:
-        """Show rows to whoever folds them, as long as all are valid."""
+        """Show rows to whoever takes them, as long as all are valid."""
         first = self._found.rows
         self._found.rows += len(lines)
         if self._wanted and len(lines) and not self._found.broken and not self._found.documents:

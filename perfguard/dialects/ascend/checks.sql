@@ -232,17 +232,15 @@ where time > 1
 
 -- check: kernels_wait_for_the_one_before
 -- code: I105
--- needs: kernels
+-- needs: kernel_gaps
 -- in: kernel_details
 -- about: Wait Time is in us, as the gap before a kernel is.
 -- message: Wait Time(us) is {factor:.6g} times the gap before the kernel in all rows: another unit?
-select cycle, factor
-from constant_factors join wait_counts using (cycle)
-where what = number_of('Wait Time(us)') and greatest(long, short) > 0.1 * known
+from wait_factors
 
 -- check: kernels_wait_for_the_one_before
 -- code: I105
--- needs: kernels
+-- needs: kernel_gaps
 -- in: kernel_details
 -- about: Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole. A kernel that was left
 --   out (it belongs to no step) takes the gap before it with it, so a shorter wait is only told where nine rows in ten wait for the
@@ -253,7 +251,7 @@ where what = number_of('Wait Time(us)') and greatest(long, short) > 0.1 * known
 select cycle, row, wait_ns / 1000 as wait_us, gap_ns / 1000 as gap_us
 from kernel_gaps join wait_counts using (cycle)
 where long <= 0.1 * known and (wait_ns > gap_ns + 300 or wait_ns < gap_ns - 300 and short <= 0.1 * known)
-  and not (short > 0.1 * known and cycle in (select cycle from constant_factors where what = number_of('Wait Time(us)')))
+  and cycle not in (select cycle from wait_factors)
 
 -- check: pipeline_ratios_follow_from_times
 -- code: I105
@@ -264,11 +262,10 @@ where long <= 0.1 * known and (wait_ns > gap_ns + 300 or wait_ns < gap_ns - 300 
 --   ranks, and no document of CANN promises it.
 -- tolerance: half of the third decimal of each
 -- source: torch_npu level 1 with PipeUtilization, real output
--- message: {name}: {ratio} is {value:g}, {part} / {whole} is {share:.4g}
-select cycle, row, word(kernels.name) as name, word(counter) as ratio, value,
-  replace(word(counter), '_ratio', '_time(us)') as part, if(starts_with(word(counter), 'aic'), 'aicore_time(us)', 'aiv_time(us)') as whole,
+-- message: {ratio} is {value:g}, {part} / {whole} is {share:.4g}
+select cycle, row, word(counter) as ratio, value, replace(word(counter), '_ratio', '_time(us)') as part, if(starts_with(word(counter), 'aic'), 'aicore_time(us)', 'aiv_time(us)') as whole,
   part_us / whole_us as share
-from kernel_shares join kernels using (cycle, row)
+from kernel_shares
 where whole_us > 0 and abs(value - part_us / whole_us) > 0.001 + 0.001 / whole_us
 
 -- check: ratios_of_a_kernel_follow_from_its_times
@@ -277,9 +274,8 @@ where whole_us > 0 and abs(value - part_us / whole_us) > 0.001 + 0.001 / whole_u
 -- in: kernel_details
 -- about: The times of a unit are in us, as its ratio says.
 -- message: {part} is {factor:.6g} times what {ratio} says in all rows: another unit?
-select share_counts.cycle, word(counter) as ratio, replace(word(counter), '_ratio', '_time(us)') as part, factor
-from constant_factors join share_counts on share_counts.cycle = constant_factors.cycle and counter = what
-where off > 0.1 * known
+select cycle, word(counter) as ratio, replace(word(counter), '_ratio', '_time(us)') as part, factor
+from share_factors
 
 -- check: ratios_of_a_kernel_follow_from_its_times
 -- code: I105
@@ -312,7 +308,7 @@ select cycle, wrong, known from task_counts where 2 * wrong > known
 -- in: l2_cache
 -- about: The same of single tasks. A warning: their numbers wrap around.
 -- message: task {task} of stream {stream} is {name} here, {kernel} in kernel_details.csv
-select cycle, row, word(task) as task, word(stream) as stream, name, kernel
+select cycle, row, task, stream, name, kernel
 from told_tasks join task_counts using (cycle)
 where is_known and not is_met and 2 * wrong <= known
 
@@ -332,6 +328,6 @@ select cycle, rows from task_counts where lost = rows
 --   in ten are there.
 -- source: torch_npu level 1, real output, both ranks
 -- message: task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv
-select cycle, row, word(task) as task, word(stream) as stream, name
+select cycle, row, task, stream, name
 from told_tasks join task_counts using (cycle)
 where not is_met and lost <= 0.1 * rows

@@ -51,7 +51,7 @@ def kernels_of(content: Content) -> Kernels:
 def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Kernels]:
     """Return what the kernel_details of each cycle says, by its number. What the trace_views say is known already.
 
-    Fills `steps`. Raises `OSError` where the memory of this machine is not enough.
+    Fills `steps` and `kernel_gaps`. Raises `OSError` where the memory of this machine is not enough.
     """
     batch.hand_over()
     marked: dict[int, list[int]] = {cycle: [] for cycle in cycles}
@@ -65,7 +65,7 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
                 "steps", cycle, step=np.arange(len(numbers)), number=np.array(numbers, np.int64),
                 thread=np.full(len(numbers), NULL), start_ns=starts, end_ns=ends,
             )  # fmt: skip
-    batch.hand_over()
+    batch.fill("kernel_gaps", "from gaps_of_kernels")
     groups = _groups(batch, marked)
     covered = covered_sums(batch, edges)
     texts = by_cycle(batch, "select cycle, word(step_text) from (select distinct cycle, step_text from kernels)")

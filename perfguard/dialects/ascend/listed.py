@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard.artifacts.kernel_rows import NOT_TOLD
 from perfguard.artifacts.table import NotKept, as_float64, as_int64
 from perfguard.artifacts.tables import NULL, Batch
 
@@ -56,7 +57,8 @@ def host_executions(timestamps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cached_tasks(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
+    numbers = {name: as_int64(frame[column]).fill_null(NOT_TOLD) for name, column in _TASKS.items()}
+    return frame.select(name="Op Name", **numbers)
 
-    names = {"name": "Op Name", "stream": "Stream Id", "task": "Task Id"}
-    return frame.select(pl.col(column).str.strip_chars().alias(name) for name, column in names.items())
+
+_TASKS = {"stream": "Stream Id", "task": "Task Id"}

@@ -152,17 +152,17 @@ from (select cycle, row, step_text, start_ns, regexp_extract(word(name), '[^/]*$
   where core in (number_of('HCCL'), number_of('COMMUNICATION')))
 group by cycle, name;
 
--- The time between the end of the kernel before and the start of each; null for the first of a device.
-create view kernel_gaps as
-select cycle, row, wait_ns, case when ended_ns is not null then greatest(start_ns - ended_ns, 0) end as gap_ns
+-- Fills `kernel_gaps`.
+create view gaps_of_kernels as
+select cycle, row, wait_ns, greatest(start_ns - ended_ns, 0) as gap_ns
 from (
   select cycle, row, start_ns, wait_ns, lag(start_ns + duration_ns) over (partition by cycle, device order by row) as ended_ns
-  from kernels);
+  from kernels)
+where wait_ns is not null and ended_ns is not null;
 
 create view wait_counts as
 select cycle, count(*) as known, count(*) filter (wait_ns > gap_ns + 300) as long, count(*) filter (wait_ns < gap_ns - 300) as short
 from kernel_gaps
-where wait_ns is not null and gap_ns is not null
 group by cycle;
 
 -- Ratios with the times they follow from.
@@ -174,29 +174,34 @@ from kernel_counters where part_us is not null;
 create view share_counts as
 select cycle, counter, count(*) as known, count(*) filter (is_off) as off from kernel_shares group by cycle, counter;
 
--- By which constant factor a column (`what`) is what it follows from: it is in another unit. Nine in ten are alike within 5 %, of
--- five or more; half to twice is no other unit. The first 100 000 lines tell.
-create view constant_factors as
-with told as (
-  select cycle, number_of('Wait Time(us)') as what, wait_ns / gap_ns as factor
-  from kernel_gaps where gap_ns > 300 and wait_ns > 0 and row <= 100000
-  union all
-  select cycle, counter, part_us / (value * whole_us)
-  from kernel_shares where part_us > 0 and value * whole_us > 0 and row <= 100000),
-usual as (
-  select cycle, what, median(factor) as usual, count(*) as known
-  from told
-  group by all having count(*) >= 5 and (median(factor) < 0.5 or median(factor) > 2))
-select cycle, what, usual as factor
-from told join usual using (cycle, what)
-group by cycle, what, usual, known having count(*) filter (abs(told.factor / usual - 1) < 0.05) >= 0.9 * known;
+-- By which constant factor Wait Time is the gap, and the time of a unit what its ratio says: it is in another unit. Asked where more
+-- than one in ten is off; the first 100 000 lines tell.
+create view wait_factors as
+select cycle, usual as factor
+from (
+  select cycle, list(wait_ns / gap_ns) as factors, median(wait_ns / gap_ns) as usual
+  from kernel_gaps
+  where gap_ns > 300 and wait_ns > 0 and row <= 100000
+    and cycle in (select cycle from wait_counts where greatest(long, short) > 0.1 * known)
+  group by cycle)
+where is_another_unit(factors, usual);
+
+create view share_factors as
+select cycle, counter, usual as factor
+from (
+  select cycle, counter, list(part_us / (value * whole_us)) as factors, median(part_us / (value * whole_us)) as usual
+  from kernel_shares
+  semi join (select cycle, counter from share_counts where off > 0.1 * known) using (cycle, counter)
+  where part_us > 0 and value * whole_us > 0 and row <= 100000
+  group by cycle, counter)
+where is_another_unit(factors, usual);
 
 -- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
 create view told_tasks as
-with known as (
-  select distinct cycle, stream, task, text as kernel
-  from kernels join words on words.number = kernels.name
-  where cycle in (select distinct cycle from cached_tasks)),
+with met as (
+  select distinct cycle, stream, task, name
+  from kernels semi join (select distinct cycle, stream, task from cached_tasks) using (cycle, stream, task)),
+known as (select met.*, text as kernel from met join words on words.number = met.name),
 tasks as (
   select cached_tasks.*, text from cached_tasks join words on words.number = cached_tasks.name
   where cycle in (select distinct cycle from kernels where stream is not null and task is not null))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -162,42 +162,44 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
 
 def perfguard_table(path: Path, schema_name: str) -> dict[str, Any]:
     """Every row of a table checked against its schema."""
-    return _streamed(path, schema_name, ())[0]
+    return _streamed(path, schema_name)
 
 
 def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
     """Every row of a kernel_details.csv checked against its schema; count and time of every operator, time of every step."""
-    told, folds = _streamed(path, schema_name, ("KernelWork",))
-    groups = folds["KernelWork"].groups()
+    from perfguard.artifacts.kernel_rows import KernelRows
+    from perfguard.artifacts.tables import batch
+    from perfguard.dialects.queries import named_texts, views
+
+    with batch(views(), named_texts(), size=path.stat().st_size) as tables:
+        told = _streamed(path, schema_name, KernelRows(tables, 0))
+        tables.hand_over()
+        groups = tables.columns(
+            "select operator, number, sum(calls) as calls, sum(total_ns) as ns from kernel_sums group by all"
+        )
     return {
         **told,
-        "operators": groups["operator"].n_unique(),
-        "calls": groups["calls"].sum(),
-        "total_ns": groups["total_ns"].sum(),
-        "steps": groups["step"].n_unique(),
+        "operators": len(set(groups["operator"].tolist())),
+        "calls": int(groups["calls"].sum()),
+        "total_ns": int(groups["ns"].sum()),
+        "steps": len(set(groups["number"].tolist())),
     }
 
 
-def _streamed(path: Path, schema_name: str, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Let the rows go by; returns how many there were, and the folds of these names."""
-    from perfguard.artifacts.readers.large_comma import Rows, read_header, stream_csv
+def _streamed(path: Path, schema_name: str, rows: Any = None) -> dict[str, Any]:
+    """Let the rows go by, into `rows` as far as it wants their columns; returns how many there were."""
+    from perfguard.artifacts.readers.large_comma import read_header, stream_csv
     from perfguard.artifacts.schema import row_schema
     from perfguard.contract.conformity import rules_under
-    from perfguard.dialects.folds_of_tables import folds_of
 
     rules = _rules(schema_name)
     work_begins()
     header = read_header(path)
-    folds = {name: make() for name, make in folds_of("kernel_details").items() if name in names}
-
-    def see(rows: Rows) -> None:
-        for fold in folds.values():
-            fold.see(rows)
-
-    wanted = [name for name in header if any(fold.wants(name) for fold in folds.values())]
+    wanted = [name for name in header if rows is not None and rows.wants(name)]
+    see = rows.see if rows is not None else lambda block: None
     found = stream_csv(path, rules_under(row_schema(rules), header), rules, wanted, see)
     assert found.unreadable is None, found.unreadable
-    return {"rows": found.rows, "bad": found.broken}, folds
+    return {"rows": found.rows, "bad": found.broken}
 
 
 def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
