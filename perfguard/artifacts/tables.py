@@ -152,6 +152,23 @@ TABLES: dict[str, dict[str, str]] = {
         "wait_ns": "bigint",
         "print": "bigint",
     },
+    # What the kernels of a type and a name are executions of.
+    "kernel_operators": {"type": "integer", "name": "integer", "operator": "varchar", "is_collective": "boolean"},
+    # Kernels added up, by the number of the step in the file.
+    "kernel_sums": {
+        "cycle": "integer",
+        "type": "integer",
+        "name": "integer",
+        "number": "bigint",
+        "shapes": "integer",
+        "calls": "bigint",
+        "total_ns": "bigint",
+        "unfilled": "bigint",
+        "first_ns": "bigint",
+        "first_place": "bigint",
+        "last_ns": "bigint",
+        "last_place": "bigint",
+    },
     # Kernels with what they waited, and the time from the end of the kernel before on their device to their start.
     "kernel_gaps": {"cycle": "integer", "row": "bigint", "wait_ns": "bigint", "gap_ns": "bigint"},
     # How busy units of a device were during a kernel, by the name of the column. Where the file has them: the time of the unit,
@@ -320,15 +337,16 @@ class Batch:
         return self._database.prepared(query)
 
 
-def frames(batch: Batch, query: str, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
-    """Run a query whose rows come by cycle, `cycle` first; return the rows of each of the cycles without it.
-
-    Integers are Int64, texts String.
-    """
+def frame(batch: Batch, query: str) -> pl.DataFrame:
+    """Run a query; return its rows. Integers are Int64, texts String."""
     import polars as pl
 
-    columns = batch.columns(query)
-    whole = pl.DataFrame({name: _series(name, column) for name, column in columns.items()})
+    return pl.DataFrame({name: _series(name, column) for name, column in batch.columns(query).items()})
+
+
+def frames(batch: Batch, query: str, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
+    """Run a query whose rows come by cycle, `cycle` first; return the rows of each of the cycles without it."""
+    whole = frame(batch, query)
     numbers = np.array([*cycles], np.int64)
     firsts = np.searchsorted(whole["cycle"].to_numpy(), numbers, "left")
     ends = np.searchsorted(whole["cycle"].to_numpy(), numbers, "right")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, Batch, frames
+from perfguard.artifacts.tables import NULL, Batch, frame, frames
 from perfguard.dialects.ascend.view import by_cycle, view_of
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions
@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from perfguard.artifacts.readers import Content
     from perfguard.dialects.cycle import Cycle
 
-#: The sums of so many steps are asked for together: what a query returns lies in the memory of the tables as a whole.
-STEPS_AT_ONCE = 4096
+#: So many rows are asked for together.
+ROWS_AT_ONCE = 100_000
+#: Tables that follow from the kernels, and the views that fill them.
+_FILLED = {
+    "kernel_gaps": "gaps_of_kernels",
+    "kernel_operators": "operators_of_kernels",
+    "kernel_sums": "sums_of_kernels",
+}
+_SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +59,7 @@ def kernels_of(content: Content) -> Kernels:
 def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Kernels]:
     """Return what the kernel_details of each cycle says, by its number. What the trace_views say is known already.
 
-    Fills `steps` and `kernel_gaps`. Raises `OSError` where the memory of this machine is not enough.
+    Fills `steps`, and what follows from `kernels`. Raises `OSError` where the memory of this machine is not enough.
     """
     batch.hand_over()
     marked: dict[int, list[int]] = {cycle: [] for cycle in cycles}
@@ -65,7 +73,8 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
                 "steps", cycle, step=np.arange(len(numbers)), number=np.array(numbers, np.int64),
                 thread=np.full(len(numbers), NULL), start_ns=starts, end_ns=ends,
             )  # fmt: skip
-    batch.fill("kernel_gaps", "from gaps_of_kernels")
+    for table, rows in _FILLED.items():
+        batch.fill(table, f"from {rows}")
     groups = _groups(batch, marked)
     covered = covered_sums(batch, edges)
     texts = by_cycle(batch, "select cycle, word(step_text) from (select distinct cycle, step_text from kernels)")
@@ -115,24 +124,49 @@ def _groups(batch: Batch, marked: Mapping[int, Sequence[int]]) -> dict[int, pl.D
     """Return kernels added up, as `groups.aggregated` has them."""
     import polars as pl
 
-    parts = [frames(batch, f"from kernel_sums {where} order by cycle", marked) for where in _wheres(marked.values())]
+    operators = _in_parts(batch, "kernel_operators", lambda query: [frame(batch, query)])
+    sums = _in_parts(batch, "kernel_sums", lambda query: [frames(batch, f"{query} order by cycle", marked)])
+    texts = pl.Series("text", batch.texts, dtype=pl.String)
+    # Level 0 has types of collectives only, so that two types may be one operator.
+    named = pl.concat(operators).select("type", "name", "operator")
+    are_apart = not named.select("name", "operator").is_duplicated().any()
+    schema = {"number": pl.Int64, "step": pl.Int64}
     found = {}
     for cycle, numbers in marked.items():
-        rows = pl.concat(part[cycle] for part in parts)
-        schema = {"number": pl.Int64, "step": pl.Int64}
-        steps = pl.DataFrame({"number": numbers, "step": range(len(numbers))}, schema=schema)
-        rows = rows.join(steps, on="number", how="left").with_columns(self_ns="total_ns")
-        found[cycle] = rows.select(*KEYS, *_SUMS).sort("first_ns", "first_place", *KEYS)
+        steps = pl.DataFrame([*zip(numbers, range(len(numbers)), strict=True)], schema=schema, orient="row")
+        rows = (
+            pl.concat(part[cycle] for part in sums)
+            .join(named, on=["type", "name"])
+            .join(steps, on="number", how="left")
+        )
+        if not are_apart:
+            rows = _added(rows)
+        words = {name: texts.gather(rows[name]).alias(name) for name in ("name", "shapes")}
+        found[cycle] = (
+            rows.with_columns(self_ns="total_ns", **words)
+            .select(*KEYS, *_SUMS)
+            .sort("first_ns", "first_place", *KEYS)
+        )  # fmt: skip
     return found
 
 
-_SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
+def _added(rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return rows.group_by("operator", "name", "step", "shapes").agg(
+        pl.col("calls", "total_ns", "unfilled").sum(),
+        pl.col("first_ns").min(),
+        pl.col("first_place").sort_by("first_ns").first(),
+        pl.col("last_ns").max(),
+        pl.col("last_place").sort_by("last_ns").last(),
+    )
 
 
-def _wheres(marked: Iterable[Sequence[int]]) -> list[str]:
-    """Return conditions that divide kernels by their steps."""
-    numbers = sorted({number for own in marked for number in own})
-    if len(numbers) <= STEPS_AT_ONCE:
-        return [""]
-    parts = (numbers[first : first + STEPS_AT_ONCE] for first in range(0, len(numbers), STEPS_AT_ONCE))
-    return ["where number is null", *(f"where number between {part[0]} and {part[-1]}" for part in parts)]
+def _in_parts(batch: Batch, table: str, ask: Callable[[str], list[_Part]]) -> list[_Part]:
+    """Ask for the rows of a table in parts: what a query returns lies in the memory of the tables as a whole."""
+    # Rows of a batch before may have had the first numbers.
+    ((first, last),) = batch.execute(f"select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from {table}")
+    if last - first < ROWS_AT_ONCE:
+        return ask(f"from {table}")
+    parts = (f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE))
+    return [found for part in parts for found in ask(f"from {table} where {part}")]

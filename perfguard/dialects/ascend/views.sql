@@ -113,27 +113,23 @@ select here.cycle, here.row, word(here.name) as name, here.start_ns, there.start
   there.duration_ns as there_ns, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
 from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times;
 
--- What a kernel is an execution of: its type, or at level 0, which has none, its name without the number behind it.
-create view kernel_operators as
+-- Fills `kernel_operators`: what a kernel is an execution of is its type, or at level 0, which has none, its name without the number
+-- behind it.
+create view operators_of_kernels as
 select type, name, operator, is_collective(operator) as is_collective
 from (
-  select type, name, if(word(type) in ('N/A', ''), regexp_replace(word(name), '[_0-9]+$', ''), word(type)) as operator
-  from (select distinct type, name from kernels));
+  select type, kinds.name, if(types.text in ('N/A', ''), regexp_replace(names.text, '[_0-9]+$', ''), types.text) as operator
+  from (select distinct type, name from kernels) as kinds
+  join words as types on types.number = type
+  join words as names on names.number = kinds.name);
 
--- Kernels added up; `number` is that of the step in the file.
-create view kernel_sums as
-select cycle, number, operator, word(added.name) as name, word(shapes) as shapes, sum(calls)::bigint as calls,
-  within(sum(total_ns)) as total_ns, sum(unfilled)::bigint as unfilled, min(first_ns) as first_ns,
-  arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
-from (
-  select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(duration_ns)) as total_ns,
-    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place,
-    max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
-  from kernels
-  group by all) as added
-join kernel_operators using (type, name)
--- Level 0 has types of collectives only, so that two types may be one operator.
-group by cycle, number, operator, added.name, shapes;
+-- Fills `kernel_sums`.
+create view sums_of_kernels as
+select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(duration_ns)) as total_ns,
+  count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place,
+  max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
+from kernels
+group by all;
 
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view kernel_kinds as

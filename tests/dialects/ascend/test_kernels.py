@@ -16,6 +16,7 @@ from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, large_comma
 from perfguard.artifacts.tables import batch
+from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import Kernels, kernels_by_cycle
 from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
@@ -100,6 +101,14 @@ def test_counters_are_weighted_by_the_kernels_durations(tmp_path):
         "d|A|4|0||0.5||N/A",
     )
     assert found.busy == pytest.approx({"aic_mac_ratio": 0.4, "aiv_vec_ratio": 0.25, "cube_utilization(%)": 70})
+
+
+def test_many_sums_are_asked_for_in_parts_also_in_tables_used_before(tmp_path, monkeypatch):
+    rows = [f"{number % 7}|a{number}|N/A|{number + 1}|1|" for number in range(40)]
+    whole = said(tmp_path, KERNELS, *rows).executions.groups
+    monkeypatch.setattr(kernels, "ROWS_AT_ONCE", 3)
+    for _ in range(2):
+        assert said(tmp_path, KERNELS, *rows).executions.groups.equals(whole)
 
 
 def test_no_time_is_no_mean(tmp_path):
