@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from perfguard.artifacts.layout import layout_named
 from perfguard.contract.checks import checks_of, parsed
+from perfguard.dialects.cycle import Asked, Cycle
 from perfguard.dialects.queries import folders
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
@@ -42,6 +44,29 @@ select 1
     assert second.worded({"step": 1, "number": 2.25}) == "1 of 2.2"
     assert [first.is_asked(filled) for filled in ({"steps", "instants"}, {"steps"}, {"spans"})] == [True, False, False]
     assert parsed("select 1", "empty.sql") == ()
+
+
+@pytest.mark.parametrize(
+    ("header", "slots", "is_asked"),
+    [
+        ({}, {"trace_view"}, True),
+        ({}, {"kernel_details"}, False),
+        ({"in": "kernel_details"}, {"kernel_details"}, True),
+        ({"in": "kernel_details"}, {"trace_view"}, False),
+        ({"in": "kernel_details", "files": "trace_view, l2_cache"}, {"kernel_details", "trace_view"}, False),
+        ({"in": "kernel_details", "files": "trace_view"}, {"kernel_details", "trace_view"}, True),
+        ({"layouts": "ms-2.5+"}, {"trace_view"}, False),
+        ({"where": "level1"}, {"trace_view"}, False),
+        ({"where": "level2"}, {"trace_view"}, True),
+    ],
+)
+def test_a_check_is_asked_where_its_files_were_read(tmp_path, header, slots, is_asked):
+    (check,) = parsed(written(**header), "a.sql")
+    cycle = Cycle(
+        layout=layout_named("pt-npu"), place=tmp_path, rank=0, index=0, artifacts=dict.fromkeys(slots), asked=Asked(),
+        conditions={"level1": False},
+    )  # fmt: skip
+    assert check.is_for(cycle) is is_asked
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.table import Cells, PassedTable, Table
 from perfguard.artifacts.tables import batch
+from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import Kernels, kernels_by_cycle
+from perfguard.dialects.ascend.listed import list_rows
 from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
@@ -186,3 +189,115 @@ def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tm
     edges = tuple(EDGES.values()) if steps == sorted(EDGES) else ()
     assert found.edges_ns == edges
     assert found.covered == covered_steps(expected, edges)
+
+
+# -- what must hold ---------------------------------------------------------------------------------------------------
+
+TIMES = "Name|Type|Start Time(us)|Duration(us)|Wait Time(us)|aic_mac_ratio|aic_mac_time(us)|aicore_time(us)|Stream ID|Task ID"
+
+
+def kernel(number: int, **cells: object) -> str:
+    """A kernel 10 us behind the one before, which lasted 4 us."""
+    told = {
+        "name": f"a{number}", "type": "A", "start": number * 10, "lasts": 4, "wait": 6 if number else 0, "ratio": 0.5,
+        "part": 2, "whole": 4, "stream": 1, "task": number,
+    }  # fmt: skip
+    return "|".join(str(one) for one in {**told, **cells}.values())
+
+
+def broken(place: Path, rows: list[str], tasks: pl.DataFrame | None = None) -> list[tuple[str, str, str, str]]:
+    """Code, severity, place and check of what is wrong; `tasks` are the rows of l2_cache."""
+    (path := place / "kernel_details.csv").write_text("\n".join(row.replace("|", ",") for row in [TIMES, *rows, ""]))
+    header = tuple(TIMES.split("|"))
+    contents = {
+        "kernel_details": Content(table=PassedTable(name=path.name, columns=header, height=1, is_in_tables=True))
+    }
+    if tasks is not None:
+        contents["l2_cache"] = Content(table=Table(frame=tasks, cells=Cells.TEXT))
+    layout = layout_named("pt-npu")
+    slots = {one.name: one for one in layout.slots}
+    artifacts = {
+        name: Artifact(slot=slots[name], path=path, content=content, place=name) for name, content in contents.items()
+    }
+    cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
+    with batch(views(), named_texts()) as tables:
+        reader = KernelRows(tables, 0)
+        large_comma.stream_csv(path, {}, {}, header, reader.see)
+        list_rows(tables, 0, cycle)
+        kernels_by_cycle(tables, {0: cycle})
+        found = broken_rules(tables, {0: cycle}).get(0, [])
+    return [(one.code.name, one.severity.value, one.place, one.check or "") for one in found]
+
+
+WAITS, RATIOS, SHOWN = (
+    "kernels_wait_for_the_one_before",
+    "ratios_of_a_kernel_follow_from_its_times",
+    "pipeline_ratios_follow_from_times",
+)
+ALL = range(20)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        pytest.param([kernel(i) for i in ALL], [], id="nothing"),
+        pytest.param([kernel(i, wait=5) if i == 7 else kernel(i) for i in ALL], [("kernel_details:9", WAITS)], id="shorter"),
+        pytest.param([kernel(i, wait=7) if i == 7 else kernel(i) for i in ALL], [("kernel_details:9", WAITS)], id="longer"),
+        pytest.param([kernel(i, wait=5 if i % 2 else 6) for i in ALL], [], id="shorter in half of the rows"),
+        pytest.param([kernel(i, wait=7 if i % 2 else 6) for i in ALL], [], id="longer in half of the rows"),
+        pytest.param([kernel(i, wait=6000 if i else 0) for i in ALL], [("kernel_details", WAITS)], id="wait in ns"),
+        pytest.param([kernel(i, wait="N/A") for i in ALL], [], id="no waits"),
+        pytest.param(
+            [kernel(i, part=2000) for i in ALL],
+            [("kernel_details", RATIOS), *((f"kernel_details:{i + 2}", SHOWN) for i in ALL)],
+            id="time in ns",
+        ),
+        pytest.param(
+            [kernel(i, ratio=0.7) if i == 3 else kernel(i) for i in ALL],
+            [("kernel_details:5", RATIOS), ("kernel_details:5", SHOWN)],
+            id="a ratio",
+        ),
+        pytest.param([kernel(i, ratio="N/A") if i == 3 else kernel(i) for i in ALL], [], id="no ratio"),
+        pytest.param([kernel(i, part=0, whole=0) if i == 3 else kernel(i) for i in ALL], [], id="no time"),
+        pytest.param(
+            [*(kernel(i) for i in ALL), kernel(19)],
+            [("kernel_details:22", "no_kernel_is_written_twice"), ("kernel_details:22", WAITS)],
+            id="twice",
+        ),
+        pytest.param([*(kernel(i) for i in ALL), kernel(19, name="b", wait=0)], [], id="another beside it"),
+    ],
+)  # fmt: skip
+def test_what_must_hold_of_kernels(tmp_path, rows, found):
+    assert sorted((place, check) for _, _, place, check in broken(tmp_path, rows)) == sorted(found)
+
+
+TASKS = {"Op Name": [f"a{i}" for i in ALL], "Stream Id": ["1"] * 20, "Task Id": [str(i) for i in ALL]}
+
+
+@pytest.mark.parametrize(
+    ("change", "rows", "found"),
+    [
+        pytest.param({}, {}, [], id="nothing"),
+        pytest.param({}, {"name": "net/a3"}, [], id="what launched it before the name"),
+        pytest.param({"Task Id": "77"}, {}, [("I101", "error", "cached_tasks_are_kernels")], id="a task that is none"),
+        pytest.param(
+            {"Op Name": "b"}, {},
+            [("I101", "error", "cached_tasks_are_kernels"), ("I113", "warning", "l2_cache_names_the_kernels")],
+            id="another name",
+        ),
+        pytest.param({}, {"stream": "N/A"}, [("I101", "error", "cached_tasks_are_kernels")], id="a kernel of no stream"),
+    ],
+)  # fmt: skip
+def test_tasks_of_the_cache_are_kernels(tmp_path, change, rows, found):
+    tasks = {name: [change[name] if i == 3 and name in change else cell for i, cell in enumerate(cells)]
+             for name, cells in TASKS.items()}  # fmt: skip
+    kernels = [kernel(i, **(rows if i == 3 else {})) for i in ALL]
+    told = broken(tmp_path, kernels, pl.DataFrame(tasks))
+    assert sorted((code, severity, check) for code, severity, _, check in told) == found
+    assert {place for _, _, place, _ in told} <= {"l2_cache:5"}
+
+
+@pytest.mark.parametrize("rows", [{"stream": "9"}, {"stream": "N/A"}], ids=["another stream", "no stream"])
+def test_tasks_of_another_run_are_told_once(tmp_path, rows):
+    told = broken(tmp_path, [kernel(i, **rows) for i in ALL], pl.DataFrame(TASKS))
+    assert told == [("I113", "error", "l2_cache", "cached_tasks_are_kernels")]
