@@ -1,8 +1,8 @@
-"""Rows of a kernel_details table: what the kernels of its blocks are in the tables of a batch."""
+"""Rows of kernel_details and l2_cache: what the kernels and tasks of their blocks are in the tables of a batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,8 +27,50 @@ TIMES = {"start_ns": "Start Time(us)", "duration_ns": "Duration(us)", "wait_ns":
 #: A stream or a task that is N/A; where the file has no such column it is null.
 NOT_TOLD = -1
 _COUNTERS, _SHARES = ("aic", "aiv", "cube"), ("_ratio", "_utilization(%)")
-#: The tables that are filled.
-FILLED = ("kernels", "kernel_counters")
+#: By column of `cached_tasks`.
+TASKS = {"name": "Op Name", "stream": "Stream Id", "task": "Task Id"}
+
+
+class TableRows(Protocol):
+    """Puts the rows of one table into the tables of a batch."""
+
+    def wants(self, column: str) -> bool:
+        """Whether it looks at a column."""
+        ...
+
+    def see(self, rows: Rows) -> None:
+        """Add the rows of the next block."""
+        ...
+
+    def undo(self) -> None:
+        """Let go of the rows: the table is not what its schema says."""
+        ...
+
+
+class TaskRows:
+    """Puts the rows of one l2_cache table into the tables of a batch, block by block."""
+
+    def __init__(self, batch: Batch, cycle: int) -> None:
+        self._batch = batch
+        self._cycle = cycle
+
+    def wants(self, column: str) -> bool:
+        """Whether it looks at a column."""
+        return column in TASKS.values()
+
+    def see(self, rows: Rows) -> None:
+        """Add the rows of the next block."""
+        self._batch.add(
+            "cached_tasks",
+            self._cycle,
+            row=_lines(rows),
+            name=_words(self._batch, rows.frame[TASKS["name"]]),
+            **{name: _whole(rows.whole_numbers(TASKS[name])) for name in ("stream", "task")},
+        )
+
+    def undo(self) -> None:
+        """Let go of the rows: the table is not what its schema says."""
+        self._batch.without(self._cycle, ("cached_tasks",))
 
 
 class KernelRows:
@@ -48,14 +90,14 @@ class KernelRows:
 
     def see(self, rows: Rows) -> None:
         """Add the rows of the next block."""
-        lines = np.fromiter(rows.lines, np.int64, count=len(rows.lines))
+        lines = _lines(rows)
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}
         self._batch.add(
             "kernels",
             self._cycle,
             row=lines,
             print=rows.prints().to_numpy(),
-            **{name: self._words(rows, _named(rows, names), name) for name, names in TEXTS.items()},
+            **{name: self._texts(rows, _named(rows, names), name) for name, names in TEXTS.items()},
             **{name: _numbers(rows, _named(rows, names), name) for name, names in NUMBERS.items()},
             **times,
         )
@@ -63,16 +105,14 @@ class KernelRows:
             if column.startswith(_COUNTERS) and column.endswith(_SHARES):
                 self._count(rows, column, lines, times["duration_ns"])
 
-    def _words(self, rows: Rows, found: str | None, column: str) -> Any:
+    def _texts(self, rows: Rows, found: str | None, column: str) -> Any:
         if found is None:
             return _nothing(rows.frame.height)
         texts = rows.frame[found]
         if column == "shapes":
             # A collective has N/A.
             texts = texts.str.strip_chars('"').replace("N/A", None)
-        different = texts.unique(maintain_order=True).to_list()
-        numbers = [NULL if text is None else self._batch.word(text) for text in different]
-        return texts.replace_strict(different, numbers).to_numpy()
+        return _words(self._batch, texts)
 
     def _count(self, rows: Rows, column: str, lines: Any, lasts: Any) -> None:
         values = rows.quantity(column).to_numpy()
@@ -96,13 +136,23 @@ class KernelRows:
 
     def undo(self) -> None:
         """Let go of the rows: the table is not what its schema says."""
-        self._batch.without(self._cycle, FILLED)
+        self._batch.without(self._cycle, ("kernels", "kernel_counters"))
 
 
 def parts_of(ratio: str) -> tuple[str, str]:
     """Return the columns that a ratio such as `aic_mac_ratio` follows from: the time of the unit, and of all together."""
     unit = ratio.partition("_")[0]
     return ratio.removesuffix("_ratio") + "_time(us)", {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit, "")
+
+
+def _lines(rows: Rows) -> Any:
+    return np.fromiter(rows.lines, np.int64, count=len(rows.lines))
+
+
+def _words(batch: Batch, texts: pl.Series) -> Any:
+    different = texts.unique(maintain_order=True).to_list()
+    numbers = [NULL if text is None else batch.word(text) for text in different]
+    return texts.replace_strict(different, numbers).to_numpy()
 
 
 def _named(rows: Rows, names: tuple[str, ...]) -> str | None:

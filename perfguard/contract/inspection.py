@@ -173,8 +173,6 @@ class _ReadCycle:
     cycle: Cycle
     findings: list[Finding]
     notes: list[str]
-    #: Names of the checks that were not made.
-    not_made: list[str] = field(default_factory=list)
     #: Rows of the trace that may be there twice.
     alike: Any = None
 
@@ -236,7 +234,7 @@ def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     """Ask the tables what the files of the cycles say, and what breaks a rule."""
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     for number, one in by_number.items():
-        one.not_made += list_rows(tables, number, one.cycle)
+        list_rows(tables, number, one.cycle)
     tables.hand_over()
     if traces := {number: one for number, one in by_number.items() if "trace" in one.cycle.artifacts}:
         asked = {
@@ -276,7 +274,7 @@ def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
     from perfguard.dialects.invariants import check_cycle
 
     task, found, recording = one.task, one.task.found, one.task.recording
-    not_made = one.not_made
+    not_made: list[str] = []
     try:
         cycle = _with_executions(one.cycle, not_made)
         wrong = [*check_cycle(cycle, not_made)]

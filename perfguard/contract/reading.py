@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.kernel_rows import KernelRows
+from perfguard.artifacts.kernel_rows import KernelRows, TableRows, TaskRows
 from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
@@ -34,7 +34,7 @@ Stream = Callable[..., Streamed]
 #: Large tables that are not put into the tables of the batch yet are held up to so many bytes: their cells take twice as much.
 KEPT_UP_TO = 256 * 1024**2
 #: What puts the rows of a CSV into the tables of the batch, by slot.
-_TABLED = {"kernel_details": KernelRows}
+_TABLED: Mapping[str, Callable[[Batch, int], TableRows]] = {"kernel_details": KernelRows, "l2_cache": TaskRows}
 
 
 def read_artifacts(
@@ -136,7 +136,7 @@ def _passed(
     header: Sequence[str],
     place: str,
     broken: Sequence[Finding],
-    rows: KernelRows | None,
+    rows: TableRows | None,
 ) -> tuple[Content | None, list[Finding]]:
     """Let the rows of a table go by into `rows`; without it they are kept, where they are not too many."""
     row = rules_under(row_schema(rules), header) if rules else {}

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.artifacts.kernel_rows import KernelRows
+from perfguard.artifacts.kernel_rows import KernelRows, TaskRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, large_comma
-from perfguard.artifacts.table import Cells, PassedTable, Table
+from perfguard.artifacts.table import PassedTable
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import Kernels, kernels_by_cycle
-from perfguard.dialects.ascend.listed import list_rows
 from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
@@ -205,25 +204,20 @@ def kernel(number: int, **cells: object) -> str:
     return "|".join(str(one) for one in {**told, **cells}.values())
 
 
-def broken(place: Path, rows: list[str], tasks: pl.DataFrame | None = None) -> list[tuple[str, str, str, str]]:
+def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list[tuple[str, str, str, str]]:
     """Code, severity, place and check of what is wrong; `tasks` are the rows of l2_cache."""
-    (path := place / "kernel_details.csv").write_text("\n".join(row.replace("|", ",") for row in [TIMES, *rows, ""]))
-    header = tuple(TIMES.split("|"))
-    contents = {
-        "kernel_details": Content(table=PassedTable(name=path.name, columns=header, height=1, is_in_tables=True))
-    }
-    if tasks is not None:
-        contents["l2_cache"] = Content(table=Table(frame=tasks, cells=Cells.TEXT))
     layout = layout_named("pt-npu")
     slots = {one.name: one for one in layout.slots}
-    artifacts = {
-        name: Artifact(slot=slots[name], path=path, content=content, place=name) for name, content in contents.items()
-    }
-    cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
+    artifacts = {}
     with batch(views(), named_texts()) as tables:
-        reader = KernelRows(tables, 0)
-        large_comma.stream_csv(path, {}, {}, header, reader.see)
-        list_rows(tables, 0, cycle)
+        readers = {"kernel_details": KernelRows(tables, 0), "l2_cache": TaskRows(tables, 0)}
+        for slot, lines in (("kernel_details", [TIMES, *rows]), ("l2_cache", tasks and [TASKS, *tasks])):
+            if lines:
+                (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
+                large_comma.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].see)
+                table = PassedTable(name=path.name, columns=tuple(lines[0].split("|")), height=1, is_in_tables=True)
+                artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
+        cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
         kernels_by_cycle(tables, {0: cycle})
         found = broken_rules(tables, {0: cycle}).get(0, [])
     return [(one.code.name, one.severity.value, one.place, one.check or "") for one in found]
@@ -271,7 +265,13 @@ def test_what_must_hold_of_kernels(tmp_path, rows, found):
     assert sorted((place, check) for _, _, place, check in broken(tmp_path, rows)) == sorted(found)
 
 
-TASKS = {"Op Name": [f"a{i}" for i in ALL], "Stream Id": ["1"] * 20, "Task Id": [str(i) for i in ALL]}
+TASKS = "Stream Id|Task Id|Hit Rate|Victim Rate|Op Name"
+
+
+def task(number: int, **cells: object) -> str:
+    return "|".join(
+        str(one) for one in {"stream": 1, "task": number, "hit": 0, "victim": 0, "name": f"a{number}", **cells}.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,9 +279,9 @@ TASKS = {"Op Name": [f"a{i}" for i in ALL], "Stream Id": ["1"] * 20, "Task Id": 
     [
         pytest.param({}, {}, [], id="nothing"),
         pytest.param({}, {"name": "net/a3"}, [], id="what launched it before the name"),
-        pytest.param({"Task Id": "77"}, {}, [("I101", "error", "cached_tasks_are_kernels")], id="a task that is none"),
+        pytest.param({"task": 77}, {}, [("I101", "error", "cached_tasks_are_kernels")], id="a task that is none"),
         pytest.param(
-            {"Op Name": "b"}, {},
+            {"name": "b"}, {},
             [("I101", "error", "cached_tasks_are_kernels"), ("I113", "warning", "l2_cache_names_the_kernels")],
             id="another name",
         ),
@@ -289,15 +289,13 @@ TASKS = {"Op Name": [f"a{i}" for i in ALL], "Stream Id": ["1"] * 20, "Task Id": 
     ],
 )  # fmt: skip
 def test_tasks_of_the_cache_are_kernels(tmp_path, change, rows, found):
-    tasks = {name: [change[name] if i == 3 and name in change else cell for i, cell in enumerate(cells)]
-             for name, cells in TASKS.items()}  # fmt: skip
     kernels = [kernel(i, **(rows if i == 3 else {})) for i in ALL]
-    told = broken(tmp_path, kernels, pl.DataFrame(tasks))
+    told = broken(tmp_path, kernels, [task(i, **(change if i == 3 else {})) for i in ALL])
     assert sorted((code, severity, check) for code, severity, _, check in told) == found
     assert {place for _, _, place, _ in told} <= {"l2_cache:5"}
 
 
 @pytest.mark.parametrize("rows", [{"stream": "9"}, {"stream": "N/A"}], ids=["another stream", "no stream"])
 def test_tasks_of_another_run_are_told_once(tmp_path, rows):
-    told = broken(tmp_path, [kernel(i, **rows) for i in ALL], pl.DataFrame(TASKS))
+    told = broken(tmp_path, [kernel(i, **rows) for i in ALL], [*map(task, ALL)])
     assert told == [("I113", "error", "l2_cache", "cached_tasks_are_kernels")]
