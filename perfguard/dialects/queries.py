@@ -27,8 +27,6 @@ class Dialect:
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
 
 
-#: The folder of views that are made of those of all others.
-COMMON = "common"
 _MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type")
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = {
@@ -56,7 +54,9 @@ def sql(folder: str, name: str) -> str:
 @cache
 def views() -> str:
     """Return the statements that make the macros and the views of all folders."""
-    return "\n".join([_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in (*folders(), COMMON))])
+    return "\n".join(
+        [_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in folders()), _read("coverage.sql")]
+    )
 
 
 @cache
@@ -64,7 +64,7 @@ def named_texts() -> tuple[str, ...]:
     """Return the texts that queries name. They come first in `words`, so their numbers are always the same."""
     texts = (
         file.read_text(encoding="utf-8")
-        for folder in (*folders(), COMMON)
+        for folder in folders()
         for file in sorted((files(__package__) / folder).iterdir(), key=lambda one: one.name)
         if file.name.endswith(".sql")
     )

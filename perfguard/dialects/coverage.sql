@@ -1,4 +1,4 @@
--- What the rows of several dialects have in common.
+-- A view of what all dialects put into tables, made once theirs are there.
 
 -- In how much of each step operators ran (part 0), collectives (1), any of the two (2, where there are collectives); cut at the edges
 -- of the step.

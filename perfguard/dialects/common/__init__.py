@@ -1,1 +1,0 @@
-"""What the rows of several dialects have in common (`views.sql`)."""
