@@ -1,8 +1,8 @@
-"""Rows of kernel_details and l2_cache: what the kernels and tasks of their blocks are in the tables of a batch."""
+"""Rows of kernel_details: what the kernels of their blocks are in the tables of a batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,50 +27,6 @@ TIMES = {"start_ns": "Start Time(us)", "duration_ns": "Duration(us)", "wait_ns":
 #: A stream or a task that is N/A; where the file has no such column it is null.
 NOT_TOLD = -1
 _COUNTERS, _SHARES = ("aic", "aiv", "cube"), ("_ratio", "_utilization(%)")
-#: By column of `cached_tasks`.
-TASKS = {"name": "Op Name", "stream": "Stream Id", "task": "Task Id"}
-
-
-class TableRows(Protocol):
-    """Puts the rows of one table into the tables of a batch."""
-
-    def wants(self, column: str) -> bool:
-        """Whether it looks at a column."""
-        ...
-
-    def see(self, rows: Rows) -> None:
-        """Add the rows of the next block."""
-        ...
-
-    def undo(self) -> None:
-        """Let go of the rows: the table is not what its schema says."""
-        ...
-
-
-class TaskRows:
-    """Puts the rows of one l2_cache table into the tables of a batch, block by block."""
-
-    def __init__(self, batch: Batch, cycle: int) -> None:
-        self._batch = batch
-        self._cycle = cycle
-
-    def wants(self, column: str) -> bool:
-        """Whether it looks at a column."""
-        return column in TASKS.values()
-
-    def see(self, rows: Rows) -> None:
-        """Add the rows of the next block."""
-        self._batch.add(
-            "cached_tasks",
-            self._cycle,
-            row=_lines(rows),
-            name=_words(self._batch, rows.frame[TASKS["name"]]),
-            **{name: _whole(rows.whole_numbers(TASKS[name])) for name in ("stream", "task")},
-        )
-
-    def undo(self) -> None:
-        """Let go of the rows: the table is not what its schema says."""
-        self._batch.without(self._cycle, ("cached_tasks",))
 
 
 class KernelRows:

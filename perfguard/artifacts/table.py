@@ -170,43 +170,54 @@ def number_of(text: str) -> int | float | None:
     return int(plain) if plain.lstrip("-").isdigit() and len(plain) < 400 else float(plain)
 
 
-#: Microseconds whose nanoseconds are a matter of moving the point: no digit lies behind the third decimal.
-_PLAIN_MICROSECONDS = r"^-?[0-9]{1,16}(\.[0-9]{1,3})?$"
+def quantity(column: pl.Series) -> pl.Series:
+    """Turn text cells into Float64; what is no number (blank, N/A) becomes null."""
+    import polars as pl
+
+    found = column.cast(pl.Float64, strict=False)
+    if found.null_count():
+        # Mostly N/A and blanks, over and over.
+        odd = column.filter(found.is_null()).unique()
+        if odd.str.strip_chars(' \t"').cast(pl.Float64, strict=False).null_count() < len(odd):
+            return column.str.strip_chars(' \t"').cast(pl.Float64, strict=False)
+    return found
 
 
-def nanoseconds(column: pl.Series) -> pl.Series:
-    """Turn microseconds in text (a number in JSON or CSV, a string of one) into exact Int64 nanoseconds.
+def nanoseconds(column: pl.Series, decimals: int = 3) -> pl.Series:
+    """Turn times in text (a number in JSON or CSV, a string of one) into exact Int64 nanoseconds.
 
-    Digits beyond the third decimal are rounded half to even; a float64 would lose up to 250 ns of a UNIX time. What is no
-    number (blank, N/A) becomes null.
+    A nanosecond is the digit `decimals` behind the point of the unit: 3 for us, 6 for ms. Digits beyond it are rounded half to
+    even; a float64 would lose up to 250 ns of a UNIX time. What is no number (blank, N/A) becomes null.
     """
     around = '" \t'
     # What is around the first number is around most of them.
     is_bare = bool(len(column)) and column[0] is not None and column[0] == column[0].strip(around)
-    exact, is_plain = _moved_point(column if is_bare else column.str.strip_chars(around))
+    exact, is_plain = _moved_point(column if is_bare else column.str.strip_chars(around), decimals)
     if is_bare and not is_plain.all():
-        exact, is_plain = _moved_point(column.str.strip_chars(around))
+        exact, is_plain = _moved_point(column.str.strip_chars(around), decimals)
     odd = (~is_plain | exact.is_null()).fill_null(False).arg_true()
     if len(odd):
         # Blanks and N/A are asked once, however many there are.
         texts = column.gather(odd)
-        values = {text: _nanoseconds_of(text) for text in texts.unique().to_list() if text is not None}
+        values = {text: _nanoseconds_of(text, decimals) for text in texts.unique().to_list() if text is not None}
         exact = exact.scatter(odd, [values.get(text) for text in texts.to_list()])
     return exact
 
 
-def _moved_point(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return thousandths of decimals, and of which texts they are the nanoseconds for certain."""
+def _moved_point(column: pl.Series, decimals: int) -> tuple[pl.Series, pl.Series]:
+    """Return decimals without their point, and of which texts they are the nanoseconds for certain."""
     import polars as pl
 
-    is_plain = column.str.contains(_PLAIN_MICROSECONDS)
-    # Thousandths come as an Int128.
-    return column.cast(pl.Decimal(38, 3), strict=False).to_physical().cast(pl.Int64, strict=False), is_plain
+    # No digit is behind the nanoseconds.
+    fraction = rf"(\.[0-9]{{1,{decimals}}})?" if decimals else ""
+    is_plain = column.str.contains(rf"^-?[0-9]{{1,16}}{fraction}$" if decimals else "^-?[0-9]{1,19}$")
+    # They come as an Int128.
+    return column.cast(pl.Decimal(38, decimals), strict=False).to_physical().cast(pl.Int64, strict=False), is_plain
 
 
-def _nanoseconds_of(text: str) -> int | None:
+def _nanoseconds_of(text: str, decimals: int) -> int | None:
     try:
-        told = Decimal(text.strip('" \t')) * 1000
+        told = Decimal(text.strip('" \t')).scaleb(decimals)
         if told.is_finite() and told.adjusted() >= 19:
             # As a whole number 1e99999999 would fill the memory.
             return None

@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,16 +183,6 @@ TABLES: dict[str, dict[str, str]] = {
         "whole_us": "double",
         "duration_ns": "bigint",
     },
-    # Rows of cpu_op_execute_timestamp.
-    "listed_operators": {
-        "cycle": "integer",
-        "row": "bigint",
-        "name": "integer",
-        "start_ns": "bigint",
-        "duration_ns": "bigint",
-    },
-    # Rows of l2_cache.
-    "cached_tasks": {"cycle": "integer", "row": "bigint", "name": "integer", "stream": "bigint", "task": "bigint"},
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
         "cycle": "integer",
@@ -219,11 +210,20 @@ TABLES: dict[str, dict[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """What a batch needs: tables with their columns and types, and views. Each is made once for a process."""
+
+    tables: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: TABLES)
+    #: By a name, statements that make views and macros, in their order.
+    views: Mapping[str, str] = field(default_factory=dict)
+
+
 class Batch:
     """The tables of some cycles. Rows are added by column, and can be asked for once `hand_over` was called."""
 
-    def __init__(self, views: str, texts: Sequence[str], *, is_large: bool = False) -> None:
-        self._views = views
+    def __init__(self, definitions: Definitions, texts: Sequence[str], *, is_large: bool = False) -> None:
+        self._definitions = definitions
         self._is_large = is_large
         self._open: _Database | None = None
         self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
@@ -237,7 +237,8 @@ class Batch:
     def _database(self) -> _Database:
         # Connected when there is something to hold: most layouts have no tables yet.
         if self._open is None:
-            self._open = _Database(self._views, is_large=True) if self._is_large else _database(self._views)
+            self._open = _Database(is_large=True) if self._is_large else _database()
+            self._open.define(self._definitions)
         return self._open
 
     def add(self, table: str, cycle: int, **columns: Any) -> None:
@@ -283,11 +284,17 @@ class Batch:
             self.put(table, number=np.arange(first, first + len(rows)), **texts)
             self._told[table] += len(rows)
 
-    def without(self, cycle: int, tables: Iterable[str] = TABLES) -> None:
-        """Let go of the rows of a cycle."""
+    def without(self, cycle: int, tables: Iterable[str] | None = None) -> None:
+        """Let go of the rows of a cycle, in some tables or in all."""
         self.hand_over()
-        for table in sorted(self.filled.intersection(tables) - {"words", "threads"}):
+        for table in sorted(self.filled.intersection(self.filled if tables is None else tables) - {"words", "threads"}):
             self._database.quick.execute(f"delete from {table} where cycle = {cycle}")
+
+    def without_file(self, table: str, cycle: int, file: int) -> None:
+        """Let go of the rows of one file of a cycle."""
+        self.hand_over()
+        if table in self.filled:
+            self._database.quick.execute(f"delete from {table} where cycle = {cycle} and file = {file}")
 
     def close(self) -> None:
         """Empty the tables."""
@@ -394,57 +401,77 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-class _Waiting:
-    """Rows of one table that wait, in arrays that DuckDB was shown."""
+class _Inlet:
+    """Rows of one table that wait. DuckDB knows it by a name, and reads it as a stream of Arrow blocks when it inserts them."""
 
-    def __init__(self, table: str, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, table: str, columns: Mapping[str, str], connection: duckdb.DuckDBPyConnection) -> None:
         self._table = table
+        self._kinds = columns
         self._connection = connection
-        self._count = 0
-        self._columns = {name: _room(kind) for name, kind in TABLES[table].items()}
-        connection.register(f"waiting_{table}", self._columns)
-        connection.execute(f"prepare insert_{table} as insert into {table} from waiting_{table} limit $1")
+        self._schema = _schema(columns)
+        self.forget()
+        connection.register(f"waiting_{table}", self)
+        connection.execute(f"prepare insert_{table} as insert into {table} from waiting_{table}")
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        import polars as pl
+
+        columns = [_waiting(name, kind, [block[name] for block in self._blocks]) for name, kind in self._kinds.items()]
+        return pl.DataFrame(columns).__arrow_c_stream__()
 
     def add(self, columns: Mapping[str, Any], count: int) -> None:
-        done = 0
-        while done < count:
-            if self._count == _WAITING_ROWS:
-                self.hand_over()
-            here = slice(self._count, min(_WAITING_ROWS, self._count + count - done))
-            there = slice(done, done + here.stop - here.start)
-            for name, room in self._columns.items():
-                values = columns[name][there]
-                if isinstance(room, np.ma.MaskedArray):
-                    room.data[here] = values
-                    room.mask[here] = np.isnan(values) if room.dtype.kind == "f" else values == NULL
-                else:
-                    room[here] = values
-            self._count, done = here.stop, there.stop
+        """Add rows; they are read before the next ones are added where they are many."""
+        self._blocks.append(columns)
+        self._count += count
+        if self._count >= _WAITING_ROWS:
+            self.hand_over()
 
     def hand_over(self) -> None:
         if self._count:
-            _run(self._connection, f"execute insert_{self._table}({self._count})")
-            self._count = 0
+            _run(self._connection, f"execute insert_{self._table}")
+            self.forget()
 
     def forget(self) -> None:
+        self._blocks: list[Mapping[str, Any]] = []
         self._count = 0
 
 
-def _room(kind: str) -> Any:
-    if kind == "varchar":
-        # What DuckDB is shown says by itself that these are texts.
-        return np.full(_WAITING_ROWS, "", dtype=object)
+def _schema(columns: Mapping[str, str]) -> pl.Schema:
+    import polars as pl
+
+    kinds = {"integer": pl.Int64, "bigint": pl.Int64, "double": pl.Float64, "boolean": pl.Boolean, "varchar": pl.String}
+    return pl.Schema({name: kinds[kind] for name, kind in columns.items()})
+
+
+#: By the type of a column in DuckDB, its type in numpy; None: texts.
+_NUMPY = {"integer": np.int64, "bigint": np.int64, "double": np.float64, "boolean": np.bool_, "varchar": None}
+
+
+def _waiting(name: str, kind: str, parts: Sequence[Any]) -> pl.Series:
+    """Return the parts of a column as one series, null where `NULL` or NaN stands for it."""
+    import polars as pl
+
+    if parts and isinstance(parts[0], pl.Series):
+        whole: pl.Series = pl.concat(parts)
+        return whole.alias(name)
+    numbers = _NUMPY[kind]
+    if numbers is None:
+        return pl.Series(name, [text for part in parts for text in part], dtype=pl.String)
+    values = np.concatenate(parts) if parts else np.empty(0, numbers)
+    found = pl.Series(name, values)
     if kind == "boolean":
-        return np.zeros(_WAITING_ROWS, np.bool_)
-    values = np.zeros(_WAITING_ROWS, np.float64 if kind == "double" else np.int64)
-    is_null = np.zeros(_WAITING_ROWS, np.bool_)
-    return np.ma.masked_array(values, is_null)  # type: ignore[no-untyped-call]
+        return found
+    is_null = np.isnan(values) if kind == "double" else values == NULL
+    return found.set(pl.Series(is_null), None) if is_null.any() else found
 
 
 class _Database:
     """The tables of a thread, and its two connections to them."""
 
-    def __init__(self, views: str, *, is_large: bool = False) -> None:
+    def __init__(self, *, is_large: bool = False) -> None:
         import duckdb
 
         self.process = os.getpid()
@@ -457,19 +484,28 @@ class _Database:
             self.quick = duckdb.connect(
                 place, config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
             )
-        self.views = views
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
-        for name, columns in TABLES.items():
-            self.quick.execute(f"create table {name} ({', '.join(f'{one} {kind}' for one, kind in columns.items())})")
-        self.quick.execute(views)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
-        self.waiting = {name: _Waiting(name, self.quick) for name in TABLES}
+        self.waiting: dict[str, _Inlet] = {}
+        self._views: set[str] = set()
         for setting in ("python_enable_replacements = false", "enable_external_access = false"):
             self.quick.execute(f"set {setting}")
         self.quick.execute("set lock_configuration = true")
         self._prepared: dict[str, str] = {}
         self._has_begun = False
+
+    def define(self, definitions: Definitions) -> None:
+        """Make the tables and views that are not there yet."""
+        for name, columns in definitions.tables.items():
+            if name not in self.waiting:
+                described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+                self.quick.execute(f"create table {name} ({described})")
+                self.waiting[name] = _Inlet(name, columns, self.quick)
+        for name, statements in definitions.views.items():
+            if name not in self._views:
+                self._views.add(name)
+                self.quick.execute(statements)
 
     def begin(self) -> None:
         """Begin to hand over: what comes before the next `hand_over` is one transaction."""
@@ -503,14 +539,11 @@ class _Database:
 _OWN = threading.local()
 
 
-def _database(views: str) -> _Database:
+def _database() -> _Database:
     """Return the tables of this thread; a process that was forked makes its own."""
     found: _Database | None = getattr(_OWN, "database", None)
-    if found is not None and found.process == os.getpid() and found.views != views:
-        _forget()
-        found = None
     if found is None or found.process != os.getpid():
-        found = _OWN.database = _Database(views)
+        found = _OWN.database = _Database()
     return found
 
 
@@ -521,13 +554,13 @@ def _forget() -> None:
 
 
 @contextmanager
-def batch(views: str = "", texts: Sequence[str] = (), *, size: int = 0) -> Iterator[Batch]:
+def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, size: int = 0) -> Iterator[Batch]:
     """Give the tables of this thread for one batch of cycles; they are empty at its begin and at its end.
 
-    `views` are statements that make views of the tables, when these are made; `texts` come first in `words`. `size` is that of
-    the files in bytes: the tables of large ones are in a file that is removed at the end.
+    `definitions` are made when they are not there yet; `texts` come first in `words`. `size` is that of the files in bytes: the
+    tables of large ones are in a file that is removed at the end.
     """
-    found = Batch(views, texts, is_large=size >= LARGE_BYTES)
+    found = Batch(definitions or Definitions(), texts, is_large=size >= LARGE_BYTES)
     try:
         yield found
         found.close()

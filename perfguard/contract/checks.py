@@ -4,10 +4,13 @@ A file of checks has one query after the other, each under a header of lines `--
 line `--   ...` goes on with the one above. Keys:
 
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
-* `needs`: tables without rows in which it is not asked; `a, b`: both, `a | b`: one of them;
+* `needs`: tables that must be there, `a, b`: both, `a | b`: one of them; that of a slot if its file was read, others if they
+  have rows;
 * `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
 * `files`: slots that must have been read, besides that of the file whose rows are meant;
-* `in`: the slot of the file whose rows its `row` counts, where that is not the trace;
+* `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace;
+* `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
+  each, with `{part}` replaced in it and in the message;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
 A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
@@ -23,10 +26,10 @@ from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
+from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.artifacts.table import PassedTable
 from perfguard.dialects.disagreement import disagreements
-from perfguard.dialects.queries import DIALECTS, sql
+from perfguard.dialects.queries import DIALECTS, folders_of, sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, Severity
 
@@ -44,6 +47,7 @@ _KEYS = frozenset(
         "layouts",
         "where",
         "files",
+        "each",
         "in",
         "at",
         "about",
@@ -69,6 +73,7 @@ class Check:
     where: str = ""
     files: frozenset[str] = frozenset()
     slot: str = ""
+    each: str = ""
     at: str = ""
     about: str = ""
     tolerance: str = ""
@@ -77,21 +82,44 @@ class Check:
 
     def is_asked(self, filled: set[str]) -> bool:
         """Whether there is anything to ask it of."""
-        return all(not tables.isdisjoint(filled) for tables in self.needs)
+        return all(any(one in filled or is_of_a_slot(one) for one in tables) for tables in self.needs)
 
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it is asked of a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
-        are_read = self.place_in(cycle) in cycle.artifacts and self.files <= cycle.artifacts.keys()
+        are_read = self.place_in(cycle) is not None and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
         return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
 
-    def place_in(self, cycle: Cycle) -> str:
-        """Return the slot of the file whose rows are meant."""
-        return self.slot or DIALECTS[cycle.layout.id].slot
+    def _are_read(self, cycle: Cycle) -> bool:
+        return all(
+            any(not is_of_a_slot(one) or place_of(one, cycle) is not None for one in tables) for tables in self.needs
+        )
+
+    def place_in(self, cycle: Cycle) -> Place | None:
+        """Return the slot of the file whose rows are meant, and the table of a database; None where it was not read."""
+        return place_of(self.slot or DIALECTS[cycle.layout.id].slot, cycle)
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
         return self.message.format_map(row)
+
+
+#: A slot, and the name that a database has for one of its tables.
+Place = tuple[str, str]
+
+
+def is_of_a_slot(table: str) -> bool:
+    """Whether a table is that of a slot, or of a database in one."""
+    return table.startswith(DATABASE) or table in slot_names()
+
+
+def place_of(table: str, cycle: Cycle) -> Place | None:
+    """Return where the rows of a slot's or a database's table come from in a cycle; None where no such file was read."""
+    if not table.startswith(DATABASE):
+        return (table, "") if table in cycle.artifacts else None
+    shapes = ((slot, shape) for slot in cycle.artifacts for shape in shapes_of(slot) if shape.name == table)
+    found = ((slot, shape.inner) for slot, shape in shapes)
+    return next((one for one in found if one[1] in cycle.artifacts[one[0]].content.tables), None)
 
 
 def parsed(text: str, name: str) -> tuple[Check, ...]:
@@ -100,8 +128,32 @@ def parsed(text: str, name: str) -> tuple[Check, ...]:
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        found.append(_check(lines[begin:end], f"{name}:{begin + 1}"))
+        found += _each(_check(lines[begin:end], f"{name}:{begin + 1}"))
     return tuple(found)
+
+
+def _each(check: Check) -> list[Check]:
+    """Return a check once for each of the values that its header has for some names."""
+    if not check.each:
+        return [check]
+    names, equals, rows = check.each.partition("=")
+    keys = [one.strip() for one in names.split(",")]
+    values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
+    if not equals or any(len(row) != len(keys) or not all(row) for row in values):
+        raise UsageError(f"{check.place}: `each` is `name, name = value, value; value, value`: {check.each!r}")
+    found = []
+    for row in values:
+        pairs = [(f"{{{key}}}", value) for key, value in zip(keys, row, strict=True)]
+        found.append(
+            replace(check, each="", query=_replaced(check.query, pairs), message=_replaced(check.message, pairs))
+        )
+    return found
+
+
+def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for name, value in pairs:
+        text = text.replace(name, value)
+    return text
 
 
 def _check(lines: Sequence[str], place: str) -> Check:
@@ -141,6 +193,7 @@ def _check(lines: Sequence[str], place: str) -> Check:
         files=_words(header.get("files", "")),
         where=header.get("where", ""),
         slot=header.get("in", ""),
+        each=header.get("each", ""),
         query="\n".join(lines[count:]).strip().rstrip(";"),
         at=header.get("at", ""),
         about=header.get("about", ""),
@@ -166,7 +219,7 @@ def checks_of(folder: str) -> tuple[Check, ...]:
 def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Finding]]:
     """Ask the checks of their dialects of the cycles in the tables, by their numbers; return what they say of each."""
     found: dict[int, list[Finding]] = {}
-    folders = (folder for cycle in cycles.values() for folder in DIALECTS[cycle.layout.id].folders)
+    folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
     for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
         asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
         if asked and check.is_asked(batch.filled) and batch.is_any(check.query):
@@ -178,11 +231,12 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
 def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
     columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
     apart = "cycle, severity" if "severity" in columns else "cycle"
-    order = "order by row" if "row" in columns else ""
+    order = "".join(f", {one}" for one in ("file", "row") if one in columns)
     query = (
         f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "
-        f"qualify row_number() over (partition by {apart} {order}) <= {WORDED_ROWS} order by {apart}{order and ', row'}"
+        f"qualify row_number() over (partition by {apart} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
+        f"order by {apart}{order}"
     )
     rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
     for row in batch.rows(query):
@@ -190,18 +244,24 @@ def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterat
         rows.setdefault((row["cycle"], severity), []).append(row)
     for (number, severity), several in rows.items():
         cycle = cycles[number]
-        artifact = cycle.artifacts[check.place_in(cycle)]
-        pairs = [(_place(artifact, check, row.get("row")), check.worded(row)) for row in several]
+        place = check.place_in(cycle)
+        assert place is not None
+        slot, inner = place
+        files = [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]
+        pairs = [
+            (_place(files[row.get("file", 0)], inner, check, row.get("row")), check.worded(row)) for row in several
+        ]
         count = several[0]["in_all"]
-        for finding in disagreements(check.code, pairs, count=count, place=artifact.place, severity=severity):
+        whole = _place(files[several[0].get("file", 0)], inner, replace(check, at=""), None)
+        for finding in disagreements(check.code, pairs, count=count, place=whole, severity=severity):
             yield number, finding
 
 
-def _place(artifact: Artifact, check: Check, row: int | None) -> str:
+def _place(artifact: Artifact, inner: str, check: Check, row: int | None) -> str:
+    if inner:
+        return f"{artifact.place} {inner}" + ("" if row is None else f"[{row}]")
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
-    table = artifact.content.table
-    if table is not None:
-        # A row of tables is known by its line.
-        return f"{artifact.place}:{row}" if isinstance(table, PassedTable) else f"{artifact.place}{table.place(row)}"
+    if artifact.content.table is not None:
+        return f"{artifact.place}:{row}"
     return f"{artifact.place} {artifact.content.events_path}[{row}]"

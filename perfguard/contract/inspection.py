@@ -23,14 +23,13 @@ from perfguard.contract.completeness import contradictions, explanation, layout_
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
-from perfguard.dialects.ascend.listed import list_rows
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.ascend.view import views_of
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.memory import memory_of
-from perfguard.dialects.queries import DIALECTS, named_texts, views
+from perfguard.dialects.queries import DIALECTS, definitions, named_texts
 from perfguard.dialects.shapes import shapes_of
 from perfguard.dialects.torch.work import work_of
 from perfguard.findings import Code, Finding, Severity, is_invalid
@@ -138,8 +137,9 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
 
     Never raises for what their files hold; that they cannot be read at all is a finding.
     """
+    ids = frozenset(task.found.layout.id for task in tasks)
     with ExitStack() as stack:
-        tables = stack.enter_context(batch(views(), named_texts(), size=sum(map(_size_of, tasks))))
+        tables = stack.enter_context(batch(definitions(ids), named_texts(), size=sum(map(_size_of, tasks))))
         read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
         _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
         tables.close()
@@ -233,8 +233,6 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
 def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     """Ask the tables what the files of the cycles say, and what breaks a rule."""
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
-    for number, one in by_number.items():
-        list_rows(tables, number, one.cycle)
     tables.hand_over()
     if traces := {number: one for number, one in by_number.items() if "trace" in one.cycle.artifacts}:
         asked = {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.kernel_rows import KernelRows, TableRows, TaskRows
+from perfguard.artifacts.columns import shapes_of
+from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import WORDED_ROWS, row_schema
+from perfguard.artifacts.slot_rows import SlotRows, TableRows, add_tables
 from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
@@ -31,10 +34,10 @@ if TYPE_CHECKING:
 
 #: Reads a trace (`stream_trace`), told how.
 Stream = Callable[..., Streamed]
-#: Large tables that are not put into the tables of the batch yet are held up to so many bytes: their cells take twice as much.
+#: Large tables whose cells Python looks at are held up to so many bytes: they take twice as much.
 KEPT_UP_TO = 256 * 1024**2
-#: What puts the rows of a CSV into the tables of the batch, by slot.
-_TABLED: Mapping[str, Callable[[Batch, int], TableRows]] = {"kernel_details": KernelRows, "l2_cache": TaskRows}
+#: Slots whose cells nothing but queries looks at.
+_NOT_KEPT = frozenset(("kernel_details", "l2_cache"))
 
 
 def read_artifacts(
@@ -70,25 +73,44 @@ def read_artifacts(
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), tables, number)
+        to = _Target(tables=tables, cycle=number, file=sum(one.slot is file.slot for one in artifacts))
+        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), to)
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
     return artifacts, findings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where the rows of a file go: the tables of the batch, the number of its cycle, and its own among those of its slot."""
+
+    tables: Batch
+    cycle: int
+    file: int
+
+    def rows_of(self, file: FoundFile, version: str | None) -> list[TableRows]:
+        """Return what takes the rows of a CSV."""
+        if file.slot.name == "kernel_details":
+            return [KernelRows(self.tables, self.cycle)]
+        shapes = [shape for shape in shapes_of(file.slot.name) if version in shape.versions]
+        return [SlotRows(self.tables, self.cycle, self.file, shape, version or "") for shape in shapes]
+
+
 def _read(
-    file: FoundFile, layout: Layout, place: str, stream: Stream, tables: Batch, number: int
+    file: FoundFile, layout: Layout, place: str, stream: Stream, to: _Target
 ) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
-    if file.slot.format == "csv" and (file.slot.name in _TABLED or large_comma.is_large(file.path)):
-        return _read_table(file, place, tables, number)
+    if file.slot.format == "csv":
+        return _read_table(file, place, to)
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, stream, tables, number)
+        content, findings = _read_version(file, layout, version, place, stream, to)
         if content is not None:
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
+            if version is not None:
+                add_tables(to.tables, to.cycle, to.file, file.slot.name, version, content)
             return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
         misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
         if best is None or misfit < best[0]:
@@ -97,7 +119,7 @@ def _read(
     return None, best[1]
 
 
-def _read_table(file: FoundFile, place: str, tables: Batch, number: int) -> tuple[Artifact | None, list[Finding]]:
+def _read_table(file: FoundFile, place: str, to: _Target) -> tuple[Artifact | None, list[Finding]]:
     """Let a table go by, once for each version of its schema that its header fits, or for those it fits best."""
     import polars as pl
 
@@ -118,12 +140,12 @@ def _read_table(file: FoundFile, place: str, tables: Batch, number: int) -> tupl
         if any("is missing" in finding.message for finding in broken):
             found = broken
         else:
-            rows = _TABLED[file.slot.name](tables, number) if file.slot.name in _TABLED else None
+            rows = to.rows_of(file, version)
             content, found = _passed(file, schema(version) if version else {}, header, place, broken, rows)
             if content is not None:
                 return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
-            if rows is not None:
-                rows.undo()
+            for one in rows:
+                one.undo()
         if best is None or len(found) < len(best):
             best = found
     assert best is not None
@@ -136,14 +158,20 @@ def _passed(
     header: Sequence[str],
     place: str,
     broken: Sequence[Finding],
-    rows: TableRows | None,
+    rows: Sequence[TableRows],
 ) -> tuple[Content | None, list[Finding]]:
-    """Let the rows of a table go by into `rows`; without it they are kept, where they are not too many."""
+    """Let the rows of a table go by into `rows`; those that Python looks at are kept, where they are not too many."""
     row = rules_under(row_schema(rules), header) if rules else {}
-    kept = _Kept() if rows is None and file.path.stat().st_size <= KEPT_UP_TO else None
-    sink = rows if rows is not None else kept
-    wanted = [name for name in header if sink is not None and sink.wants(name)]
-    found = large_comma.stream_csv(file.path, row, rules, wanted, sink.see if sink is not None else lambda rows: None)
+    is_kept = file.slot.name not in _NOT_KEPT and file.path.stat().st_size <= KEPT_UP_TO
+    kept = _Kept() if is_kept else None
+    sinks: list[TableRows | _Kept] = [*rows, *([kept] if kept is not None else [])]
+
+    def see(block: large_comma.Rows) -> None:
+        for sink in sinks:
+            sink.see(block)
+
+    wanted = [name for name in header if any(sink.wants(name) for sink in sinks)]
+    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
@@ -163,7 +191,7 @@ def _passed(
     if kept is not None:
         return Content(table=kept.table(tuple(header))), short
     table = PassedTable(
-        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=rows is not None
+        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=file.slot.name in _NOT_KEPT
     )  # fmt: skip
     return Content(table=table), short
 
@@ -211,13 +239,13 @@ def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str)
 
 
 def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, tables: Batch, number: int
+    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, to: _Target
 ) -> tuple[Content | None, list[Finding]]:
     """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
     rules = schema(version) if version else {}
     dialect = DIALECTS.get(layout.id)
     if version and dialect is not None and file.slot.name == dialect.slot:
-        rows = TraceRows(tables, number, dialect.kind)
+        rows = TraceRows(to.tables, to.cycle, dialect.kind)
         return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
     try:
         content = READERS[file.slot.format](file.path, rules)

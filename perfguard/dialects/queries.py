@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from perfguard.artifacts.columns import shapes_of
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.tables import TABLES, Definitions
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 
@@ -52,11 +55,29 @@ def sql(folder: str, name: str) -> str:
 
 
 @cache
-def views() -> str:
-    """Return the statements that make the macros and the views of all folders."""
-    return "\n".join(
-        [_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in folders()), _read("coverage.sql")]
-    )
+def definitions(ids: frozenset[str]) -> Definitions:
+    """Return what the queries of some layouts need: macros, the views of their folders, and the tables that these name."""
+    wanted = dict.fromkeys(folder for layout in sorted(ids) for folder in folders_of(layout))
+    # What all of them have in common is a view of this one.
+    wanted = {"torch": None, **wanted}
+    views = {"macros": f"{_MACROS}\n{_read('macros.sql')}"}
+    for folder in wanted:
+        views[folder] = sql(folder, "views")
+        if folder == "torch":
+            views["coverage"] = _read("coverage.sql")
+    return Definitions(tables={**TABLES, **_slot_tables(frozenset(wanted), ids)}, views=views)
+
+
+def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:
+    """Return the tables for the slots of these layouts, and of all that have a folder of queries in common with them."""
+    alike = {one for one in DIALECTS if not wanted.isdisjoint(folders_of(one))} if ids & DIALECTS.keys() else set()
+    slots = dict.fromkeys(slot.name for one in layouts() if one.id in ids | alike for slot in one.slots)
+    return {shape.name: shape.kinds for slot in slots for shape in shapes_of(slot)}
+
+
+def folders_of(layout: str) -> tuple[str, ...]:
+    """Return the folders whose queries are asked of a layout."""
+    return DIALECTS[layout].folders if layout in DIALECTS else ()
 
 
 @cache

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts import nesting
 from perfguard.artifacts.nesting import nest, parents
-from perfguard.artifacts.tables import NULL, batch
+from perfguard.artifacts.tables import NULL, Definitions, batch
 
 VIEW = "(select *, category = 0 as is_work from spans)"
 
@@ -83,7 +83,7 @@ def told(
     cycles: dict[int, Sequence[tuple[int, int, int, bool]]], steps: dict[int, Sequence[int]]
 ) -> dict[tuple[int, int], dict[str, Any]]:
     """Return the row of `nesting` of each cycle and row, of spans (start, duration, thread, is work)."""
-    with batch("create macro unused() as 1;") as tables:
+    with batch(Definitions(views={"unused": "create macro unused() as 1;"})) as tables:
         for cycle, spans in cycles.items():
             columns = {
                 name: np.array([span[at] for span in spans], np.int64)

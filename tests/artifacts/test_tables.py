@@ -161,7 +161,7 @@ def test_a_process_that_is_killed_leaves_a_folder_that_the_next_one_removes(tmp_
 def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "MEMORY", "12MB")
     monkeypatch.setattr(tables, "_OWN", tables.threading.local())
-    found = tables._database("")
+    found = tables._database()
     # A file where the folder would be made: nothing can be spilled.
     assert found.folder is not None
     (found.folder / "spilled").write_text("")

@@ -20,7 +20,7 @@ from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_
 from perfguard.artifacts.readers import MAX_RATIO
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
 from perfguard.artifacts.schema import WORDED_ROWS, RowError, RowSchema, documents_in_cells
-from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds
+from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds, quantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +63,7 @@ class Rows:
 
     def quantity(self, column: str) -> pl.Series:
         """Return a column as Float64, null for what is no number (N/A, blank)."""
-        return self._converted(column, _quantity)
+        return self._converted(column, quantity)
 
     def _converted(self, column: str, convert: Callable[[pl.Series], pl.Series]) -> pl.Series:
         # A column may be asked for more than once; it is converted once.
@@ -71,18 +71,6 @@ class Rows:
         if key not in self._known:
             self._known[key] = convert(self.frame[column])
         return self._known[key]
-
-
-def _quantity(column: pl.Series) -> pl.Series:
-    import polars as pl
-
-    found = column.cast(pl.Float64, strict=False)
-    if found.null_count():
-        # Mostly N/A and blanks, over and over.
-        odd = column.filter(found.is_null()).unique()
-        if odd.str.strip_chars(' \t"').cast(pl.Float64, strict=False).null_count() < len(odd):
-            return column.str.strip_chars(' \t"').cast(pl.Float64, strict=False)
-    return found
 
 
 @dataclass(slots=True, kw_only=True)

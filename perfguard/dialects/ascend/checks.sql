@@ -151,7 +151,7 @@ where off_ns < -5 or off_ns > 5 and cycle in (from gapless)
 -- check: trace_times_are_the_executions
 -- code: I103
 -- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
--- needs: view_spans, listed_operators
+-- needs: view_spans, cpu_op_execute_timestamp
 -- about: An operator of the host lasts as long in the trace as its execution in cpu_op_execute_timestamp, where both have as many
 --   of it; they are held against each other in the order of their starts.
 -- tolerance: 1 ns, and what its print of six digits costs: the third decimal of a us
@@ -163,7 +163,7 @@ from paired_operators where is_long
 -- check: trace_times_are_the_executions
 -- code: I103
 -- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
--- needs: view_spans, listed_operators
+-- needs: view_spans, cpu_op_execute_timestamp
 -- about: An operator of the host begins when its execution in cpu_op_execute_timestamp does.
 -- tolerance: 0.5 us: the start in the trace went through a float of microseconds (within 0.25 us on real output)
 -- source: MindSpore 2.10, real output
@@ -293,7 +293,7 @@ where is_off and off <= 0.1 * known
 
 -- check: l2_cache_names_the_kernels
 -- code: I113
--- needs: kernels, cached_tasks
+-- needs: kernels, l2_cache
 -- in: l2_cache
 -- about: A task of l2_cache that kernel_details knows (by stream and task) has the same name there; MindSpore puts the operator that
 --   launched a kernel before its name. Where most differ the file is of another run.
@@ -304,7 +304,7 @@ select cycle, wrong, known from task_counts where 2 * wrong > known
 -- check: l2_cache_names_the_kernels
 -- code: I113
 -- severity: warning
--- needs: kernels, cached_tasks
+-- needs: kernels, l2_cache
 -- in: l2_cache
 -- about: The same of single tasks. A warning: their numbers wrap around.
 -- message: task {task} of stream {stream} is {name} here, {kernel} in kernel_details.csv
@@ -314,7 +314,7 @@ where is_known and not is_met and 2 * wrong <= known
 
 -- check: cached_tasks_are_kernels
 -- code: I113
--- needs: kernels, cached_tasks
+-- needs: kernels, l2_cache
 -- in: l2_cache
 -- about: Some task of l2_cache is a kernel of kernel_details: stream, task and name are those of a row.
 -- message: none of its {rows} tasks is a kernel of kernel_details.csv: one of them is of another run
@@ -322,7 +322,7 @@ select cycle, rows from task_counts where lost = rows
 
 -- check: cached_tasks_are_kernels
 -- code: I101
--- needs: kernels, cached_tasks
+-- needs: kernels, l2_cache
 -- in: l2_cache
 -- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not asked where fewer than nine
 --   in ten are there.

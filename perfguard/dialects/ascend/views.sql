@@ -107,8 +107,10 @@ with here as (
   select *, row_number() over (partition by cycle, name order by start_ns, row) as place, count(*) over (partition by cycle, name) as times
   from host_operators),
 there as (
-  select *, row_number() over (partition by cycle, name order by start_ns, row) as place, count(*) over (partition by cycle, name) as times
-  from listed_operators)
+  select listed.cycle, words.number as name, listed.start_ns, listed.duration_ns,
+    row_number() over (partition by listed.cycle, words.number order by listed.start_ns, listed.row) as place,
+    count(*) over (partition by listed.cycle, words.number) as times
+  from cpu_op_execute_timestamp as listed join words on words.text = listed.full_op_name)
 select here.cycle, here.row, word(here.name) as name, here.start_ns, there.start_ns as listed_start_ns, here.duration_ns as here_ns,
   there.duration_ns as there_ns, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
 from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times;
@@ -194,15 +196,15 @@ where is_another_unit(factors, usual);
 
 -- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
 create view told_tasks as
-with met as (
+with tasks as (
+  select cycle, row, stream_id as stream, task_id as task, op_name as text from l2_cache
+  where cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
+met as (
   select distinct cycle, stream, task, name
-  from kernels semi join (select distinct cycle, stream, task from cached_tasks) using (cycle, stream, task)),
-known as (select met.*, text as kernel from met join words on words.number = met.name),
-tasks as (
-  select cached_tasks.*, text from cached_tasks join words on words.number = cached_tasks.name
-  where cycle in (select distinct cycle from kernels where stream is not null and task is not null))
-select tasks.cycle, row, any_value(text) as name, tasks.stream, tasks.task, min(kernel) as kernel, count(kernel) > 0 as is_known,
-  coalesce(bool_or(kernel = text or ends_with(kernel, '/' || text)), false) as is_met
+  from kernels semi join (select distinct cycle, stream, task from tasks) using (cycle, stream, task)),
+known as (select met.*, text as kernel from met join words on words.number = met.name)
+select tasks.cycle, row, any_value(tasks.text) as name, tasks.stream, tasks.task, min(kernel) as kernel, count(kernel) > 0 as is_known,
+  coalesce(bool_or(kernel = tasks.text or ends_with(kernel, '/' || tasks.text)), false) as is_met
 from tasks left join known on known.cycle = tasks.cycle and known.stream = tasks.stream and known.task = tasks.task
 group by tasks.cycle, row, tasks.stream, tasks.task;
 

@@ -169,9 +169,9 @@ def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
     """Every row of a kernel_details.csv checked against its schema; count and time of every operator, time of every step."""
     from perfguard.artifacts.kernel_rows import KernelRows
     from perfguard.artifacts.tables import batch
-    from perfguard.dialects.queries import named_texts, views
+    from perfguard.dialects.queries import definitions, named_texts
 
-    with batch(views(), named_texts(), size=path.stat().st_size) as tables:
+    with batch(definitions(frozenset({"pt-npu"})), named_texts(), size=path.stat().st_size) as tables:
         told = _streamed(path, schema_name, KernelRows(tables, 0))
         tables.hand_over()
         groups = tables.columns(

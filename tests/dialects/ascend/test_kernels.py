@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.artifacts.kernel_rows import KernelRows, TaskRows
+from perfguard.artifacts.columns import shapes_of
+from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.slot_rows import SlotRows
 from perfguard.artifacts.table import PassedTable
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules
@@ -24,7 +26,7 @@ from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.groups import aggregated
-from perfguard.dialects.queries import named_texts, views
+from perfguard.dialects.queries import definitions, named_texts
 
 FIXED = {"Accelerator Core": "AI_CORE", "Wait Time(us)": "0"}
 
@@ -37,7 +39,7 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
     (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
     trace = {} if edges is None else {"trace_view": _trace(edges)}
     cycle = Cycle(layout=layout_named("pt-npu"), place=place, rank=0, index=0, artifacts=trace, asked=Asked())
-    with batch(views(), named_texts()) as tables:
+    with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 4)
         large_comma.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.see)
         return kernels_by_cycle(tables, {4: cycle})[4]
@@ -129,7 +131,7 @@ def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path)
         ]
     )
     (path := tmp_path / "x.csv").write_text(text)
-    with batch(views(), named_texts()) as tables:
+    with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 0)
         large_comma.stream_csv(path, {}, {}, header.split("|"), reader.see)
         cycle = Cycle(
@@ -209,8 +211,10 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
     layout = layout_named("pt-npu")
     slots = {one.name: one for one in layout.slots}
     artifacts = {}
-    with batch(views(), named_texts()) as tables:
-        readers = {"kernel_details": KernelRows(tables, 0), "l2_cache": TaskRows(tables, 0)}
+    with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
+        (shape,) = shapes_of("l2_cache")
+        tasks_of = SlotRows(tables, 0, 0, shape, "l2_cache")
+        readers = {"kernel_details": KernelRows(tables, 0), "l2_cache": tasks_of}
         for slot, lines in (("kernel_details", [TIMES, *rows]), ("l2_cache", tasks and [TASKS, *tasks])):
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))

@@ -1,0 +1,230 @@
+"""Typed columns: what the cells of a file become in the tables of a batch. Schemas say it; conversions happen here alone.
+
+A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names. All versions of
+the schema share it: a column that a file lacks is null. By `type` and `x-unit` of the schema a column is:
+
+* a time (ns, us, ms, s, 10ns): `bigint` nanoseconds, `<name>_ns`, exact to the digit of a nanosecond;
+* a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` says how many the unit has;
+* another number: `double`, or `bigint` where only integers are allowed; its unit is in the name (`_percent`, `_gb_per_s`);
+* all else: `varchar`, without quotation marks; objects and lists as JSON.
+
+N/A, blanks and what else is no number are null. The name is that of the file's column in lower case with underscores, or
+`x-name`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.schema import RowSchema, row_schema
+from perfguard.artifacts.table import Cells, as_int64, nanoseconds, quantity, unquoted
+from perfguard.documents import schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: What every table begins with: the cycle, the number of the file among those of its slot, the line (or the number) of the row.
+KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
+#: What the name of a database's table begins with.
+DATABASE = "db_"
+#: Formats whose rows go into tables as they are.
+FORMATS = frozenset(
+    (
+        "csv",
+        "csv-spaced",
+        "whitespace",
+        "gpu-op-timestamps",
+        "gpu-activity-timestamps",
+        "gpu-step-points",
+        "cpu-op-timestamps",
+        "cpu-framework",
+        "columns",
+        "sqlite",
+    )
+)
+#: Slots whose rows have tables that were made for them.
+OWN = frozenset(("kernel_details",))
+_TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
+_SIZES = {"byte": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
+_ENDINGS = {
+    **dict.fromkeys(_TIMES, "_ns"),
+    **dict.fromkeys(_SIZES, "_bytes"),
+    "percent": "_percent",
+    "GB/s": "_gb_per_s",
+    "MB/s": "_mb_per_s",
+    "byte/s": "_bytes_per_s",
+    "1/s": "_per_s",
+    "MFLOP": "_mflop",
+    "GFLOP/s": "_gflop_per_s",
+    "MHz": "_mhz",
+}
+_UNIT_IN_NAME = re.compile(r"\((?:[num]?s|%|[kKMG]?B(?:/s)?|[Bb]ytes?|MHz)\)|10\^[0-9]+|(?<=[a-z_])(?:_[num]s|Ns)$")
+_NUMBERS = frozenset(("integer", "number"))
+_WIDER = ("boolean", "bigint", "double", "varchar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A column of a file, in one version of its schema, and the column of the table that it becomes."""
+
+    column: str
+    name: str
+    kind: str
+    unit: str = ""
+    #: How many bytes the unit of a size has.
+    unit_bytes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A table for the rows of a slot, or for those of a table `inner` of the databases in some slots."""
+
+    name: str
+    slots: tuple[str, ...]
+    inner: str = ""
+    #: By version of the schema what its columns become.
+    versions: Mapping[str, tuple[Source, ...]]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The columns with their types, as DuckDB is told."""
+        found: dict[str, str] = {}
+        for source in (one for sources in self.versions.values() for one in sources):
+            found[source.column] = max(found.get(source.column, source.kind), source.kind, key=_WIDER.index)
+        return {**KEYS, **found}
+
+    def typed(self, frame: pl.DataFrame, cells: Cells, version: str) -> dict[str, pl.Series]:
+        """Return the rows of a file as columns, without the keys; one that the file lacks is null."""
+        sources = {one.column: one for one in self.versions[version] if one.name in frame.columns}
+        return {
+            name: _converted(frame[sources[name].name], kind, sources[name], cells)
+            if name in sources
+            else nothing(kind, frame.height)
+            for name, kind in self.kinds.items()
+            if name not in KEYS
+        }
+
+
+@cache
+def slot_names() -> frozenset[str]:
+    """Return the names of all slots."""
+    return frozenset(slot.name for layout in layouts() for slot in layout.slots)
+
+
+@cache
+def shapes_of(slot: str) -> tuple[Shape, ...]:
+    """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
+    found = [one for layout in layouts() for one in layout.slots if one.name == slot]
+    versions = dict.fromkeys(version for one in found if one.format in FORMATS for version in one.schemas)
+    is_database = any(one.format == "sqlite" for one in found)
+    if not is_database:
+        versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
+    if not versions or slot in OWN:
+        return ()
+    if is_database:
+        return _shapes_of_database(versions)
+    rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
+    return (Shape(name=slot, slots=(slot,), versions=rows),)
+
+
+def _shapes_of_database(versions: Iterable[str]) -> tuple[Shape, ...]:
+    tables = dict.fromkeys(table for version in versions for table in schema(version)["properties"])
+    return tuple(_database_table(table) for table in tables)
+
+
+@cache
+def _database_table(table: str) -> Shape:
+    """Return the table for the rows of a database's table, whichever databases have one of the name."""
+    slots = [slot for layout in layouts() for slot in layout.slots if slot.format == "sqlite"]
+    having = {
+        version: schema(version)["properties"][table]["items"]
+        for slot in slots
+        for version in slot.schemas
+        if table in schema(version)["properties"]
+    }
+    return Shape(
+        name=DATABASE + lowered(table),
+        slots=tuple(dict.fromkeys(slot.name for slot in slots if not having.keys().isdisjoint(slot.schemas))),
+        inner=table,
+        versions={version: _sources(row, row) for version, row in having.items()},
+    )
+
+
+def _sources(row: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Source, ...]:
+    """Return what the columns become that a row's schema, inside its document, names."""
+    judge = RowSchema(row, root)
+    return tuple(
+        _source(name, part, judge.column_types(name) or frozenset())
+        for name, part in row.get("properties", {}).items()
+        # Some files end their lines with a comma.
+        if name
+    )
+
+
+def _source(name: str, part: Mapping[str, Any], types: frozenset[str]) -> Source:
+    unit = part.get("x-unit", "")
+    # Some times are texts of numbers.
+    unit = unit if types & _NUMBERS or unit in _TIMES else ""
+    plain, ending = lowered(_UNIT_IN_NAME.sub("", name)), _ENDINGS.get(unit, "")
+    # MFLOPs(10^6) says its unit itself.
+    column = part.get("x-name", plain if plain.startswith(ending[1:6] or "-") else plain + ending)
+    size = part.get("x-bytes", _SIZES.get(unit, 1))
+    return Source(column=column, name=name, kind=_kind(unit, types), unit=unit, unit_bytes=size)
+
+
+def _kind(unit: str, types: frozenset[str]) -> str:
+    if unit in _TIMES or unit in _SIZES:
+        return "bigint"
+    if types and types <= {"boolean", "null"}:
+        return "boolean"
+    if not types & _NUMBERS or unit == "address" or (not unit and not types <= {*_NUMBERS, "null"}):
+        return "varchar"
+    return "double" if "number" in types or unit not in ("", "1") else "bigint"
+
+
+def lowered(name: str) -> str:
+    """Return a name in lower case with underscores: `globalTaskId` is `global_task_id`, `Op Name` is `op_name`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^0-9a-z]+", "_", apart.lower()).strip("_")
+
+
+def nothing(kind: str, height: int) -> pl.Series:
+    """Return a column of nulls."""
+    import polars as pl
+
+    types = {"bigint": pl.Int64, "double": pl.Float64, "boolean": pl.Boolean, "varchar": pl.String}
+    return pl.Series([None], dtype=types[kind]).new_from_index(0, height)
+
+
+def _converted(cells: pl.Series, kind: str, source: Source, form: Cells) -> pl.Series:
+    """Return the cells of a column as the type that they have in the table."""
+    if kind == "varchar":
+        return _texts(cells) if form is Cells.JSON else cells
+    if kind == "boolean":
+        return cells == "true"
+    if source.unit in _TIMES:
+        return nanoseconds(cells, _TIMES[source.unit])
+    if kind == "double":
+        return quantity(cells)
+    return _whole(cells, source.unit_bytes)
+
+
+def _texts(cells: pl.Series) -> pl.Series:
+    import polars as pl
+
+    text = pl.col("text")
+    found = cells.alias("text").to_frame()
+    return found.select(pl.when(text.str.starts_with('"')).then(unquoted("text")).otherwise(text)).to_series()
+
+
+def _whole(cells: pl.Series, unit_bytes: int) -> pl.Series:
+    import polars as pl
+
+    if unit_bytes == 1:
+        return as_int64(cells.str.strip_chars('"'))
+    return (quantity(cells) * unit_bytes).round().cast(pl.Int64, strict=False)

@@ -1,0 +1,78 @@
+"""Rows of files as their schemas describe them: what goes into the table of their slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from perfguard.artifacts.columns import Shape, shapes_of
+from perfguard.artifacts.table import Cells
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.artifacts.readers import Content
+    from perfguard.artifacts.readers.large_comma import Rows
+    from perfguard.artifacts.table import Table
+    from perfguard.artifacts.tables import Batch
+
+
+class TableRows(Protocol):
+    """Puts the rows of one table into the tables of a batch."""
+
+    def wants(self, column: str) -> bool:
+        """Whether it looks at a column."""
+        ...
+
+    def see(self, rows: Rows) -> None:
+        """Add the rows of the next block."""
+        ...
+
+    def undo(self) -> None:
+        """Let go of the rows: the table is not what its schema says."""
+        ...
+
+
+class SlotRows:
+    """Puts the rows of one file into the table of its slot, block by block. `file` is its number among those of the slot."""
+
+    def __init__(self, batch: Batch, cycle: int, file: int, shape: Shape, version: str) -> None:
+        self._batch = batch
+        self._cycle = cycle
+        self._file = file
+        self._shape = shape
+        self._version = version
+        self._columns = {source.name for source in shape.versions[version]}
+
+    def wants(self, column: str) -> bool:
+        """Whether it looks at a column."""
+        return column in self._columns
+
+    def see(self, rows: Rows) -> None:
+        """Add the rows of the next block."""
+        self._add(rows.frame, Cells.TEXT, np.fromiter(rows.lines, np.int64, count=len(rows.lines)))
+
+    def add(self, table: Table) -> None:
+        """Add the rows of a whole table."""
+        first = 0 if table.cells is Cells.JSON else 2
+        lines = np.arange(first, first + table.height) if table.lines is None else np.array(table.lines, np.int64)
+        self._add(table.frame, table.cells, lines)
+
+    def _add(self, frame: pl.DataFrame, cells: Cells, lines: np.ndarray[int, np.dtype[np.int64]]) -> None:
+        columns = self._shape.typed(frame, cells, self._version)
+        self._batch.add(
+            self._shape.name, self._cycle, file=np.full(len(lines), self._file, np.int64), row=lines, **columns
+        )
+
+    def undo(self) -> None:
+        """Let go of the rows: the table is not what its schema says."""
+        self._batch.without_file(self._shape.name, self._cycle, self._file)
+
+
+def add_tables(batch: Batch, cycle: int, file: int, slot: str, version: str, content: Content) -> None:
+    """Put the rows of a file that was read whole into the table of its slot, those of a database into its tables."""
+    for shape in shapes_of(slot):
+        table = content.tables.get(shape.inner) if shape.inner else content.table
+        if table is not None and version in shape.versions:
+            SlotRows(batch, cycle, file, shape, version).add(table)
