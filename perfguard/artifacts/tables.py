@@ -40,6 +40,8 @@ LARGE_BYTES = 400 * 1000**2
 _WAITING_ROWS = 32 * 1024
 #: Up to so many rows of all tables the quick connection is asked.
 _QUICK_ROWS = 50_000
+#: What prepared queries may keep together.
+_PREPARED_BYTES = 32 * 1024**2
 _FOLDER, _LOCK = "perfguard-tables-", "in-use"
 
 _LASTING = {
@@ -182,6 +184,18 @@ TABLES: dict[str, dict[str, str]] = {
         "part_us": "double",
         "whole_us": "double",
         "duration_ns": "bigint",
+    },
+    # Operators of the host (cpu_op) by name, steps excepted, and calls of CANN: how many, and how long they last together; of calls the
+    # extremes (us) and the variance (us^2).
+    "host_operator_sums": {"cycle": "integer", "name": "varchar", "count": "bigint", "lasts": "bigint"},
+    "cann_sums": {
+        "cycle": "integer",
+        "name": "varchar",
+        "count": "bigint",
+        "lasts": "bigint",
+        "least_drawn": "double",
+        "most_drawn": "double",
+        "spread_drawn": "double",
     },
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
@@ -521,12 +535,21 @@ class _Database:
         self._has_begun = False
 
     def prepared(self, query: str) -> duckdb.DuckDBPyConnection:
-        """Run a query of the quick connection, prepared when it is first asked."""
+        """Run a query of the quick connection, prepared when it is first asked.
+
+        A prepared query keeps the memory that it needed, so those that come when much is kept are planned each time.
+        """
         if query not in self._prepared:
-            name = f"query_{len(self._prepared)}"
-            self.quick.execute(f"prepare {name} as {query}")
-            self._prepared[query] = name
-        return _run(self.quick, f"execute {self._prepared[query]}")
+            self._prepared[query] = f"query_{len(self._prepared)}" if self._kept_bytes() < _PREPARED_BYTES else ""
+            if self._prepared[query]:
+                self.quick.execute(f"prepare {self._prepared[query]} as {query}")
+        name = self._prepared[query]
+        return _run(self.quick, f"execute {name}" if name else query)
+
+    def _kept_bytes(self) -> int:
+        kept = "select coalesce(sum(memory_usage_bytes), 0)::bigint from duckdb_memory() where tag in ('HASH_TABLE', 'COLUMN_DATA')"
+        ((found,),) = self.thorough.execute(kept).fetchall()
+        return int(found)
 
     def empty(self, tables: Iterable[str]) -> None:
         self.begin()

@@ -73,7 +73,6 @@ class Check:
     where: str = ""
     files: frozenset[str] = frozenset()
     slot: str = ""
-    each: str = ""
     at: str = ""
     about: str = ""
     tolerance: str = ""
@@ -128,26 +127,25 @@ def parsed(text: str, name: str) -> tuple[Check, ...]:
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        found += _each(_check(lines[begin:end], f"{name}:{begin + 1}"))
+        place = f"{name}:{begin + 1}"
+        found += [_check(one, place) for one in _each(lines[begin:end], place)]
     return tuple(found)
 
 
-def _each(check: Check) -> list[Check]:
-    """Return a check once for each of the values that its header has for some names."""
-    if not check.each:
-        return [check]
-    names, equals, rows = check.each.partition("=")
+def _each(lines: Sequence[str], place: str) -> Iterator[Sequence[str]]:
+    """Yield the lines of a check once for each of the values that its header has for some names."""
+    header, _ = _header(lines, place)
+    if "each" not in header:
+        yield lines
+        return
+    names, equals, rows = header["each"].partition("=")
     keys = [one.strip() for one in names.split(",")]
     values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
-    if not equals or any(len(row) != len(keys) or not all(row) for row in values):
-        raise UsageError(f"{check.place}: `each` is `name, name = value, value; value, value`: {check.each!r}")
-    found = []
+    if not equals or any(len(row) != len(keys) for row in values):
+        raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {header['each']!r}")
     for row in values:
         pairs = [(f"{{{key}}}", value) for key, value in zip(keys, row, strict=True)]
-        found.append(
-            replace(check, each="", query=_replaced(check.query, pairs), message=_replaced(check.message, pairs))
-        )
-    return found
+        yield [_replaced(line, pairs) for line in lines]
 
 
 def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -156,7 +154,8 @@ def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def _check(lines: Sequence[str], place: str) -> Check:
+def _header(lines: Sequence[str], place: str) -> tuple[dict[str, str], int]:
+    """Return the header of a check, and how many lines it has."""
     header: dict[str, str] = {}
     key = ""
     count = 0
@@ -174,6 +173,11 @@ def _check(lines: Sequence[str], place: str) -> Check:
                 f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}"
             )
         header[key] = value
+    return header, count
+
+
+def _check(lines: Sequence[str], place: str) -> Check:
+    header, count = _header(lines, place)
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
     if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
@@ -193,7 +197,6 @@ def _check(lines: Sequence[str], place: str) -> Check:
         files=_words(header.get("files", "")),
         where=header.get("where", ""),
         slot=header.get("in", ""),
-        each=header.get("each", ""),
         query="\n".join(lines[count:]).strip().rstrip(";"),
         at=header.get("at", ""),
         about=header.get("about", ""),
@@ -229,9 +232,11 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
 
 
 def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
-    columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
+    columns = [one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")]
     apart = "cycle, severity" if "severity" in columns else "cycle"
-    order = "".join(f", {one}" for one in ("file", "row") if one in columns)
+    # What names no row comes in the order of what it says.
+    kept = ("file", "row") if "row" in columns else [name for name in columns if name not in ("cycle", "severity")]
+    order = "".join(f', "{one}"' for one in kept if one in columns)
     query = (
         f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "

@@ -59,15 +59,3 @@ def disagreements(
     if rest > 0:
         more = f"and {rest} more like these" if count is not None else "and more like these"
         yield Finding(code=code, place=place, message=more, severity=severity, more=rest)
-
-
-def constant_factor(here: pl.Series, there: pl.Series) -> float | None:
-    """Return by how much nine in ten (of five or more) differ alike, or None: a column in another unit, not other numbers.
-
-    Alike is within 5 % (both are rounded); half to twice is no other unit.
-    """
-    factors = (here / there).filter((here > 0) & (there > 0))
-    usual = factors.median()
-    if len(factors) < 5 or not isinstance(usual, float) or 0.5 <= usual <= 2:
-        return None
-    return usual if ((factors / usual - 1).abs() < 0.05).sum() >= 0.9 * len(factors) else None

@@ -17,9 +17,9 @@ from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What of a layout is in tables: the trace in `slot`, and the folders whose queries are asked of it."""
+    """The folders whose queries are asked of a layout, and the slot of its trace, if it has one."""
 
-    slot: str
+    slot: str = ""
     folders: tuple[str, ...]
     #: The argument that says what a span is; None: the trace is one of torch.
     kind: str | None = None
@@ -30,14 +30,16 @@ class Dialect:
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
 
 
-_MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type")
+_TABLES = ("ascend_tables", "step_times")
+_MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend", *_TABLES), kind="type")
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = {
     "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
-    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend"), kind="Task Type"),
+    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend", *_TABLES), kind="Task Type"),
     "ms-2.3": _MINDSPORE,
     "ms-2.5+": _MINDSPORE,
     "ms-2.5+cpu": _MINDSPORE,
+    "cluster": Dialect(folders=("step_times",)),
 }
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""

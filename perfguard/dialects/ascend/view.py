@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.tables import Batch, frames
+from perfguard.artifacts.tables import Batch
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.artifacts.readers import Content
 
 
+#: Tables that follow from the spans, and the views that fill them.
+_FILLED = {"host_operator_sums": "sums_of_host_operators", "cann_sums": "sums_of_cann_calls"}
 #: Lanes of Overlap Analysis that step_trace_time adds up.
 OVERLAP_LANES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
@@ -64,10 +64,6 @@ class View:
     range_ns: tuple[int, int] | None
     #: What the lanes of Overlap Analysis add up to; empty where it has no event.
     lane_sums: tuple[LaneSum, ...]
-    #: Name, count and lasts [ns] of the operators of the host (cpu_op), steps excepted.
-    operator_sums: pl.DataFrame
-    #: Sums of CANN's calls: name (without what stands before @), count, lasts [ns]; least, most [us], and variance [us^2].
-    call_sums: pl.DataFrame
     #: How often each operator of the host was drawn by MindSpore.
     host_calls: Counter[str]
 
@@ -81,6 +77,8 @@ def view_of(content: Content) -> View:
 def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     """Return what the trace_view of each cycle says, by its number."""
     numbers = list(cycles)
+    for table, rows in _FILLED.items():
+        batch.fill(table, f"from {rows}")
     marks = by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
     processes = by_cycle(batch, "from drawn_processes")
     ranges = by_cycle(batch, "from ranges")
@@ -89,8 +87,6 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
         batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
     )
     on_host = {cycle for (cycle,) in batch.execute("from traced_on_host")}
-    operators = frames(batch, "from host_operator_sums order by cycle, name", numbers)
-    apis = frames(batch, "from cann_sums order by cycle, name", numbers)
     return {
         cycle: View(
             step_marks=tuple(
@@ -103,8 +99,6 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
                 LaneSum(device=device, lane=lane, total_us=(total or 0) / 1000)
                 for device, lane, total in lanes.get(cycle, ())
             ),
-            operator_sums=operators[cycle],
-            call_sums=apis[cycle],
             host_calls=Counter(dict(calls.get(cycle, ()))),
         )
         for cycle in numbers

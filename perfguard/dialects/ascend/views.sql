@@ -40,15 +40,15 @@ group by cycle, process, device, view_spans.name;
 create view traced_on_host as
 select distinct cycle from view_spans where category = number_of('cpu_op');
 
-create view host_operator_sums as
+create view sums_of_host_operators as
 select cycle, word(name) as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts
 from view_spans
 where category = number_of('cpu_op')
   and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
 group by cycle, view_spans.name;
 
--- Calls of CANN by name, without what stands before @: durations in ns, extremes in us, variance in us^2.
-create view cann_sums as
+-- Fills `cann_sums`: calls of CANN by name, without what stands before @: durations in ns, extremes in us, variance in us^2.
+create view sums_of_cann_calls as
 select cycle, regexp_extract(word(view_spans.name), '[^@]*$') as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts,
   min(duration_ns) / 1000 as least_drawn, max(duration_ns) / 1000 as most_drawn, var_pop(duration_ns / 1000) as spread_drawn
 from view_spans

@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import nanoseconds
 from perfguard.dialects.ascend.view import view_of
-from perfguard.dialects.disagreement import disagreeing_rows, disagreements
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import distinct_texts, quantity, span_ns
+from perfguard.dialects.invariants.ascend import distinct_texts, span_ns
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Artifact, Cycle
 
 #: Three decimals of a microsecond, printed of a float that holds a quarter of one.
 EDGE_NS = 300
-MOST = 0.9
 #: The profiler ends its collection when the last step has ended.
 _COLLECTION_NS = 3600 * 10**9
 
@@ -46,108 +43,6 @@ def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
         for unit in sorted(units[other] - units[end]):
             message = f"column '{unit}_{end}' is missing: {unit}_{other} is there"
             yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
-
-
-@invariant(needs=("task_time",))
-def a_task_lasts_from_start_to_stop(cycle: Cycle) -> Iterator[Finding]:
-    """task_time = task_stop - task_start (0.002 us). Source: CANN documents of task_time; no real sample was found."""
-    artifact = cycle.artifacts["task_time"]
-    cells = artifact.content.frame
-    lasts = nanoseconds(cells["task_stop(us)"]) - nanoseconds(cells["task_start(us)"])
-    frame = cells.with_columns(lasts=lasts, told=nanoseconds(cells["task_time(us)"]))
-    yield from disagreeing_rows(
-        artifact,
-        (frame["lasts"] - frame["told"]).abs() > 2,
-        Code.I105,
-        lambda row: f"task_time is {row['told'] / 1000:g} us, from start to stop it is {row['lasts'] / 1000:g} us",
-        frame=frame,
-    )
-
-
-@invariant(layouts=("pt-npu",), needs=("operator_details", "trace_view"))
-def operator_details_are_the_operators_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
-    """Rows by name, and their Host Total Duration, = the cpu_op events of the trace, steps excepted (0.01 us each)."""
-    import polars as pl
-
-    artifact, trace = cycle.artifacts["operator_details"], cycle.artifacts["trace_view"]
-    cells = artifact.content.frame
-    drawn = view_of(trace.content).operator_sums
-    if "Host Total Duration(us)" not in cells.columns or drawn.is_empty():
-        return
-    told = cells.select(name=pl.col("Name"), lasts=nanoseconds(cells["Host Total Duration(us)"]))
-    sums = told.group_by("name").agg(pl.len().alias("count"), pl.col("lasts").sum())
-    both = sums.join(drawn, on="name", how="full", coalesce=True, suffix="_drawn").fill_null(0).sort("name")
-    yield from _counts_and_sums(artifact, both, "row", "cpu_op events in trace_view.json", 10)
-
-
-@invariant(layouts=("pt-npu", "ms-2.5+", "ms-2.3"), needs=("api_statistic", "trace_view"))
-def api_statistic_is_the_trace(cycle: Cycle) -> Iterator[Finding]:
-    """Count, Time, Min, Max and Variance of an API = those of its events in the process CANN (`name`, or `what@name`).
-
-    To 0.01 us an event, the variance (of all, not of a sample) to 0.5 %; an API of several levels by count and time only.
-    """
-    import polars as pl
-
-    artifact, trace = cycle.artifacts["api_statistic"], cycle.artifacts["trace_view"]
-    cells, sums = artifact.content.frame, view_of(trace.content).call_sums
-    if sums.is_empty():
-        return
-    told = cells.with_row_index("row").select(
-        "row",
-        name=pl.col("API Name"),
-        count=pl.col("Count").str.strip_chars().cast(pl.Int64),
-        lasts=nanoseconds(cells["Time(us)"]),
-        least=quantity(cells, "Min(us)"),
-        most=quantity(cells, "Max(us)"),
-        spread=quantity(cells, "Variance"),
-    )
-    added = told.group_by("name").agg(pl.col("count").sum(), pl.col("lasts").sum())
-    both = added.join(sums, on="name", how="full", coalesce=True, suffix="_drawn").sort("name")
-    both = both.with_columns(pl.col("count", "count_drawn", "lasts", "lasts_drawn").fill_null(0))
-    if (both["count"] != both["count_drawn"]).sum() > (1 - MOST) * both.height:
-        return
-    yield from _counts_and_sums(artifact, both, "call", "events in trace_view.json", 10)
-    alone = told.filter(pl.len().over("name") == 1).join(sums, on=["name", "count"], how="inner", maintain_order="left")
-    for column, here, tolerance in (
-        ("Min(us)", "least", pl.lit(0.01)),
-        ("Max(us)", "most", pl.lit(0.01)),
-        ("Variance", "spread", 0.02 + 0.005 * pl.col("spread_drawn")),
-    ):
-        off = alone.filter((pl.col(here) - pl.col(f"{here}_drawn")).abs() > tolerance)
-        yield from disagreements(
-            Code.I105,
-            (
-                (_row(artifact, row), f"{name}: {column} is {told_:g}, its events in trace_view.json have {drawn_:.6g}")
-                for row, name, told_, drawn_ in off.select("row", "name", here, f"{here}_drawn").iter_rows()
-            ),
-            count=off.height,
-            place=artifact.place,
-        )
-
-
-def _counts_and_sums(artifact: Artifact, both: pl.DataFrame, what: str, there: str, each_ns: int) -> Iterator[Finding]:
-    """Compare count and lasts [ns] of every name with those of the trace; `each_ns` is the tolerance of one."""
-    counted = both.filter(both["count"] != both["count_drawn"])
-    yield from disagreements(
-        Code.I103,
-        (
-            (artifact.place, f"{name}: {count} {what}s here, {drawn} {there}")
-            for name, count, drawn in counted.select("name", "count", "count_drawn").iter_rows()
-        ),
-        count=counted.height,
-        place=artifact.place,
-    )
-    same = both.filter(both["count"] == both["count_drawn"])
-    off = same.filter((same["lasts"] - same["lasts_drawn"]).abs() > each_ns * same["count"])
-    yield from disagreements(
-        Code.I103,
-        (
-            (artifact.place, f"{name}: {here / 1000:.9g} us here, {drawn / 1000:.9g} us in {there}")
-            for name, here, drawn in off.select("name", "lasts", "lasts_drawn").iter_rows()
-        ),
-        count=off.height,
-        place=artifact.place,
-    )
 
 
 @invariant(layouts=("pt-npu",), needs=("kernel_details", "profiler_info"))
@@ -237,36 +132,6 @@ def kernels_name_their_step(cycle: Cycle) -> Iterator[Finding]:
             severity=Severity.WARNING,
             place=artifact.place,
             message=f"no kernel has a Step Id, and {times.path.name} has step {', '.join(sorted(steps)[:8])}",
-        )
-
-
-@invariant()
-def least_average_and_most_are_in_order(cycle: Cycle) -> Iterator[Finding]:
-    """Min <= average <= Max in hccs.csv and pcie.csv. Source: CANN documents of msprof; no real sample was found."""
-    for slot in ("hccs", "pcie"):
-        artifact = cycle.artifacts.get(slot)
-        if artifact is None or artifact.content.table is None:
-            continue
-        cells = artifact.content.frame
-        middle = next(
-            (name for name in ("Average", "Avg", "Average(MB/s)", "Avg(MB/s)") if name in cells.columns), None
-        )
-        least = next((name for name in ("Min", "Min(MB/s)") if name in cells.columns), None)
-        most = next((name for name in ("Max", "Max(MB/s)") if name in cells.columns), None)
-        if middle is None or least is None or most is None:
-            continue
-        frame = cells.with_columns(
-            quantity(cells, least).alias("least"),
-            quantity(cells, middle).alias("middle"),
-            quantity(cells, most).alias("most"),
-        )
-        broken = (frame["least"] > frame["middle"] + 0.001) | (frame["middle"] > frame["most"] + 0.001)
-        yield from disagreeing_rows(
-            artifact,
-            broken,
-            Code.I105,
-            lambda row: f"the least is {row['least']:g}, the average {row['middle']:g}, the most {row['most']:g}",
-            frame=frame,
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import quantities, quantity, step_time_findings
+from perfguard.dialects.invariants.ascend import quantities, quantity
 from perfguard.dialects.invariants.communication import (
     bandwidth_messages,
     bandwidths_follow,
@@ -27,23 +27,6 @@ if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
 
 _DAY_US = 86_400e6
-
-
-@invariant(needs=("cluster_step_trace_time",))
-def cluster_step_times_add_up(cycle: Cycle) -> Iterator[Finding]:
-    """Rows of a rank keep the identities of step_trace_time; rows of a stage do not, they are maxima.
-
-    Nothing says whose ranks they are, and MindSpore's Stage is another time: it is judged where it is the sum of its parts
-    in at least half of the rows.
-    """
-    frame = cycle.artifacts["cluster_step_trace_time"].content.frame
-    is_rank = frame["Type"] == "rank"
-    parts = [quantity(frame, column) for column in ("Computing", "Communication(Not Overlapped)", "Free")]
-    off = parts[0] + parts[1] + parts[2] - quantity(frame, "Stage") - quantity(frame, "Bubble")
-    adds_up = (is_rank & (off.abs() <= 0.5)).fill_null(False).sum()
-    yield from step_time_findings(
-        cycle, "cluster_step_trace_time", is_rank.to_list(), stages=2 * adds_up >= is_rank.sum()
-    )
 
 
 @invariant()

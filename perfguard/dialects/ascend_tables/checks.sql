@@ -1,0 +1,403 @@
+-- What must hold in the CSV tables of an Ascend device and between them. Where a check names no other source, it is: real output of
+-- torch_npu at levels 0, 1 and 2, eight directories, on which it holds with its tolerance.
+
+-- check: op_statistic_counts_kernels
+-- code: I101
+-- needs: op_statistic, kernel_details
+-- in: op_statistic
+-- about: Count of op_statistic is how many rows of kernel_details have its type and core. Exact. Collectives are not in op_statistic.
+-- message: {operator}: {count} here, {rows} kernels in kernel_details.csv
+select cycle, row, operator, count, rows from counted_operators where row is not null and count <> rows
+
+-- check: op_statistic_counts_kernels
+-- code: I101
+-- needs: op_statistic, kernel_details
+-- in: op_statistic
+-- about: A type of kernel_details has its row in op_statistic.
+-- message: {operator}: not here, {rows} kernels in kernel_details.csv
+select cycle, operator, rows from counted_operators where row is null
+
+-- check: op_statistic_counts_kernels
+-- code: I104
+-- needs: op_statistic, kernel_details
+-- in: op_statistic
+-- about: The total of op_statistic is the sum of its kernels.
+-- tolerance: 0.01 us, and half of the third decimal of each kernel (0.007 us seen)
+-- message: {operator}: total {total_us:.9g} us here, its kernels add up to {sum_us:.9g} us in kernel_details.csv
+select cycle, row, operator, total_us, sum_us from counted_operators
+where count = rows and abs(total_us - sum_us) > 0.01 + 0.0005 * rows
+
+-- check: op_statistic_counts_kernels
+-- code: I105
+-- needs: op_statistic, kernel_details
+-- in: op_statistic
+-- each: column, other, word = min_us, least_us, shortest; max_us, most_us, longest
+-- about: Min and Max of op_statistic are its shortest and its longest kernel.
+-- tolerance: 0.002 us
+-- message: {operator}: {column} {here:g} here, its {word} kernel takes {there:g} us in kernel_details.csv
+select cycle, row, operator, {column} as here, {other} as there from counted_operators
+where count = rows and abs({column} - {other}) > 0.0021
+
+-- check: {check}
+-- code: I114
+-- needs: {table}
+-- in: {table}
+-- each: check, table, keys, what = op_statistic_follows_from_itself, op_statistic, op_type || ' on ' || core_type, type and core;
+--   api_statistic_follows_from_itself, api_statistic, level || ' ' || api_name, API and level
+-- about: One row for each device and type of operator, or each API.
+-- message: {subject} has a second row: one for each {what}
+select cycle, row, subject
+from (select *, {keys} as subject, row_number() over (partition by cycle, device_id, {keys} order by row) as number from {table})
+where number > 1
+
+-- check: {check}
+-- code: I105
+-- needs: {table}
+-- in: {table}
+-- each: check, table, subject, total, least, average, most, below =
+--   op_statistic_follows_from_itself, op_statistic, op_type || ' on ' || core_type, total_time_ns, min_time_ns, avg_time_ns, max_time_ns, 2;
+--   api_statistic_follows_from_itself, api_statistic, level || ' ' || api_name, time_ns, min_ns, avg_ns, max_ns, 1
+-- about: Avg x Count = Total.
+-- tolerance: half of the third decimal of Avg for each, 0.001 us more
+-- message: {subject}: average {average_us:g} us x {count} is {product_us:.9g} us, the total says {total_us:.9g} us
+select cycle, row, {subject} as subject, count, {average} / 1000 as average_us, {average} / 1000 * count as product_us,
+  {total} / 1000 as total_us
+from {table} where average_is_off({average}::double, count::double, {total}::double, {below})
+
+-- check: {check}
+-- code: I105
+-- needs: {table}
+-- in: {table}
+-- each: check, table, subject, least, average, most =
+--   op_statistic_follows_from_itself, op_statistic, op_type || ' on ' || core_type, min_time_ns, avg_time_ns, max_time_ns;
+--   api_statistic_follows_from_itself, api_statistic, level || ' ' || api_name, min_ns, avg_ns, max_ns
+-- about: Min <= Avg <= Max.
+-- tolerance: 0.001 us
+-- message: {subject}: average {average_us:g} us is not between min {least_us:g} us and max {most_us:g} us
+select cycle, row, {subject} as subject, {average} / 1000 as average_us, {least} / 1000 as least_us, {most} / 1000 as most_us
+from {table} where {average} < {least} - 1 or {average} > {most} + 1
+
+-- check: op_statistic_follows_from_itself
+-- code: I105
+-- needs: op_statistic
+-- in: op_statistic
+-- about: Ratio(%) is the share of the total of all rows, or of those of its device.
+-- tolerance: 0.0015 percent, three roundings
+-- message: {operator}: ratio {ratio:g} %, its total is {share:.6g} % of the {own_us:.9g} us of all rows
+select cycle, row, op_type || ' on ' || core_type as operator, ratio_percent as ratio, 100 * total / own as share, own / 1000 as own_us
+from (
+  select *, total_time_ns::double as total, sum(total) over (partition by cycle) as whole, sum(total) over (partition by cycle, device_id) as own
+  from op_statistic)
+where whole > 0 and least(abs(ratio_percent - 100 * total / whole), abs(ratio_percent - 100 * total / own)) > 0.0015
+
+-- check: api_statistic_follows_from_itself
+-- code: I105
+-- needs: api_statistic
+-- in: api_statistic
+-- about: The variance of times between Min and Max is at most (Max - Avg)(Avg - Min). That of a sample divides by Count - 1, which makes
+--   it larger by Count / (Count - 1).
+-- tolerance: 0.001 us of each, 0.001 us^2
+-- message: {subject}: variance {variance:g} us^2 is more than times between {least_us:g} and {most_us:g} us can have
+select cycle, row, level || ' ' || api_name as subject, variance, min_ns / 1000 as least_us, max_ns / 1000 as most_us
+from api_statistic
+where variance > (max_ns / 1000 - avg_ns / 1000 + 0.001) * (avg_ns / 1000 - min_ns / 1000 + 0.001)
+  * count / greatest(count - 1, 1) + 0.001
+
+-- check: operators_contain_their_parts
+-- code: I112
+-- needs: operator_details
+-- in: operator_details
+-- each: part, whole = host_self_duration, host_total_duration; device_self_duration, device_total_duration;
+--   device_self_duration_with_aicore, device_self_duration; device_total_duration_with_aicore, device_total_duration;
+--   device_self_duration_with_aicore, device_total_duration_with_aicore
+-- about: Self <= total, on host and device, and time with AI Core <= device time. torch_npu only: MindSpore's file has no times.
+-- tolerance: 0.001 us
+-- message: {name}: {part} is {part_us:.9g} us, more than {whole}, {whole_us:.9g} us
+select cycle, row, name, {part}_ns / 1000 as part_us, {whole}_ns / 1000 as whole_us
+from operator_details where {part}_ns > {whole}_ns + 1
+
+-- check: memory_records_are_in_order
+-- code: I106
+-- needs: memory_record
+-- in: memory_record
+-- about: Times of memory_record do not go back, component by component and device by device. Exact. The samples of the whole process
+--   (APP) are written apart from the allocator's.
+-- message: {component} at {at_us:.3f} us comes {back_us:g} us before its previous row
+select cycle, row, component, timestamp_ns / 1000 as at_us, (before_ns - timestamp_ns) / 1000 as back_us
+from (select *, lag(timestamp_ns) over (partition by cycle, component, device_type order by row) as before_ns from memory_record)
+where timestamp_ns < before_ns
+
+-- check: module_memory_is_in_order
+-- code: I106
+-- needs: npu_module_mem
+-- in: npu_module_mem
+-- about: Times of npu_module_mem do not go back, component by component and device by device. Exact.
+-- message: {component} at {at_us:.3f} us comes {back_us:g} us before its previous row
+select cycle, row, component, timestamp_ns / 1000 as at_us, (before_ns - timestamp_ns) / 1000 as back_us
+from (select *, lag(timestamp_ns) over (partition by cycle, component, device, device_id order by row) as before_ns from npu_module_mem)
+where timestamp_ns < before_ns
+
+-- check: allocated_fits_into_reserved
+-- code: I107
+-- needs: memory_record
+-- in: memory_record
+-- about: Total Allocated <= Total Reserved. APP has no allocated memory.
+-- tolerance: 0.002 MB
+-- message: {component}: {allocated} bytes are allocated, more than the {reserved} reserved
+select cycle, row, component, total_allocated_bytes as allocated, total_reserved_bytes as reserved
+from memory_record where total_allocated_bytes > total_reserved_bytes + 2098
+
+-- check: combined_memory_is_the_sum
+-- code: I107
+-- needs: memory_record
+-- in: memory_record
+-- about: Each record of an allocator is followed by the sum of both (PTA+GE, MindSpore+GE), with the same time.
+-- source: torch_npu: _memory_view_parser.py, on three real files; MindSpore 2.10: ascend_memory_viewer.py
+-- message: {component} at {at_us:.3f} us does not follow the row it sums up: above is {above} at {above_us:.3f} us
+select cycle, row, component, timestamp_ns / 1000 as at_us, coalesce(above, 'nothing') as above, coalesce(above_ns, 0) / 1000 as above_us
+from (
+  select *, lag(component) over (partition by cycle order by row) as above, lag(timestamp_ns) over (partition by cycle order by row) as above_ns
+  from memory_record)
+where component in ('PTA+GE', 'MindSpore+GE') and above_ns is distinct from timestamp_ns
+
+-- check: combined_memory_is_the_sum
+-- code: I107
+-- needs: memory_record
+-- in: memory_record
+-- each: kind = allocated; reserved
+-- about: The sum is that of the row above it and of the last one of the other allocator. Not of Total Active, which GE does not know.
+--   Newer versions interleave WORKSPACE in the same way: what a sum follows is an allocator.
+-- tolerance: 0.002 MB
+-- message: {component}: {here} bytes {kind}, the allocators above add up to {there}
+with kinds as (
+  select *, total_{kind}_bytes as bytes, component in ('PTA+GE', 'MindSpore+GE') as is_sum, component = 'GE' as is_ge,
+    coalesce(lead(component) over (partition by cycle order by row) in ('PTA+GE', 'MindSpore+GE'), false) as is_summed
+  from memory_record),
+sums as (
+  select *,
+    coalesce(last_value(case when is_summed and not is_ge and not is_sum then bytes end ignore nulls) over before, 0)
+      + coalesce(last_value(case when is_ge then bytes end ignore nulls) over before, 0) as there
+  from kinds window before as (partition by cycle order by row))
+select cycle, row, component, bytes as here, there from sums where is_sum and is_other_size(bytes, there)
+
+-- check: blocks_live_as_long_as_they_say
+-- code: I107
+-- needs: operator_memory
+-- in: operator_memory
+-- each: kind = ; active_
+-- about: Duration = Release - Allocation, Active Duration = Active Release - Allocation.
+-- tolerance: 0.5 us (0.35 seen): old files print UNIX times as float64 with one decimal, durations are of the numbers before that
+-- message: {name}: {kind}duration is {told_us:.9g} us, from the allocation to the {kind}release it is {life_us:.9g} us
+select cycle, row, name, {kind}duration_ns / 1000 as told_us, ({kind}release_time_ns - allocation_time_ns) / 1000 as life_us
+from operator_memory where abs({kind}duration_ns - ({kind}release_time_ns - allocation_time_ns)) > 500
+
+-- check: blocks_live_as_long_as_they_say
+-- code: I107
+-- needs: operator_memory
+-- in: operator_memory
+-- each: kind = ; active_
+-- about: A block that was never released has neither a time of it nor a duration (blank in torch_npu, N/A in MindSpore).
+-- message: {name}: of {kind}duration and {kind}release time one is missing
+select cycle, row, name
+from operator_memory where ({kind}duration_ns is null) <> (({kind}release_time_ns - allocation_time_ns) is null)
+
+-- check: blocks_live_as_long_as_they_say
+-- code: I106
+-- needs: operator_memory
+-- in: operator_memory
+-- each: kind = ; active_
+-- about: A block is released behind its allocation.
+-- tolerance: 0.5 us
+-- message: {name}: its {kind}release is {early_us:.9g} us before its allocation
+select cycle, row, name, (allocation_time_ns - {kind}release_time_ns) / 1000 as early_us
+from operator_memory where allocation_time_ns - {kind}release_time_ns > 500
+
+-- check: blocks_are_of_whole_units
+-- code: I107
+-- layouts: pt-npu, ms-2.5+
+-- needs: operator_memory
+-- in: operator_memory
+-- about: Size(KB) is a multiple of 0.5: the allocators hand out 512 bytes at a time. Exact.
+-- message: {name}: {size_bytes} bytes are no multiple of 512
+select cycle, row, name, size_bytes from operator_memory where size_bytes % 512 <> 0
+
+-- check: blocks_fit_into_reserved
+-- code: I107
+-- needs: operator_memory
+-- in: operator_memory
+-- each: side = allocation; release
+-- about: Total Allocated <= Total Reserved at the allocation and at the release of a block.
+-- tolerance: 0.002 MB
+-- message: {name}: {allocated} bytes are allocated at its {side}, more than the {reserved} reserved
+select cycle, row, name, {side}_total_allocated_bytes as allocated, {side}_total_reserved_bytes as reserved
+from operator_memory where {side}_total_allocated_bytes > {side}_total_reserved_bytes + 2098
+
+-- check: blocks_are_in_the_memory_record
+-- code: I107
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- each: side = Allocation; Release
+-- about: Where memory_record has a row of the time and device of an allocation or a release, one such row has its totals. Both files are
+--   made of the same events. A time that memory_record lacks is not judged.
+-- tolerance: 0.002 MB
+-- source: both real ranks of torch_npu level 1, 344 times each
+-- message: {name}: {allocated} of {reserved} bytes are allocated at the {side}, memory_record.csv says {there} of {kept} at that time
+with rows as (
+  select cycle, timestamp_ns as at_ns, device_type, total_allocated_bytes as there, total_reserved_bytes as kept
+  from memory_record where component <> 'PTA+GE' and total_allocated_bytes is not null and total_reserved_bytes is not null)
+select ends.cycle, row, any_value(name) as name, any_value(allocated_bytes) as allocated, any_value(reserved_bytes) as reserved,
+  arg_min(there, greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) as there,
+  arg_min(kept, greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) as kept
+from block_ends as ends
+join rows on rows.cycle = ends.cycle and rows.at_ns = ends.at_ns and rows.device_type = ends.device_type
+where side = '{side}'
+group by ends.cycle, row
+having min(greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) > 2098
+
+-- check: allocations_are_in_the_record
+-- code: I107
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: memory_record
+-- each: side = Allocation; Release
+-- about: Record and operators end together: no allocation, no release comes behind the last row. Versions of 2023 print other moments:
+--   not asked where fewer than one in five is in the record.
+-- source: 184 allocations and 160 releases of both real ranks of torch_npu level 1
+-- message: it ends before {after} of {rows} times of {side} in operator_memory.csv
+with ended as (select cycle, max(at_ns) as last_ns from moments group by cycle)
+select sides.cycle, count(*) filter (at_ns > last_ns) as after, any_value(rows) as rows
+from recorded_sides as sides
+join ended using (cycle)
+join block_ends as ends on ends.cycle = sides.cycle and ends.side = sides.side
+where sides.side = '{side}'
+group by sides.cycle
+having count(*) filter (at_ns > last_ns) > 0
+
+-- check: allocations_are_in_the_record
+-- code: I107
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- each: side, total = Allocation, allocated; Allocation, reserved; Allocation, active; Release, allocated; Release, reserved; Release, active
+-- about: Where memory_record has the moment of an allocation or a release, it has the same totals.
+-- tolerance: 0.002 MB
+-- message: {side} Total {total} is {bytes} bytes, memory_record.csv has another at that moment
+select cycle, row, {total}_bytes as bytes
+from recorded_ends join recorded_sides using (cycle, side)
+where side = '{side}' and is_joined and {total}_off > 2098
+
+-- check: allocations_are_in_the_record
+-- code: I107
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- about: Size(KB) of a block is what the total of PTA grew by.
+-- tolerance: 0.01 KB; where more than one in ten is off it is another convention
+-- message: the size is {size_bytes} bytes, the total grew by {grown_bytes}
+select cycle, row, size_bytes, grown_bytes
+from recorded_ends join recorded_sides using (cycle, side)
+where side = 'Allocation' and is_joined and grown_bytes > 0 and abs(grown_bytes - size_bytes) > 10 and wrong <= 0.1 * grown
+
+-- check: allocations_are_in_the_record
+-- code: I107
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- about: The size of all blocks is in KB.
+-- message: Size(KB) is {usual:.6g} times what the total grew by in all rows: is it in another unit?
+select cycle, usual from recorded_sides
+where side = 'Allocation' and is_joined and wrong > 0.1 * grown and has_other_unit
+
+-- check: memory_is_of_one_device
+-- code: I113
+-- needs: operator_memory, memory_record
+-- in: memory_record
+-- about: Some device (NPU:N) of one of the two files is in the other. Exact.
+-- message: it is of {here}, operator_memory.csv of {there}
+with here as (select distinct cycle, device_type from memory_record where starts_with(device_type, 'NPU:')),
+there as (select distinct cycle, device_type from operator_memory where starts_with(device_type, 'NPU:'))
+select here.cycle, string_agg(distinct here.device_type, ', ' order by here.device_type) as here,
+  string_agg(distinct there.device_type, ', ' order by there.device_type) as there
+from here join there using (cycle)
+group by here.cycle
+having count(*) filter (here.device_type = there.device_type) = 0
+
+-- check: a_task_lasts_from_start_to_stop
+-- code: I105
+-- needs: task_time
+-- in: task_time
+-- about: task_time = task_stop - task_start.
+-- tolerance: 0.002 us
+-- source: CANN documents of task_time; no real sample was found
+-- message: task_time is {told_us:g} us, from start to stop it is {lasts_us:g} us
+select cycle, row, task_time_ns / 1000 as told_us, (task_stop_ns - task_start_ns) / 1000 as lasts_us
+from task_time where abs(task_stop_ns - task_start_ns - task_time_ns) > 2
+
+-- check: least_average_and_most_are_in_order
+-- code: I105
+-- needs: {table}
+-- in: {table}
+-- each: table, average = hccs, average_mb_per_s; pcie, avg_mb_per_s
+-- about: Min <= average <= Max in hccs.csv and pcie.csv.
+-- tolerance: 0.001 MB/s
+-- source: CANN documents of msprof; no real sample was found
+-- message: the least is {least:g} MB/s, the average {average_mb:g}, the most {most:g}
+select cycle, row, min_mb_per_s as least, {average} as average_mb, max_mb_per_s as most
+from {table} where min_mb_per_s > {average} + 0.001 or {average} > max_mb_per_s + 0.001
+
+-- check: operator_details_are_the_operators_of_the_trace
+-- code: I103
+-- layouts: pt-npu
+-- needs: operator_details, trace_view
+-- in: operator_details
+-- about: Rows of operator_details by name are the cpu_op events of the trace, steps excepted.
+-- message: {name}: {here} rows here, {there} cpu_op events in trace_view.json
+select cycle, name, here, there from detailed_operators where here <> there
+
+-- check: operator_details_are_the_operators_of_the_trace
+-- code: I103
+-- layouts: pt-npu
+-- needs: operator_details, trace_view
+-- in: operator_details
+-- about: Host Total Duration of the rows of a name is what its cpu_op events last.
+-- tolerance: 0.01 us each
+-- message: {name}: {here_us:.9g} us here, {there_us:.9g} us in cpu_op events in trace_view.json
+select cycle, name, here_ns / 1000 as here_us, there_ns / 1000 as there_us
+from detailed_operators where here = there and abs(here_ns - there_ns) > 10 * here
+
+-- check: api_statistic_is_the_trace
+-- code: I103
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: api_statistic, trace_view
+-- in: api_statistic
+-- about: Count of an API is how many events it has in the process CANN of the trace (`name`, or `what@name`). Not asked where more than
+--   one in ten differs.
+-- message: {name}: {here} calls here, {there} events in trace_view.json
+select cycle, name, here, there from drawn_calls where here <> there
+
+-- check: api_statistic_is_the_trace
+-- code: I103
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: api_statistic, trace_view
+-- in: api_statistic
+-- about: Time of an API is what its events last.
+-- tolerance: 0.01 us an event
+-- message: {name}: {here_us:.9g} us here, {there_us:.9g} us in events in trace_view.json
+select cycle, name, here_ns / 1000 as here_us, there_ns / 1000 as there_us
+from drawn_calls where here = there and abs(here_ns - there_ns) > 10 * here
+
+-- check: api_statistic_is_the_trace
+-- code: I105
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: api_statistic, trace_view
+-- in: api_statistic
+-- each: column, value, there, tolerance = Min(us), min_ns / 1000, least_drawn, 0.01; Max(us), max_ns / 1000, most_drawn, 0.01;
+--   Variance, variance, spread_drawn, 0.02 + 0.005 * spread_drawn
+-- about: Min, Max and Variance (of all, not of a sample) are those of its events. Not asked of an API of several levels.
+-- tolerance: 0.01 us; of the variance 0.5 %
+-- message: {name}: {column} is {told:g}, its events in trace_view.json have {drawn_value:.6g}
+select calls.cycle, calls.row, api_name as name, {value} as told, {there} as drawn_value
+from (select *, count(*) over (partition by cycle, api_name) as levels from api_statistic) as calls
+join drawn_calls as drawn on drawn.cycle = calls.cycle and drawn.name = calls.api_name
+where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tolerance}

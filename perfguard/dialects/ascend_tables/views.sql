@@ -1,0 +1,101 @@
+-- Tables of an Ascend device: what several checks of them need.
+
+-- Whether an average of `count` numbers is not that of their total (ns): three decimals of a us each. CANN since 8.3 cuts averages of
+-- operators off, so they may be `below` digits too small.
+create macro average_is_off(average, count, total, below) as
+  average * count - total > 1 + 0.51 * count or average * count - total < -1 - below * 0.51 * count;
+
+-- 0.002 MB: totals are binary fractions written in full, or rounded to three decimals.
+create macro is_other_size(here, there) as abs(here - there) > 2098;
+
+-- Types of operators by device and core, as op_statistic counts them and as kernel_details has them. Devices are told apart where both
+-- files name them. At level 0 every type is N/A, and there is nothing to compare.
+create view counted_operators as
+with apart as (
+  select cycle from (select distinct cycle from op_statistic where device_id is not null)
+  semi join (select distinct cycle from kernel_kinds where device is not null) using (cycle)),
+untyped as (
+  select cycle from kernels group by cycle
+  having cycle not in (select cycle from kernel_kinds where type <> 'N/A')),
+there as (
+  select cycle, if(cycle in (from apart), device, null) as device, type, core, sum(rows) as rows, sum(total_us) as total_us,
+    min(least_us) as least_us, max(most_us) as most_us, min(row) as place
+  from kernel_kinds group by all),
+here as (select *, if(cycle in (from apart), device_id::varchar, null) as device from op_statistic)
+select coalesce(here.cycle, there.cycle) as cycle, here.row, coalesce(op_type, type) || ' on ' || coalesce(core_type, core) as operator,
+  count, total_time_ns / 1000 as total_us, min_time_ns / 1000 as min_us, max_time_ns / 1000 as max_us,
+  coalesce(rows, 0) as rows, there.total_us as sum_us, least_us, most_us, place
+from here
+full join there on there.cycle = here.cycle and there.device is not distinct from here.device and there.type = op_type
+  and there.core = core_type
+where coalesce(here.cycle, there.cycle) not in (from untyped);
+
+-- Rows of memory_record that are of one allocator, with what PTA grew by since its row before; GE gives memory back before it takes
+-- more, and writes one row for both.
+create view moments as
+select cycle, timestamp_ns as at_ns, device_type, component, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
+  case when component = 'PTA' then total_allocated_bytes - lag(total_allocated_bytes) over (
+    partition by cycle, component, device_type order by row) end as grown_bytes
+from memory_record where component not in ('PTA+GE', 'MindSpore+GE', 'APP');
+
+-- Allocations and releases of operator_memory, with the totals at that moment.
+create view block_ends as
+select cycle, row, name, size_bytes, device_type, 'Allocation' as side, allocation_time_ns as at_ns,
+  allocation_total_allocated_bytes as allocated_bytes, allocation_total_reserved_bytes as reserved_bytes,
+  allocation_total_active_bytes as active_bytes
+from operator_memory
+union all
+select cycle, row, name, size_bytes, device_type, 'Release', release_time_ns, release_total_allocated_bytes, release_total_reserved_bytes,
+  release_total_active_bytes
+from operator_memory;
+
+-- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least.
+create view recorded_ends as
+select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_bytes) as size_bytes,
+  arg_min(grown_bytes, abs(grown_bytes - size_bytes)) as grown_bytes,
+  min(abs(allocated_bytes - total_allocated_bytes)) as allocated_off, min(abs(reserved_bytes - total_reserved_bytes)) as reserved_off,
+  min(abs(active_bytes - total_active_bytes)) as active_off,
+  any_value(allocated_bytes) as allocated_bytes, any_value(reserved_bytes) as reserved_bytes, any_value(active_bytes) as active_bytes
+from block_ends as ends
+join moments on moments.cycle = ends.cycle and moments.at_ns = ends.at_ns
+group by ends.cycle, ends.side, ends.row;
+
+-- Sides of which memory_record has at least one in five, so that the two files are held against each other. `is_joined`: nine in ten
+-- agree on some total.
+create view recorded_sides as
+with known as (
+  select cycle, side, count(at_ns) as rows, max(at_ns) as last_ns from block_ends group by all),
+met as (
+  select cycle, side, count(*) as met, count(*) filter (allocated_off > 2098) as allocated, count(*) filter (reserved_off > 2098) as reserved,
+    count(*) filter (active_off > 2098) as active, count(active_off) as active_known,
+    count(*) filter (grown_bytes > 0) as grown, count(*) filter (grown_bytes > 0 and abs(grown_bytes - size_bytes) > 10) as wrong,
+    list(size_bytes / grown_bytes) filter (grown_bytes > 0 and size_bytes > 0) as factors,
+    median(size_bytes / grown_bytes) filter (grown_bytes > 0 and size_bytes > 0) as usual
+  from recorded_ends group by cycle, side)
+select cycle, side, rows, met, allocated <= 0.1 * met or reserved <= 0.1 * met or (active_known > 0 and active <= 0.1 * met) as is_joined,
+  grown, wrong, usual, is_another_unit(factors, usual) as has_other_unit
+from known join met using (cycle, side)
+where met >= rows / 5;
+
+-- Operators of the host by name: rows of operator_details, and events of the trace, steps excepted. Where both files have some.
+create view detailed_operators as
+with told as (
+  select cycle, name, count(*) as here, within(sum(host_total_duration_ns)) as ns from operator_details
+  where host_total_duration_ns is not null group by cycle, name)
+select coalesce(told.cycle, drawn.cycle) as cycle, coalesce(told.name, drawn.name) as name, coalesce(here, 0) as here,
+  coalesce(count, 0) as there, coalesce(ns, 0) as here_ns, coalesce(lasts, 0) as there_ns
+from told full join host_operator_sums as drawn on drawn.cycle = told.cycle and drawn.name = told.name
+qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
+  and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0;
+
+-- Calls of CANN by name: api_statistic, and events of the trace. Where both files have some, and at least nine names in ten as many.
+create view drawn_calls as
+with told as (
+  select cycle, api_name as name, within(sum(count)) as here, within(sum(time_ns)) as ns from api_statistic group by cycle, api_name)
+select coalesce(told.cycle, drawn.cycle) as cycle, coalesce(told.name, drawn.name) as name, coalesce(here, 0) as here,
+  coalesce(count, 0) as there, coalesce(ns, 0) as here_ns, coalesce(lasts, 0) as there_ns, least_drawn, most_drawn, spread_drawn
+from told full join cann_sums as drawn on drawn.cycle = told.cycle and drawn.name = told.name
+qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
+  and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
+  and count(*) filter (coalesce(here, 0) <> coalesce(count, 0)) over (partition by coalesce(told.cycle, drawn.cycle))
+    <= 0.1 * count(*) over (partition by coalesce(told.cycle, drawn.cycle));

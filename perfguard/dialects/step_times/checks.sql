@@ -1,0 +1,54 @@
+-- What must hold in tables of step times. Source: torch_npu: _trace_step_time_parser.py; real output of torch_npu.
+
+-- check: {check}
+-- code: I108
+-- needs: {table}
+-- in: {table}
+-- each: check, table, rows = step_times_add_up, step_trace_time, rank_steps;
+--   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_steps where type = 'rank')
+-- about: Overlapped = Communication - Communication(Not Overlapped). Rows of a stage are maxima, and are not asked.
+-- tolerance: 2 ns for three printed decimals, two more for versions that print all
+-- message: step {step_name}: Overlapped is {here_us:.9g} us, Communication minus its part that is not overlapped is {there_us:.9g} us
+select cycle, row, coalesce(step::varchar, '(none)') as step_name, overlapped_ns / 1000 as here_us, overlapped_there_ns / 1000 as there_us
+from {rows} where abs(overlapped_ns - overlapped_there_ns) > 3 + 1e-12 * communication_ns
+
+-- check: {check}
+-- code: I108
+-- needs: {table}
+-- in: {table}
+-- each: check, table, rows = step_times_add_up, step_trace_time, rank_steps;
+--   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_steps where type = 'rank')
+-- about: Communication without receives = Communication(Not Overlapped) - Bubble.
+-- tolerance: 2 ns for three printed decimals, two more for versions that print all
+-- message: step {step_name}: Communication(Not Overlapped and Exclude Receive) is {here_us:.9g} us, what is not overlapped minus Bubble is
+--   {there_us:.9g} us
+select cycle, row, coalesce(step::varchar, '(none)') as step_name, sent_ns / 1000 as here_us, sent_there_ns / 1000 as there_us
+from {rows} where abs(sent_ns - sent_there_ns) > 3 + 1e-12 * communication_ns
+
+-- check: step_times_add_up
+-- code: I108
+-- layouts: pt-npu
+-- needs: step_trace_time
+-- in: step_trace_time
+-- about: Computing + Communication(Not Overlapped) + Free = Stage + Bubble, where the file has one step of a device. Of several, each event
+--   is of the step it begins in, so a collective that reaches into the next one makes Stage longer: there the sum may only be less.
+--   MindSpore's Stage is another: from the first collective to the end of the last (2.10: ascend_step_trace_time_viewer.py).
+-- tolerance: 0.5 us (0.13 us seen): Stage is measured between float64 UNIX times in us, which are 0.25 us apart
+-- message: step {step_name}: Computing + Communication(Not Overlapped) + Free is {busy_us:.9g} us, Stage + Bubble is {span_us:.9g} us
+select cycle, row, coalesce(step::varchar, '(none)') as step_name, busy_ns / 1000 as busy_us, span_ns / 1000 as span_us
+from rank_steps where busy_ns - span_ns > 500 or (is_alone and busy_ns - span_ns < -500)
+
+-- check: cluster_step_times_add_up
+-- code: I108
+-- needs: cluster_step_trace_time
+-- in: cluster_step_trace_time
+-- about: The same of the ranks of a cluster. Nothing says whose ranks they are, and MindSpore's Stage is another time: it is judged where it
+--   is the sum of its parts in at least half of the rows.
+-- tolerance: 0.5 us
+-- message: step {step_name}: Computing + Communication(Not Overlapped) + Free is {busy_us:.9g} us, Stage + Bubble is {span_us:.9g} us
+select cycle, row, coalesce(step::varchar, '(none)') as step_name, busy_ns / 1000 as busy_us, span_ns / 1000 as span_us
+from cluster_steps
+where type = 'rank' and (busy_ns - span_ns > 500 or (is_alone and busy_ns - span_ns < -500))
+  and cycle in (
+    select cycle from cluster_steps where type = 'rank' group by cycle
+    having 2 * count(*) filter (abs(busy_ns - span_ns) <= 500) >= count(*))
