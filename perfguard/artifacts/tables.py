@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -20,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,23 +159,6 @@ TABLES: dict[str, dict[str, str]] = {
     },
     # What the kernels of a type and a name are executions of.
     "kernel_operators": {"type": "integer", "name": "integer", "operator": "varchar", "is_collective": "boolean"},
-    # Kernels added up, by the number of the step in the file.
-    "kernel_sums": {
-        "cycle": "integer",
-        "type": "integer",
-        "name": "integer",
-        "number": "bigint",
-        "shapes": "integer",
-        "calls": "bigint",
-        "total_ns": "bigint",
-        "unfilled": "bigint",
-        "first_ns": "bigint",
-        "first_place": "bigint",
-        "last_ns": "bigint",
-        "last_place": "bigint",
-    },
-    # Kernels with what they waited, and the time from the end of the kernel before on their device to their start.
-    "kernel_gaps": {"cycle": "integer", "row": "bigint", "wait_ns": "bigint", "gap_ns": "bigint"},
     # How busy units of a device were during a kernel, by the name of the column. Where the file has them: the time of the unit,
     # and that of all units together.
     "kernel_counters": {
@@ -184,18 +169,6 @@ TABLES: dict[str, dict[str, str]] = {
         "part_us": "double",
         "whole_us": "double",
         "duration_ns": "bigint",
-    },
-    # Operators of the host (cpu_op) by name, steps excepted, and calls of CANN: how many, and how long they last together; of calls the
-    # extremes (us) and the variance (us^2).
-    "host_operator_sums": {"cycle": "integer", "name": "varchar", "count": "bigint", "lasts": "bigint"},
-    "cann_sums": {
-        "cycle": "integer",
-        "name": "varchar",
-        "count": "bigint",
-        "lasts": "bigint",
-        "least_drawn": "double",
-        "most_drawn": "double",
-        "spread_drawn": "double",
     },
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
@@ -231,6 +204,8 @@ class Definitions:
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: TABLES)
     #: By a name, statements that make views and macros, in their order.
     views: Mapping[str, str] = field(default_factory=dict)
+    #: Tables that a view `fill_<name>` fills when a query first names them, each with those that must be filled before it.
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Batch:
@@ -244,6 +219,7 @@ class Batch:
         self._threads: dict[Any, int] = {}
         self._told = {"words": 0, "threads": 0}
         self._rows = 0
+        self._kept: set[str] = set()
         #: The tables that have rows.
         self.filled: set[str] = set()
 
@@ -347,15 +323,30 @@ class Batch:
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
         """Run a query; yield its rows by the names of their columns."""
+        self._keep(query)
         found = _run(self._database.thorough, query)
         names = [one[0] for one in found.description or ()]
         for row in found.fetchall():
             yield dict(zip(names, row, strict=True))
 
+    def _keep(self, query: str) -> None:
+        """Fill the tables that a query names and that follow from others, if that is still to be done."""
+        for named in sorted(_words_of(query) & self._definitions.kept.keys() - self._kept):
+            for table in (*self._definitions.kept[named], named):
+                if table not in self._kept:
+                    self._kept.add(table)
+                    self.fill(table, f"from fill_{table}")
+
     def _asked(self, query: str) -> duckdb.DuckDBPyConnection:
+        self._keep(query)
         if self._rows > _QUICK_ROWS:
             return _run(self._database.thorough, query)
         return self._database.prepared(query)
+
+
+@cache
+def _words_of(query: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", query))
 
 
 def frame(batch: Batch, query: str) -> pl.DataFrame:
@@ -547,14 +538,14 @@ class _Database:
         return _run(self.quick, f"execute {name}" if name else query)
 
     def _kept_bytes(self) -> int:
-        kept = "select coalesce(sum(memory_usage_bytes), 0)::bigint from duckdb_memory() where tag in ('HASH_TABLE', 'COLUMN_DATA')"
-        ((found,),) = self.thorough.execute(kept).fetchall()
-        return int(found)
+        used = self.thorough.execute("select tag, memory_usage_bytes from duckdb_memory()").fetchall()
+        return sum(size for tag, size in used if tag in ("HASH_TABLE", "COLUMN_DATA"))
 
     def empty(self, tables: Iterable[str]) -> None:
         self.begin()
         for name in sorted(tables):
-            self.waiting[name].forget()
+            if name in self.waiting:
+                self.waiting[name].forget()
             self.quick.execute(f"truncate {name}")
         self.hand_over()
 

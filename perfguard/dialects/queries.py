@@ -41,6 +41,8 @@ DIALECTS: Mapping[str, Dialect] = {
     "ms-2.5+cpu": _MINDSPORE,
     "cluster": Dialect(folders=("step_times",)),
 }
+_VIEW = re.compile(r"^create view (\w+) as\n(.*?);$", re.DOTALL | re.MULTILINE)
+_FILL = re.compile(r"^create view fill_(\w+) as\n.*?;$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
@@ -67,7 +69,27 @@ def definitions(ids: frozenset[str]) -> Definitions:
         views[folder] = sql(folder, "views")
         if folder == "torch":
             views["coverage"] = _read("coverage.sql")
-    return Definitions(tables={**TABLES, **_slot_tables(frozenset(wanted), ids)}, views=views)
+    tables = {**TABLES, **_slot_tables(frozenset(wanted), ids)}
+    return Definitions(
+        tables=tables, views={name: _with_tables(text) for name, text in views.items()}, kept=_kept(views)
+    )
+
+
+def _with_tables(text: str) -> str:
+    """Return statements with a table behind each view that fills one: several queries name it, and it is asked once a batch."""
+    return _FILL.sub(r"\g<0>\ncreate table if not exists \1 as from fill_\1 limit 0;", text)
+
+
+def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the tables that views fill, each with those that must be filled before it, in order."""
+    bodies = {name: set(re.findall(r"\w+", body)) for text in views.values() for name, body in _VIEW.findall(text)}
+    filled = [name.removeprefix("fill_") for name in bodies if name.startswith("fill_")]
+    needed: dict[str, set[str]] = {}
+    # A view names only those that are made before it.
+    for name, words in bodies.items():
+        parts = words & needed.keys()
+        needed[name.removeprefix("fill_")] = parts.union(*(needed[part] for part in parts))
+    return {name: tuple(one for one in filled if one in needed[name]) for name in filled}
 
 
 def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:

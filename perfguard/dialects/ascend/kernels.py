@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 #: So many rows are asked for together.
 ROWS_AT_ONCE = 100_000
-#: Tables that follow from the kernels, and the views that fill them.
-_FILLED = {
-    "kernel_gaps": "gaps_of_kernels",
-    "kernel_operators": "operators_of_kernels",
-    "kernel_sums": "sums_of_kernels",
-}
 _SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
 _Part = TypeVar("_Part")
 
@@ -73,8 +67,6 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
                 "steps", cycle, step=np.arange(len(numbers)), number=np.array(numbers, np.int64),
                 thread=np.full(len(numbers), NULL), start_ns=starts, end_ns=ends,
             )  # fmt: skip
-    for table, rows in _FILLED.items():
-        batch.fill(table, f"from {rows}")
     groups = _groups(batch, marked)
     covered = covered_sums(batch, edges)
     texts = by_cycle(batch, "select cycle, word(step_text) from (select distinct cycle, step_text from kernels)")

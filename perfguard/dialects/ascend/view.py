@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from perfguard.artifacts.readers import Content
 
 
-#: Tables that follow from the spans, and the views that fill them.
-_FILLED = {"host_operator_sums": "sums_of_host_operators", "cann_sums": "sums_of_cann_calls"}
 #: Lanes of Overlap Analysis that step_trace_time adds up.
 OVERLAP_LANES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
@@ -77,8 +75,6 @@ def view_of(content: Content) -> View:
 def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     """Return what the trace_view of each cycle says, by its number."""
     numbers = list(cycles)
-    for table, rows in _FILLED.items():
-        batch.fill(table, f"from {rows}")
     marks = by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
     processes = by_cycle(batch, "from drawn_processes")
     ranges = by_cycle(batch, "from ranges")

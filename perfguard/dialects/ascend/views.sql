@@ -40,15 +40,15 @@ group by cycle, process, device, view_spans.name;
 create view traced_on_host as
 select distinct cycle from view_spans where category = number_of('cpu_op');
 
-create view sums_of_host_operators as
+create view fill_host_operator_sums as
 select cycle, word(name) as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts
 from view_spans
 where category = number_of('cpu_op')
   and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
 group by cycle, view_spans.name;
 
--- Fills `cann_sums`: calls of CANN by name, without what stands before @: durations in ns, extremes in us, variance in us^2.
-create view sums_of_cann_calls as
+-- Calls of CANN by name, without what stands before @: durations in ns, extremes in us, variance in us^2.
+create view fill_cann_sums as
 select cycle, regexp_extract(word(view_spans.name), '[^@]*$') as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts,
   min(duration_ns) / 1000 as least_drawn, max(duration_ns) / 1000 as most_drawn, var_pop(duration_ns / 1000) as spread_drawn
 from view_spans
@@ -115,9 +115,9 @@ select here.cycle, here.row, word(here.name) as name, here.start_ns, there.start
   there.duration_ns as there_ns, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
 from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times;
 
--- Fills `kernel_operators`: what a kernel is an execution of is its type, or at level 0, which has none, its name without the number
+-- What a kernel is an execution of is its type, or at level 0, which has none, its name without the number
 -- behind it.
-create view operators_of_kernels as
+create view fill_kernel_operators as
 select type, name, operator, is_collective(operator) as is_collective
 from (
   select type, kinds.name, if(types.text in ('N/A', ''), regexp_replace(names.text, '[_0-9]+$', ''), types.text) as operator
@@ -125,8 +125,8 @@ from (
   join words as types on types.number = type
   join words as names on names.number = kinds.name);
 
--- Fills `kernel_sums`.
-create view sums_of_kernels as
+-- Kernels added up, by the number of the step in the file.
+create view fill_kernel_sums as
 select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(duration_ns)) as total_ns,
   count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place,
   max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
@@ -134,7 +134,7 @@ from kernels
 group by all;
 
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
-create view kernel_kinds as
+create view fill_kernel_kinds as
 select cycle, word(device) as device, word(type) as type, word(core) as core, count(*) as rows,
   within(sum(duration_ns)) / 1000 as total_us, min(duration_ns) / 1000 as least_us, max(duration_ns) / 1000 as most_us, min(row) as row
 from kernels
@@ -150,8 +150,8 @@ from (select cycle, row, step_text, start_ns, regexp_extract(word(name), '[^/]*$
   where core in (number_of('HCCL'), number_of('COMMUNICATION')))
 group by cycle, name;
 
--- Fills `kernel_gaps`.
-create view gaps_of_kernels as
+-- Kernels with what they waited, and the time from the end of the kernel before on their device to their start.
+create view fill_kernel_gaps as
 select cycle, row, wait_ns, greatest(start_ns - ended_ns, 0) as gap_ns
 from (
   select cycle, row, start_ns, wait_ns, lag(start_ns + duration_ns) over (partition by cycle, device order by row) as ended_ns
@@ -195,7 +195,7 @@ from (
 where is_another_unit(factors, usual);
 
 -- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
-create view told_tasks as
+create view fill_told_tasks as
 with tasks as (
   select cycle, row, stream_id as stream, task_id as task, op_name as text from l2_cache
   where cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
@@ -208,7 +208,7 @@ select tasks.cycle, row, any_value(tasks.text) as name, tasks.stream, tasks.task
 from tasks left join known on known.cycle = tasks.cycle and known.stream = tasks.stream and known.task = tasks.task
 group by tasks.cycle, row, tasks.stream, tasks.task;
 
-create view task_counts as
+create view fill_task_counts as
 select cycle, count(*) as rows, count(*) filter (is_known) as known, count(*) filter (is_known and not is_met) as wrong,
   count(*) filter (not is_met) as lost
 from told_tasks

@@ -10,7 +10,7 @@ create macro is_other_size(here, there) as abs(here - there) > 2098;
 
 -- Types of operators by device and core, as op_statistic counts them and as kernel_details has them. Devices are told apart where both
 -- files name them. At level 0 every type is N/A, and there is nothing to compare.
-create view counted_operators as
+create view fill_counted_operators as
 with apart as (
   select cycle from (select distinct cycle from op_statistic where device_id is not null)
   semi join (select distinct cycle from kernel_kinds where device is not null) using (cycle)),
@@ -32,14 +32,14 @@ where coalesce(here.cycle, there.cycle) not in (from untyped);
 
 -- Rows of memory_record that are of one allocator, with what PTA grew by since its row before; GE gives memory back before it takes
 -- more, and writes one row for both.
-create view moments as
+create view fill_moments as
 select cycle, timestamp_ns as at_ns, device_type, component, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
   case when component = 'PTA' then total_allocated_bytes - lag(total_allocated_bytes) over (
     partition by cycle, component, device_type order by row) end as grown_bytes
 from memory_record where component not in ('PTA+GE', 'MindSpore+GE', 'APP');
 
 -- Allocations and releases of operator_memory, with the totals at that moment.
-create view block_ends as
+create view fill_block_ends as
 select cycle, row, name, size_bytes, device_type, 'Allocation' as side, allocation_time_ns as at_ns,
   allocation_total_allocated_bytes as allocated_bytes, allocation_total_reserved_bytes as reserved_bytes,
   allocation_total_active_bytes as active_bytes
@@ -50,7 +50,7 @@ select cycle, row, name, size_bytes, device_type, 'Release', release_time_ns, re
 from operator_memory;
 
 -- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least.
-create view recorded_ends as
+create view fill_recorded_ends as
 select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_bytes) as size_bytes,
   arg_min(grown_bytes, abs(grown_bytes - size_bytes)) as grown_bytes,
   min(abs(allocated_bytes - total_allocated_bytes)) as allocated_off, min(abs(reserved_bytes - total_reserved_bytes)) as reserved_off,
@@ -62,7 +62,7 @@ group by ends.cycle, ends.side, ends.row;
 
 -- Sides of which memory_record has at least one in five, so that the two files are held against each other. `is_joined`: nine in ten
 -- agree on some total.
-create view recorded_sides as
+create view fill_recorded_sides as
 with known as (
   select cycle, side, count(at_ns) as rows, max(at_ns) as last_ns from block_ends group by all),
 met as (
@@ -78,7 +78,7 @@ from known join met using (cycle, side)
 where met >= rows / 5;
 
 -- Operators of the host by name: rows of operator_details, and events of the trace, steps excepted. Where both files have some.
-create view detailed_operators as
+create view fill_detailed_operators as
 with told as (
   select cycle, name, count(*) as here, within(sum(host_total_duration_ns)) as ns from operator_details
   where host_total_duration_ns is not null group by cycle, name)
@@ -89,7 +89,7 @@ qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
   and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0;
 
 -- Calls of CANN by name: api_statistic, and events of the trace. Where both files have some, and at least nine names in ten as many.
-create view drawn_calls as
+create view fill_drawn_calls as
 with told as (
   select cycle, api_name as name, within(sum(count)) as here, within(sum(time_ns)) as ns from api_statistic group by cycle, api_name)
 select coalesce(told.cycle, drawn.cycle) as cycle, coalesce(told.name, drawn.name) as name, coalesce(here, 0) as here,
