@@ -29,13 +29,13 @@ def disagreeing_rows(
     """
     table = artifact.content.table
     assert table is not None
-    rows = broken.fill_null(False).arg_true().to_list()
+    numbers = broken.fill_null(False).arg_true()
     values = table.frame if frame is None else frame
-    places = ((f"{artifact.place}{table.place(row)}", row) for row in rows)
+    places = ((f"{artifact.place}{table.place(row)}", row) for row in numbers.head(WORDED_ROWS).to_list())
     yield from disagreements(
         code,
         ((place, message(values.row(row, named=True))) for place, row in places),
-        count=len(rows),
+        count=len(numbers),
         place=artifact.place,
         severity=severity,
     )

@@ -114,7 +114,7 @@ def from_database(cycle: Cycle) -> Listed | None:
     if artifact is None or not {"TASK", "COMPUTE_TASK_INFO", "STRING_IDS"} <= artifact.content.tables.keys():
         return None
     tables = {name: table.frame for name, table in artifact.content.tables.items()}
-    names = tables["STRING_IDS"].select(id="id", text=unquoted("value"))
+    texts = tables["STRING_IDS"]
     task = tables["TASK"].select("startNs", "endNs", "globalTaskId")
     info = tables["COMPUTE_TASK_INFO"]
     if "inputShapes" not in info.columns:
@@ -122,8 +122,8 @@ def from_database(cycle: Cycle) -> Listed | None:
     info = info.select("globalTaskId", "name", "opType", "inputShapes")
     joined = task.join(info, on="globalTaskId", how="inner")
     for column in ("name", "opType", "inputShapes"):
-        joined = joined.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
-    joined = pl.concat([joined, _collectives(tables, names)], how="diagonal")
+        joined = _with_text(joined, column, texts)
+    joined = pl.concat([joined, _collectives(tables, texts)], how="diagonal")
     start_ns, end_ns = as_int64(joined["startNs"]), as_int64(joined["endNs"])
     frame = joined.select(
         operator=pl.col("opType_text").fill_null(pl.col("opType")),
@@ -160,7 +160,16 @@ def from_database(cycle: Cycle) -> Listed | None:
     )
 
 
-def _collectives(tables: Mapping[str, pl.DataFrame], names: pl.DataFrame) -> pl.DataFrame:
+def _with_text(rows: pl.DataFrame, column: str, texts: pl.DataFrame) -> pl.DataFrame:
+    """Add the texts that the ids in a column stand for; of millions of texts only these are looked at."""
+    import polars as pl
+
+    used = texts.filter(pl.col("id").is_in(rows[column].drop_nulls().unique().implode()))
+    named = used.select(pl.col("id").alias(column), unquoted("value").alias(f"{column}_text"))
+    return rows.join(named, on=column, how="left")
+
+
+def _collectives(tables: Mapping[str, pl.DataFrame], texts: pl.DataFrame) -> pl.DataFrame:
     """Return the collectives of COMMUNICATION_OP as rows beside the kernels: the text export has them in one table."""
     import polars as pl
 
@@ -169,7 +178,7 @@ def _collectives(tables: Mapping[str, pl.DataFrame], names: pl.DataFrame) -> pl.
         return pl.DataFrame(schema={"startNs": pl.String, "endNs": pl.String})
     found = table.select("startNs", "endNs", name="opName", opType="opType")
     for column in ("name", "opType"):
-        found = found.join(names.rename({"text": f"{column}_text"}), left_on=column, right_on="id", how="left")
+        found = _with_text(found, column, texts)
     return found
 
 

@@ -168,7 +168,9 @@ def _of_database(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     if artifact is None or not {"MEMORY_RECORD", "STRING_IDS"} <= artifact.content.tables.keys():
         return []
     record = artifact.content.tables["MEMORY_RECORD"].frame
-    names = artifact.content.tables["STRING_IDS"].frame.select(component="id", text=unquoted("value"))
+    names = artifact.content.tables["STRING_IDS"].frame
+    names = names.filter(pl.col("id").is_in(record["component"].drop_nulls().unique().implode()))
+    names = names.select(component="id", text=unquoted("value"))
     if "totalAllocated" not in record.columns:
         return []
     rows = record.join(names, on="component", how="left", maintain_order="left")

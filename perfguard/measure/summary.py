@@ -9,7 +9,6 @@ with the machine does: a warning beyond 1e-6, a failure beyond 1e-4.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,9 @@ from perfguard.measure.measurement import Better, Kind, Metric
 from perfguard.measure.metrics import Measured, cycle_metric
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.contract import Cycle
-    from perfguard.dialects.invariants.summary_events import CollectedValue
 
 #: Of how many steps a scalar is kept; of a longer training every so many steps, and the last one.
 _STEPS_KEPT = 200
@@ -41,14 +41,11 @@ _STEPS_KEPT = 200
 def summary_scalar(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """The last number of every step, of at most 200 steps; what is no finite number has a metric of its own."""
     for prefix, values in _by_file(cycle):
-        by_tag: dict[str, dict[int, float]] = {}
-        for value in values:
-            if value.number is not None:
-                by_tag.setdefault(value.tag, {})[value.step] = value.number
-        for tag, numbers in by_tag.items():
-            for step in _kept(sorted(numbers)):
-                if math.isfinite(numbers[step]):
-                    yield f"{prefix}{tag}@{step}", numbers[step]
+        last = values.drop_nulls("number").unique(("tag", "step"), keep="last", maintain_order=True)
+        for (tag,), rows in last.group_by("tag", maintain_order=True):
+            for step, number in _kept(rows.sort("step")).select("step", "number").iter_rows():
+                if math.isfinite(number):
+                    yield f"{prefix}{tag}@{step}", number
 
 
 @cycle_metric(
@@ -63,14 +60,12 @@ def summary_scalar(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 )
 def summary_not_finite(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Steps, by tag; 0 where all is well."""
+    import polars as pl
+
     for prefix, values in _by_file(cycle):
-        broken: dict[str, set[int]] = {}
-        for value in values:
-            if value.number is not None:
-                steps = broken.setdefault(value.tag, set())
-                if not math.isfinite(value.number):
-                    steps.add(value.step)
-        yield from ((prefix + tag, len(steps)) for tag, steps in broken.items())
+        numbers = values.drop_nulls("number").group_by("tag", maintain_order=True)
+        broken = numbers.agg(pl.col("step").filter(~pl.col("number").is_finite()).n_unique())
+        yield from ((prefix + tag, steps) for tag, steps in broken.iter_rows())
 
 
 @cycle_metric(
@@ -85,9 +80,11 @@ def summary_not_finite(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 )
 def summary_steps(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Different steps, by tag."""
+    import polars as pl
+
     for prefix, values in _by_file(cycle):
-        count = Counter(tag for tag, _ in {(value.tag, value.step) for value in values})
-        yield from ((prefix + tag, steps) for tag, steps in count.items())
+        count = values.group_by("tag", maintain_order=True).agg(pl.col("step").n_unique())
+        yield from ((prefix + tag, steps) for tag, steps in count.iter_rows())
 
 
 @cycle_metric(
@@ -103,10 +100,11 @@ def summary_steps(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
 def summary_tags(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     """Sorted names: `loss/auto (scalar)`."""
     for prefix, values in _by_file(cycle):
-        yield prefix, sorted({f"{value.tag} ({value.kind})" if value.kind else value.tag for value in values})
+        names = values.select("tag", "kind").unique().iter_rows()
+        yield prefix, sorted({f"{tag} ({kind})" if kind else tag for tag, kind in names})
 
 
-def _by_file(cycle: Cycle) -> Iterator[tuple[str, list[CollectedValue]]]:
+def _by_file(cycle: Cycle) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the values of every summary file; `run2:` leads the subjects of a second one, as of a training that went on."""
     from perfguard.dialects.invariants.summary_events import collected_values
 
@@ -114,9 +112,10 @@ def _by_file(cycle: Cycle) -> Iterator[tuple[str, list[CollectedValue]]]:
         (file for file in cycle.files if file.slot.name == "summary_events"), key=lambda file: file.path.name
     )
     for number, file in enumerate(files, start=1):
-        yield f"run{number}:" if number > 1 else "", list(collected_values(file))
+        yield f"run{number}:" if number > 1 else "", collected_values(file)
 
 
-def _kept(steps: list[int]) -> list[int]:
-    every = math.ceil(len(steps) / _STEPS_KEPT)
-    return steps if every <= 1 else sorted({*steps[::every], steps[-1]})
+def _kept(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return some rows of those of all steps, and the last one."""
+    every = math.ceil(rows.height / _STEPS_KEPT)
+    return rows if every <= 1 else rows[sorted({*range(0, rows.height, every), rows.height - 1})]

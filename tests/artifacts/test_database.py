@@ -220,18 +220,44 @@ def test_a_pipe_is_not_opened(tmp_path):
     assert unreadable(tmp_path / "some.db").message == "it is not a regular file"
 
 
-def test_limits_of_rows_size_and_work(make, monkeypatch):
+def test_limits_of_cells_size_and_work(make, monkeypatch):
     path = make("CREATE TABLE T (a)", *["INSERT INTO T VALUES (1)"] * 20)
-    monkeypatch.setattr(database, "MAX_ROWS", 19)
-    assert unreadable(path, "T").message == "it has more than 19 rows"
-    monkeypatch.setattr(database, "MAX_ROWS", 20)
+    monkeypatch.setattr(database, "MAX_CELLS", 19)
+    assert unreadable(path, "T").message == "its tables have more than the 19 cells that are read"
+    monkeypatch.setattr(database, "MAX_CELLS", 20)
     assert read(path, "T").tables["T"].frame.height == 20
     monkeypatch.setattr(database, "MAX_INSTRUCTIONS", 0)
     monkeypatch.setattr(database, "MAX_INSTRUCTIONS_PER_BYTE", 0)
     monkeypatch.setattr(database, "_INSTRUCTIONS_BETWEEN_LOOKS", 10)
-    assert "interrupted" in unreadable(path, "T").message
+    assert "more work than" in unreadable(path, "T").message
     monkeypatch.setattr(database, "MAX_BYTES", 10)
     assert "more than" in unreadable(path, "T").message
+
+
+def test_one_text_is_not_longer_than_two_megabytes(make):
+    path = make("CREATE TABLE T (a)", "INSERT INTO T VALUES (printf('%.*c', 3000000, 'x'))")
+    assert unreadable(path, "T").message == "a row in it has more than 2097152 bytes"
+
+
+def test_a_default_that_is_in_every_row_is_counted_in_every_row(make):
+    """In the file it is there once: `ALTER TABLE` writes no row anew."""
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT i FROM n"
+    path = make("CREATE TABLE T (a)", f"INSERT INTO T {rows}", f"ALTER TABLE T ADD b TEXT DEFAULT '{'x' * 100_000}'")
+    assert path.stat().st_size < 1_000_000
+    assert unreadable(path, "T").message == "its texts have more than the 50331648 characters that are read"
+
+
+def test_blocks_of_rows_are_one_table(make, monkeypatch):
+    monkeypatch.setattr(database, "_FETCHED_ROWS", 2)
+    monkeypatch.setattr(database, "_BLOCK_ROWS", 3)
+    path = make(
+        "CREATE TABLE T (a)", *[f"INSERT INTO T VALUES ({cell})" for cell in ("1", "2", "3", "4", "'5'", "x'00'")]
+    )
+    assert unreadable(path, "T").place == " T[5]"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("DELETE FROM T WHERE a = x'00'")
+        made.commit()
+    assert [row["a"] for row in values(read(path, "T"), "T")] == [1, 2, 3, 4, "5"]
 
 
 def test_small_rows_stay_below_the_limit_of_work(make):

@@ -71,8 +71,8 @@ def test_every_value_has_its_kind_and_its_number(tmp_path):
     assert row["kinds"] == "scalar|histogram|tensor|"
     assert row["scalars"] == "0.10000000149011612|||"
     (cycle,) = inspect(read_recording(tmp_path)).cycles
-    values = list(collected_values(cycle.artifacts["summary_events"]))
-    assert [(one.record, one.step, one.tag, one.kind, one.number) for one in values] == [
+    values = collected_values(cycle.artifacts["summary_events"])
+    assert values.select("record", "step", "tag", "kind", "number").rows() == [
         (2, 1, "a%7Cb%25", "scalar", 0.10000000149011612),
         (2, 1, "w", "histogram", None),
         (2, 1, "t", "tensor", None),

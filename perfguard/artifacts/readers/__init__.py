@@ -29,6 +29,9 @@ MAX_BYTES = 2 * 1024**3
 MAX_RATIO = 200
 #: How many columns a table, or how many different keys the events of a trace may have; real ones have up to 1 056.
 MAX_COLUMNS = 20_000
+#: How many cells a table may have that are Python texts before they are columns; and one whose cells never are.
+MAX_TEXT_CELLS = 4_000_000
+MAX_CELLS = 8_000_000
 _SPARSE_FROM = 16 * 1024**2
 
 #: The format of files that are known to be there and are not opened: raw binary data.
@@ -110,6 +113,20 @@ def read_text(path: Path) -> str:
     if not text.endswith(("\n", "\r")):
         raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
     return text
+
+
+def read_cells(path: Path) -> str:
+    """Read the text of a table whole, as `read_text` does; raises `Unreadable` where it has too many cells to hold."""
+    text = read_text(path)
+    refuse_many_cells(text, " \t,;", MAX_TEXT_CELLS)
+    return text
+
+
+def refuse_many_cells(text: str, separators: str, most: int) -> None:
+    """Raise `Unreadable` for a table of more than `most` cells and blank lines."""
+    cells = text.count("\n") + sum(map(text.count, separators))
+    if cells > most:
+        raise Unreadable(f"it has about {cells} cells, more than the {most} that are read whole")
 
 
 def _reader(module: str, function: str) -> Reader:

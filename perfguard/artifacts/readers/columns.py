@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.readers import Content, read_cells
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
@@ -21,7 +21,7 @@ def read_columns(path: Path, schema: Mapping[str, Any]) -> Content:
     """
     import polars as pl
 
-    text = read_text(path)
+    text = read_cells(path)
     names = list(row_schema(schema)["properties"]) if schema else []
     rows = [line.split() for line in text[:-1].split("\n")]
     first = 1 if rows[0] == names else 0

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.readers import MAX_BYTES, MAX_COLUMNS, Content, read_text
+from perfguard.artifacts.readers import MAX_BYTES, MAX_CELLS, MAX_COLUMNS, Content, read_text, refuse_many_cells
+from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
     import polars as pl
+
+#: How many rows become columns together.
+_BLOCK_ROWS = 8_192
 
 
 def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -24,9 +28,12 @@ def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     cells are left out and told instead.
     """
     text = read_text(path)
+    refuse_many_cells(text, ",", MAX_CELLS)
     header, _ = header_of(text)
     # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
     plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
+    # polars fills up short rows, blank ones as well.
+    plain = plain and text.count(",") == text.count("\n") * (len(header) - 1)
     short: list[tuple[int, str]] | None = [] if "x-short-rows" in schema else None
     frame, lines = (
         _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
@@ -81,18 +88,24 @@ def frame_of_rows(
     """
     import polars as pl
 
-    rows, lines = [], []
+    schema = dict.fromkeys(header, pl.String)
+    rows: list[list[str]] = []
+    frames, lines = [pl.DataFrame(schema=schema)], []
     for row, end in parsed:
         if len(row) == len(header):
             rows.append(row)
             lines.append(line + 1)
+            if len(rows) == _BLOCK_ROWS:
+                frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
+                rows = []
+        elif short is None or len(row) > len(header):
+            raise Unreadable(wrong_length(row, header), f":{line + 1}")
         else:
-            message = wrong_length(row, header)
-            if short is None or len(row) > len(header):
-                raise Unreadable(message, f":{line + 1}")
-            short.append((line + 1, message))
+            # The others are only counted.
+            short.append((line + 1, wrong_length(row, header)) if len(short) < WORDED_ROWS else short[-1])
         line = end
-    return pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row"), tuple(lines)
+    frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    return pl.concat(frames, rechunk=True), tuple(lines)
 
 
 def wrong_length(row: Sequence[str], header: Sequence[str]) -> str:
@@ -105,7 +118,9 @@ def rows_of(text: str, before_it: int = 0) -> Iterator[tuple[list[str], int]]:
 
     Raises `Unreadable` for what is not CSV.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # As a text it would take four bytes a character.
+    lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
+    reader = csv.reader(lines, strict=True)
     # A cell may be as long as the file (shapes of a fused operator with thousands of inputs); the module stops at 128 KiB.
     # The limit is the whole process's, so it is set for the file and put back.
     before = csv.field_size_limit(MAX_BYTES)

@@ -24,8 +24,11 @@ from perfguard.artifacts.table import Cells, Table, Unreadable
 if TYPE_CHECKING:
     import polars as pl
 
-#: How many rows of one table are read; a rank's step has some thousand tasks.
-MAX_ROWS = 5_000_000
+#: How many cells of all tables are read: as texts they take 30 bytes each, and to join them takes half as much.
+MAX_CELLS = 6_000_000
+#: How many characters one text may have, and all of them: a column's default is in the file once, and in every row.
+MAX_TEXT = 2 * 1024**2
+MAX_TEXTS = 48 * 1024**2
 
 #: SQLite's virtual machine may take this many instructions and this many more for every byte of the file: reading a row
 #: takes a few a column, and a column has at least its byte in the row's header. A page that leads back to itself takes more.
@@ -35,6 +38,10 @@ MAX_INSTRUCTIONS_PER_BYTE = 30
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _INSTRUCTIONS_BETWEEN_LOOKS = 100_000
+#: How many rows are fetched at a time, each of which may have a text of MAX_TEXT; and how many become texts together.
+_FETCHED_ROWS = 32
+_BLOCK_ROWS = 8_192
+_BLOCK_CHARACTERS = 4 * 1024**2
 #: Everything else is refused: no function is called, nothing is written, attached or loaded.
 _ALLOWED_ACTIONS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA})
 _ALLOWED_PRAGMAS = frozenset(
@@ -56,6 +63,7 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
     try:
         with contextlib.closing(_opened(path)) as database:
             work = _Work(MAX_INSTRUCTIONS + MAX_INSTRUCTIONS_PER_BYTE * size)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
             database.set_progress_handler(work.look, _INSTRUCTIONS_BETWEEN_LOOKS)
             database.set_authorizer(_authorize)
             names = [
@@ -75,8 +83,13 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
             if complaint != "ok":
                 raise Unreadable(f"SQLite finds it damaged: {complaint[:200]}")
             wanted = [name for name in schema.get("properties", {}) if name in names]
-            tables = {name: _table(database, name) for name in wanted}
+            held = _Held()
+            tables = {name: _table(database, name, held) for name in wanted}
+    except sqlite3.DataError as error:
+        raise Unreadable(f"a row in it has more than {MAX_TEXT} bytes") from error
     except sqlite3.Error as error:
+        if str(error) == "interrupted":
+            raise Unreadable(f"reading it takes SQLite more work than {size} bytes are worth") from error
         raise Unreadable(f"SQLite cannot read it: {error}") from error
     except UnicodeDecodeError as error:
         raise Unreadable(f"a text in it is not UTF-8: {error.reason}") from error
@@ -152,7 +165,23 @@ def _said(row: tuple[Any, ...] | None) -> str:
     return str(row[0]) if row else "it says nothing"
 
 
-def _table(database: sqlite3.Connection, name: str) -> Table:
+class _Held:
+    """Counts what is held of a database; raises `Unreadable` where that is too much."""
+
+    def __init__(self) -> None:
+        self._cells = self._characters = 0
+
+    def add(self, cells: int, characters: int, table: str) -> None:
+        """Count some more."""
+        self._cells += cells
+        self._characters += characters
+        if self._cells > MAX_CELLS:
+            raise Unreadable(f"its tables have more than the {MAX_CELLS} cells that are read", f" {table}")
+        if self._characters > MAX_TEXTS:
+            raise Unreadable(f"its texts have more than the {MAX_TEXTS} characters that are read", f" {table}")
+
+
+def _table(database: sqlite3.Connection, name: str, held: _Held) -> Table:
     import polars as pl
 
     described = database.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
@@ -160,32 +189,56 @@ def _table(database: sqlite3.Connection, name: str) -> Table:
     if not columns:
         raise Unreadable("the table has no stored column", f" {name}")
     query = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(name)}"
-    rows = database.execute(query).fetchmany(MAX_ROWS + 1)
-    if len(rows) > MAX_ROWS:
-        raise Unreadable(f"it has more than {MAX_ROWS} rows", f" {name}")
-    cells = zip(*rows, strict=True) if rows else iter([()] * len(columns))
-    frame = pl.DataFrame([_column(name, column, found) for column, found in zip(columns, cells, strict=True)])
+    parts: list[list[pl.Series]] = [[pl.Series(column, [], dtype=pl.String)] for column in columns]
+    first = 0
+    for cells in _blocks(database.execute(query), name, held):
+        for found, column, one in zip(parts, columns, cells, strict=True):
+            found.append(_column(name, column, one, first))
+        first += len(cells[0])
+    # One column after the other, so that only one of them is there twice.
+    frame = pl.DataFrame([pl.concat(parts.pop(0), rechunk=True) for _ in columns])
     return Table(frame=frame, cells=Cells.JSON, path=name)
+
+
+def _blocks(rows: sqlite3.Cursor, table: str, held: _Held) -> Iterator[list[list[Any]]]:
+    """Yield the columns of some thousand rows at a time, or of fewer where their texts are long."""
+    block: list[list[Any]] = []
+    characters = 0
+    while fetched := rows.fetchmany(_FETCHED_ROWS):
+        columns = [*zip(*fetched, strict=True)]
+        texts = sum(
+            len(cell) for cells in columns if str in map(type, cells) for cell in cells if isinstance(cell, str)
+        )
+        held.add(len(fetched) * len(columns), texts, table)
+        characters += texts
+        block = block or [[] for _ in columns]
+        for cells, more in zip(block, columns, strict=True):
+            cells += more
+        if len(block[0]) >= _BLOCK_ROWS or characters >= _BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(table: str, name: str, cells: Sequence[Any]) -> pl.Series:
+def _column(table: str, name: str, cells: Sequence[Any], first: int) -> pl.Series:
     """Turn what SQLite stored into JSON texts. A column's declared type binds nobody: every cell has its own."""
     import polars as pl
 
     if {type(cell) for cell in cells} <= {int, type(None)}:
         return pl.Series(name, cells, dtype=pl.Int64).cast(pl.String)
-    return pl.Series(name, list(_texts(table, name, cells)), dtype=pl.String)
+    return pl.Series(name, list(_texts(table, name, cells, first)), dtype=pl.String)
 
 
-def _texts(table: str, name: str, cells: Sequence[Any]) -> Iterator[str | None]:
+def _texts(table: str, name: str, cells: Sequence[Any], first: int) -> Iterator[str | None]:
     import msgspec
 
     encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(cells, start=first):
         if isinstance(cell, bytes):
             raise Unreadable(f"{name} holds {len(cell)} bytes of binary data (a BLOB)", f" {table}[{row}]")
         if isinstance(cell, float) and not math.isfinite(cell):

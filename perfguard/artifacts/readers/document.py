@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,43 @@ _AROUND = 40
 #: The first half of a character beyond 16 bits without its second; the decoder only says that the data end too soon.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 #: How much of a log is looked at.
-MAX_LOG_BYTES = 64 * 1024**2
+MAX_LOG_BYTES = 16 * 1024**2
+#: How large a document may be, and how many values it may have: each is a Python object, an empty object of 64 bytes.
+MAX_JSON_BYTES = 128 * 1024**2
+MAX_VALUES = 4_000_000
+_BEFORE_VALUES = (b",", b"[", b"{")
+_SPACED_COLON = re.compile(rb'"\s++:')
 
 
 def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read one JSON document. NaN, Infinity, trailing text and a key that stands twice in one object are refused."""
     import msgspec
 
-    raw = read_bytes(path)
+    raw = read_bytes(path, limit=MAX_JSON_BYTES)
+    if (values := sum(map(raw.count, _BEFORE_VALUES))) > MAX_VALUES:
+        raise Unreadable(f"it has about {values} values, more than the {MAX_VALUES} that are read")
     try:
         document = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed("it is not JSON", raw, error) from error
-    refuse_repeated_keys(raw)
+    if not _has_every_key(document, raw):
+        refuse_repeated_keys(raw)
     return Content(document=document)
+
+
+def _has_every_key(document: Any, raw: bytes) -> bool:
+    """Whether a document has certainly all keys of its text: as many as there are colons behind quotation marks."""
+    if _SPACED_COLON.search(raw):
+        return False
+    keys, waiting = 0, [document]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            keys += len(one)
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return keys == raw.count(b'":')
 
 
 def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
@@ -78,9 +102,9 @@ def refuse_repeated_keys(raw: bytes, decoded: Mapping[str, Any] | None = None) -
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> None:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
+    if len(dict(pairs)) < len(pairs):
+        count = Counter(name for name, _ in pairs)
+        repeated = next(name for name, times in count.items() if times > 1)
         raise Unreadable(f"an object has the key {repeated[:80]!r} twice")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.readers import Content, read_cells
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 
@@ -76,5 +76,5 @@ def _content(rows: list[list[str]], lines: list[int], names: tuple[str, ...]) ->
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:
-    text = read_text(path).replace("\r\n", "\n")
+    text = read_cells(path).replace("\r\n", "\n")
     return list(enumerate(text[:-1].split("\n"), start=1))

@@ -27,6 +27,10 @@ _LINE = re.compile(r"^(?:(subgraph @)|  (?:%([0-9]{1,9})\(.*?\) = |(?=Return\())
 #: What a node calls, where it is an operator: MindSpore 2.3 and later write PrimFunc_MatMul where 2.0 wrote MatMul, and
 #: S-Prim-MatMul before types are known. `call @graph(`, `%3[@graph](` and the like are no operators.
 _OPERATOR = re.compile(r"(?:PrimFunc_|S-Prim-)?([A-Za-z_]\w*)\(")
+#: How a drawing begins, and a text in it, to its end or to that of the drawing. No blank and no character of a text is given
+#: back once it is matched (`*+`): a line could be made of which every division would be tried.
+_DIGRAPH = re.compile(r"\s*+(?:strict\s++)?digraph\s++(\S*)\s*+\{")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 #: A node of a drawing, and an edge with both its ends; labels are no part of either.
 _DRAWN = re.compile(r"^[ \t]*(\w+)[ \t]*\[", re.MULTILINE)
 _EDGE = re.compile(r"^[ \t]*(\w+)(?::\w+)*[ \t]*->[ \t]*(\w+)", re.MULTILINE)
@@ -93,11 +97,11 @@ def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
     MindSpore 2.0, 2.7 to 2.10, 3 000 drawings of level 3 read; Graphviz, the DOT language (which would draw such a node).
     """
     text = _text(path)
-    begin = re.match(r"\s*(?:strict\s+)?digraph\s+(\S*)\s*\{", text)
+    begin = _DIGRAPH.match(text)
     if begin is None:
         raise Unreadable(f"it does not begin with a digraph: {text[:60]!r}", ":1")
     # Braces inside labels and identifiers in quotes are text, not structure.
-    plain = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
+    plain = _QUOTED.sub('""', text)
     opened, closed = plain.count("{"), plain.count("}")
     if opened != closed or not plain.rstrip().endswith("}"):
         raise Unreadable(f"it opens {opened} blocks and closes {closed}: part of it is missing")

@@ -7,7 +7,6 @@ or the table is small, the csv module reads the block, as `comma` does. So the v
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,10 +31,12 @@ BLOCK_BYTES = 4 * 1024**2
 #: To make a grammar takes longer than to parse this much without one.
 GRAMMAR_FROM = 1024**2
 #: How long one row may be; the shapes of a fused operator with thousands of inputs are longer than any block.
-LONGEST_ROW = 256 * 1024**2
+LONGEST_ROW = 56 * 1024**2
 
 #: So few rows jsonschema judges one by one sooner than their columns are judged.
 _FEW = 100
+#: How much the csv module needs for each character of a cell within quotation marks.
+_QUOTED_BYTES = 4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _NO_END = "unexpected end of data"
@@ -231,22 +232,28 @@ class _Pass:
                 self._block(block[:cut], line, source)
                 source.refuse_change()
                 _refuse_cut(block, line)
-            line = self._block(block, line, source)
+            line, rest = self._block(block, line, source)
             if source.is_at_end():
                 break
-            block = source.take(line)
+            block = rest + source.take(line + rest.count(b"\n"))
+            # Twice as much each time, so that a long cell is not read over and over again.
+            while len(block) < min(2 * len(rest), LONGEST_ROW // _QUOTED_BYTES) and not source.is_at_end():
+                block += source.take(line + block.count(b"\n"))
         source.refuse_change()
 
-    def _block(self, block: bytes, line: int, source: _Source) -> int:
-        """Look at a block that lies behind `line` lines; return how many lines lie behind it."""
+    def _block(self, block: bytes, line: int, source: _Source) -> tuple[int, bytes]:
+        """Look at a block that lies behind `line` lines; return how many lines were read, and what belongs to the next block.
+
+        That is a row whose last cell goes on there: within quotation marks a line break ends no row.
+        """
         if not block:
-            return line
+            return line, b""
         if self._grammar is None and len(block) >= GRAMMAR_FROM:
             self._grammar = grammar_of(self._header, self._rules)
         lines = self._lines(block, line, source) if self._grammar is not None and len(self._header) > 1 else None
         if lines is None or self._grammar is None or not self._regular_block(self._grammar, block, lines, line):
             return self._irregular_block(block, line, source)
-        return line + len(lines)
+        return line + len(lines), b""
 
     def _lines(self, block: bytes, line: int, source: _Source) -> pl.Series | None:
         """Split a block into lines, null for blank ones; None where that is not to be had."""
@@ -291,7 +298,7 @@ class _Pass:
                 return False
             fits = texts.str.contains(self._fitting)
             if not fits.all():
-                return self._block_with_misfits(lines, odd.filter(~fits).to_list(), line)
+                return self._block_with_misfits(lines, odd.filter(~fits), line)
             rows = odd.to_list()
             refused = {rows[row] for row in self._invalid(self._table(texts))}
         if grammar.open_columns:
@@ -315,20 +322,19 @@ class _Pass:
         validator = self._rules.validator(self._rules.schema)
         return [row for row in range(table.height) if not validator.is_valid(self._rules.instance(table, row))]
 
-    def _block_with_misfits(self, lines: pl.Series, misfits: list[int], line: int) -> bool:
+    def _block_with_misfits(self, lines: pl.Series, misfits: pl.Series, line: int) -> bool:
         """Look at lines of which some have not as many cells as the header: they are left out, or reading ends there."""
         import polars as pl
 
         for row in misfits:
-            cells = next(csv.reader([lines[row]], strict=True))
+            cells, _ = next(rows_of(lines[row]))
             if not self._pads or len(cells) > len(self._header):
                 before = lines.head(row)
                 self._rows(self._table(before).frame, range(line + 1, line + 1 + row))
                 raise Unreadable(wrong_length(cells, self._header), f":{line + 1 + row}")
             self._leave_out(line + 1 + row, wrong_length(cells, self._header))
-        left_out = set(misfits)
-        kept = [row for row in range(len(lines)) if row not in left_out]
-        self._rows(self._table(lines.gather(pl.Series(kept, dtype=pl.UInt32))).frame, [line + 1 + row for row in kept])
+        kept = pl.Series(range(len(lines))).filter(~pl.Series(range(len(lines))).is_in(misfits.implode()))
+        self._rows(self._table(lines.gather(kept)).frame, [line + 1 + row for row in kept])
         return True
 
     def _leave_out(self, line: int, message: str) -> None:
@@ -356,42 +362,35 @@ class _Pass:
 
     # -- lines that may not --------------------------------------------------------------------------------------
 
-    def _irregular_block(self, block: bytes, line: int, source: _Source) -> int:
-        """Look at a block as the csv module reads it, with the blocks behind it where a cell reaches into them."""
+    def _irregular_block(self, block: bytes, line: int, source: _Source) -> tuple[int, bytes]:
+        """Look at a block as the csv module reads it; return what `_block` does."""
         import polars as pl
 
-        while True:
-            rows, ends, unreadable = _parsed(_decoded(block, line), line)
-            if unreadable is None or not unreadable.message.endswith(_NO_END) or source.is_at_end():
-                break
-            if len(block) > LONGEST_ROW:
-                begins = (ends[-1] if ends else line) + 1
-                message = f"the row has more than {LONGEST_ROW} bytes: no quotation mark ends the cell"
-                raise Unreadable(message, f":{begins}")
-            # Twice as much each time, so that a long cell is not read over and over again.
-            more = [block]
-            while sum(map(len, more)) < 2 * len(block) and not source.is_at_end():
-                more.append(source.take(line))
-            block = b"".join(more)
         kept, lines = [], []
         begins = line
-        for row, end in zip(rows, ends, strict=True):
-            if len(row) == len(self._header):
-                kept.append(row)
-                lines.append(begins + 1)
-            elif self._pads and len(row) < len(self._header):
-                self._leave_out(begins + 1, wrong_length(row, self._header))
-            else:
-                unreadable = Unreadable(wrong_length(row, self._header), f":{begins + 1}")
-                break
-            begins = end
+        unreadable: Unreadable | None = None
+        try:
+            for row, end in rows_of(_decoded(block, line), line):
+                if len(row) == len(self._header):
+                    kept.append(row)
+                    lines.append(begins + 1)
+                elif self._pads and len(row) < len(self._header):
+                    self._leave_out(begins + 1, wrong_length(row, self._header))
+                else:
+                    raise Unreadable(wrong_length(row, self._header), f":{begins + 1}")
+                begins = end
+        except Unreadable as error:
+            unreadable = error
         self._rows(pl.DataFrame(kept, schema=dict.fromkeys(self._header, pl.String), orient="row"), lines)
-        if unreadable is not None:
+        if unreadable is None:
+            return begins, b""
+        if not unreadable.message.endswith(_NO_END) or source.is_at_end():
             raise unreadable
-        if source.is_at_end():
-            # A cell may have reached from this block to the end of the file.
-            _refuse_cut(block, line)
-        return begins
+        rest = block[_end_of_line(block, begins - line) :]
+        if len(rest) > (longest := LONGEST_ROW // _QUOTED_BYTES):
+            message = f"the row has more than {longest} bytes: no quotation mark ends the cell"
+            raise Unreadable(message, f":{begins + 1}")
+        return begins, rest
 
     def _rows(self, frame: pl.DataFrame, lines: Sequence[int]) -> None:
         """Look at rows whose cells are known."""
@@ -457,17 +456,16 @@ def _header_of(block: bytes) -> tuple[list[str], int]:
     return header_of(_decoded(block, 0))
 
 
-def _parsed(text: str, line: int) -> tuple[list[list[str]], list[int], Unreadable | None]:
-    """Return rows, the last line of each, and why there are no more of them."""
-    rows: list[list[str]] = []
-    ends: list[int] = []
-    try:
-        for row, end in rows_of(text, line):
-            rows.append(row)
-            ends.append(end)
-    except Unreadable as error:
-        return rows, ends, error
-    return rows, ends, None
+def _end_of_line(block: bytes, lines: int) -> int:
+    """Return where so many lines of a block of whole lines end."""
+    if block.count(b"\r") == block.count(b"\r\n"):
+        # Few are left.
+        end = len(block)
+        for _ in range(block.count(b"\n") - lines):
+            end = block.rfind(b"\n", 0, end - 1) + 1
+        return end
+    ends = (match.end() for match in _LINE_BREAK.finditer(block))
+    return next(islice(ends, lines - 1, None)) if lines else 0
 
 
 def _decoded(block: bytes, line: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.readers import Content, read_cells
 from perfguard.artifacts.table import Unreadable, json_value, number_of
 
 
@@ -19,7 +19,7 @@ def read_ragged(path: Path, schema: Mapping[str, Any]) -> Content:
     does not read as its type stays text too, so that the schema says what is wrong with it. Raises `Unreadable` for an
     empty or cut off file, a blank line, and a key that is there twice. Source: MindSpore 2.0 and 2.10, csv.writer.
     """
-    text = read_text(path)
+    text = read_cells(path)
     properties = schema.get("properties", {})
     document: dict[str, list[Any]] = {}
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)

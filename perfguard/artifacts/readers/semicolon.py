@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.readers import Content, read_cells
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 
@@ -71,5 +71,5 @@ def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
 
 def _lines(path: Path) -> list[str]:
     # MindSpore runs on Windows too, where text files get CRLF.
-    text = read_text(path).replace("\r\n", "\n")
+    text = read_cells(path).replace("\r\n", "\n")
     return text[:-1].split("\n")

@@ -7,13 +7,14 @@ Source: MindSpore 2.10, summary.proto and lineage.proto (field numbers are those
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from perfguard.artifacts.readers import Content, read_bytes
+from perfguard.artifacts.readers import MAX_COLUMNS, MAX_TEXT_CELLS, Content, refuse_holes
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ _EVENT = {"version": 3, "graph_def": 4, "explain": 6}
 _LINEAGE = {"version": 3, "train_lineage": 6, "evaluation_lineage": 7, "dataset_graph": 9, "user_defined_info": 10}
 _VALUE = {"image": 4, "tensor": 8, "histogram": 9, "loss_landscape": 10}
 _HEADER = struct.Struct("<QI")
-_SUM = struct.Struct("<I")
+_SUM_BYTES = 4
+_COLUMNS = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
+#: How large a record may be, and how long a tag in it: one with a tensor is as large as the tensor.
+MAX_RECORD_BYTES = 128 * 1024**2
+MAX_TEXT = 65_536
+#: How many rows become columns together.
+_BLOCK_ROWS = 8_192
 
 
 def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -38,22 +45,30 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     import polars as pl
     from google.protobuf.message import DecodeError
 
-    raw = read_bytes(path)
-    if not raw:
-        raise Unreadable("it is empty: not even the record that says the version")
     event_of = _messages()["LineageEvent" if path.name.endswith("_lineage") else "Event"]
-    rows = []
-    for number, (offset, payload) in enumerate(_records(raw), start=1):
+    schema = dict.fromkeys(_COLUMNS, pl.String)
+    rows: list[tuple[str, ...]] = []
+    frames = []
+    tags = _Tags()
+    number = 0
+    for number, (offset, payload) in enumerate(_records(path), start=1):
         where = f"record {number} at byte {offset}"
         try:
-            rows.append((*_row(event_of.FromString(payload), number, offset), str(offset)))
+            rows.append((*_row(event_of.FromString(payload), where, tags), str(offset)))
         except DecodeError as error:
             raise Unreadable(f"{where} is no event: {error}", f":{number}") from error
         except UnicodeDecodeError as error:
             raise Unreadable(f"{where}: a text in it is not UTF-8", f":{number}") from error
-    names = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, len(rows) + 1))))
+        except Unreadable as error:
+            raise Unreadable(error.message, f":{number}") from error
+        if len(rows) == _BLOCK_ROWS:
+            frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
+            rows = []
+    if not number:
+        raise Unreadable("it is empty: not even the record that says the version")
+    frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    frame = pl.concat(frames, rechunk=True)
+    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, number + 1))))
 
 
 def masked_crc32c(payload: bytes) -> int:
@@ -64,40 +79,77 @@ def masked_crc32c(payload: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _records(raw: bytes) -> Iterator[tuple[int, bytes]]:
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield every record's offset and content; raises `Unreadable` where the framing breaks."""
-    offset, number = 0, 0
-    while offset < len(raw):
-        number += 1
-        where = f"record {number} at byte {offset}"
-        if len(raw) - offset < _HEADER.size:
-            raise Unreadable(f"{where} is cut off inside its length", f":{number}")
-        length, length_sum = _HEADER.unpack_from(raw, offset)
-        if masked_crc32c(raw[offset : offset + 8]) != length_sum:
-            raise Unreadable(f"{where}: the checksum of its length is wrong", f":{number}")
-        begin = offset + _HEADER.size
-        end = begin + length
-        if end + _SUM.size > len(raw):
-            raise Unreadable(
-                f"{where} is cut off: it has {length} bytes, the file ends after {max(len(raw) - begin, 0)}",
-                f":{number}",
-            )
-        payload = raw[begin:end]
-        if masked_crc32c(payload) != _SUM.unpack_from(raw, end)[0]:
-            raise Unreadable(f"{where}: the checksum of its content is wrong", f":{number}")
-        yield offset, payload
-        offset = end + _SUM.size
+    if not path.is_file():
+        raise Unreadable("it is not a regular file")
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+    with file:
+        found = os.fstat(file.fileno())
+        refuse_holes(found)
+        offset, number = 0, 0
+        while offset < found.st_size:
+            number += 1
+            payload = _record(file, found.st_size - offset, f"record {number} at byte {offset}", number)
+            yield offset, payload
+            offset += _HEADER.size + len(payload) + _SUM_BYTES
 
 
-def _row(event: Any, number: int, offset: int) -> tuple[str, ...]:
+def _record(file: BinaryIO, left: int, where: str, number: int) -> bytes:
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        raise Unreadable(f"{where} is cut off inside its length", f":{number}")
+    length, length_sum = _HEADER.unpack(header)
+    if masked_crc32c(header[:8]) != length_sum:
+        raise Unreadable(f"{where}: the checksum of its length is wrong", f":{number}")
+    left -= _HEADER.size
+    if length + _SUM_BYTES > left:
+        message = f"{where} is cut off: it has {length} bytes, the file ends after {left}"
+        raise Unreadable(message, f":{number}")
+    if length > MAX_RECORD_BYTES:
+        raise Unreadable(f"{where} has {length} bytes, more than the {MAX_RECORD_BYTES} that are read", f":{number}")
+    payload = file.read(length)
+    if masked_crc32c(payload) != int.from_bytes(file.read(_SUM_BYTES), "little"):
+        raise Unreadable(f"{where}: the checksum of its content is wrong", f":{number}")
+    return payload
+
+
+class _Tags:
+    """Tags as they are written into a cell; of few of them there are many, so that each is looked at once."""
+
+    def __init__(self) -> None:
+        self._written: dict[str | bytes, str] = {}
+        self._values = 0
+
+    def count(self, values: int) -> None:
+        """Raise `Unreadable` where there are more values than can be held."""
+        self._values += values
+        if self._values > MAX_TEXT_CELLS:
+            raise Unreadable(f"there are more than the {MAX_TEXT_CELLS} values that are read")
+
+    def written(self, tag: str | bytes) -> str:
+        """Return a tag in which a `|` is written as URLs do."""
+        if (known := self._written.get(tag)) is not None:
+            return known
+        if len(self._written) == MAX_COLUMNS:
+            raise Unreadable(f"there are more than {MAX_COLUMNS} different tags")
+        written = self._written[tag] = _text(tag).replace("%", "%25").replace("|", "%7C")
+        return written
+
+
+def _row(event: Any, where: str, known: _Tags) -> tuple[str, ...]:
     kind = event.WhichOneof("what")
     if kind is None or not event.HasField("wall_time"):
         missing = "what it holds" if kind is None else "its wall_time"
-        raise Unreadable(f"record {number} at byte {offset} does not say {missing}", f":{number}")
+        raise Unreadable(f"{where} does not say {missing}")
     values = event.summary.value if kind == "summary" else ()
-    tags = "|".join(_escaped(value.tag) for value in values)
-    kinds = "|".join(_kind(value) for value in values)
-    scalars = "|".join(repr(value.scalar_value) if value.HasField("scalar_value") else "" for value in values)
+    known.count(len(values))
+    tags = "|".join([known.written(value.tag) for value in values])
+    kinds = "|".join([_kind(value) for value in values])
+    scalars = "|".join([repr(value.scalar_value) if value.HasField("scalar_value") else "" for value in values])
     step = str(event.step) if event.HasField("step") else ""
     return kind, step, repr(event.wall_time), _text(event.version) if kind == "version" else "", tags, kinds, scalars
 
@@ -109,12 +161,10 @@ def _kind(value: Any) -> str:
 
 
 def _text(text: str | bytes) -> str:
+    if len(text) > MAX_TEXT:
+        raise Unreadable(f"a text in it has {len(text)} characters, more than the {MAX_TEXT} that are read")
     # One implementation of protobuf gives a text that is not UTF-8 back as bytes, the other refuses the event.
     return text if isinstance(text, str) else text.decode()
-
-
-def _escaped(tag: str | bytes) -> str:
-    return _text(tag).replace("%", "%25").replace("|", "%7C")
 
 
 @cache

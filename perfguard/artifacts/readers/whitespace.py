@@ -7,18 +7,21 @@ flops_parser.py; read on real output of 1.x (mindinsight test data).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import NO_DOCUMENT, Content, read_text
+from perfguard.artifacts.readers import MAX_COLUMNS, NO_DOCUMENT, Content, read_cells
 from perfguard.artifacts.readers.comma import read_csv
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.artifacts.table import Cells, Table, Unreadable, number_of
 
 #: `====op compute time====` above a table, `-----  -----` below its header.
-_ORNAMENT = re.compile(r"={4,}.*={4,}|-+(?:[ \t]+-+)*")
+_TITLE = "===="
+_RULER = re.compile(r"-+(?:[ \t]+-+)*")
+_WORD = re.compile(r"\S+")
 #: `Detail:` between two tables.
 _HEADING = re.compile(r"[A-Za-z]+:")
 
@@ -31,7 +34,7 @@ def read_spaced_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     content = read_csv(path, schema)
     assert content.table is not None
     names = [name.strip(" \t") for name in content.frame.columns]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
     frame = content.frame
     stripped = frame.with_columns(frame[name].str.strip_chars(" \t") for name in frame.columns)
@@ -49,17 +52,18 @@ def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
 
     Raises `Unreadable` for an empty file, a last line that is cut off, and a row with more or fewer cells than its header.
     """
-    text = read_text(path)
-    lines = [
-        (number, line.strip(" \t\r"))
-        for number, line in enumerate(text[:-1].split("\n"), start=1)
-        if line.strip(" \t\r") and not _ORNAMENT.fullmatch(line.strip(" \t\r"))
-    ]
+    stripped = (line.strip(" \t\r") for line in read_cells(path)[:-1].split("\n"))
+    lines = [(number, line) for number, line in enumerate(stripped, start=1) if line and not _is_ornament(line)]
     if not lines:
         raise Unreadable("it has no header line", ":1")
     if is_table(schema) or "properties" not in schema:
         return Content(table=_read_section(lines, _rules(schema)).table())
     return _read_sections(lines, schema)
+
+
+def _is_ornament(line: str) -> bool:
+    is_title = len(line) >= 2 * len(_TITLE) and line.startswith(_TITLE) and line.endswith(_TITLE)
+    return is_title or _RULER.fullmatch(line) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +124,9 @@ def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> _Section:
         header, body = list(rules.names[: len(cells)]), lines
     else:
         body = lines[1:]
-    if repeated := sorted({name for name in header if header.count(name) > 1}):
+    if len(header) > MAX_COLUMNS:
+        raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", f":{number}")
+    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", f":{number}")
     rows = []
     for at, line in body:
@@ -161,33 +167,23 @@ def _row(line: str, header: Sequence[str], rules: _Rules) -> list[str]:
             return [known.get(name, "") for name in header]
     if not any(name in rules.enums for name in header):
         return line.split()
-    return list(_row_with_enums(line, header, rules))
-
-
-def _row_with_enums(line: str, header: Sequence[str], rules: _Rules) -> Iterator[str]:
-    rest = line
-    column = 0
-    while rest:
-        name = header[column] if column < len(header) else ""
-        cell = next((text for text in rules.enums.get(name, ()) if rest == text or rest.startswith(text + " ")), None)
-        if cell is None:
-            cell = rest.split(maxsplit=1)[0]
-        yield cell
-        rest = rest[len(cell) :].lstrip(" \t")
-        column += 1
+    texts = [rules.enums.get(name, ()) for name in header]
+    return list(_cells(line, lambda column: texts[column] if column < len(texts) else ()))
 
 
 def _cut(line: str, names: Sequence[str]) -> list[str]:
     """Cut a header into columns: the names that are known, whatever blanks they hold, and what stands between blanks."""
-    cells = []
-    rest = line
     longest_first = sorted(names, key=len, reverse=True)
-    while rest:
-        cell = next(
-            (name for name in longest_first if rest == name or rest.startswith((name + " ", name + "\t"))), None
-        )
-        if cell is None:
-            cell = rest.split(maxsplit=1)[0]
-        cells.append(cell)
-        rest = rest[len(cell) :].lstrip(" \t")
-    return cells
+    return list(_cells(line, lambda column: longest_first))
+
+
+def _cells(line: str, known: Callable[[int], Sequence[str]]) -> Iterator[str]:
+    """Yield the cells of a line: one of the texts that are known for its column, or what stands between blanks."""
+    at = column = 0
+    while word := _WORD.search(line, at):
+        at = word.start()
+        texts = (text for text in known(column) if line.startswith(text, at))
+        cell = next((text for text in texts if line[at + len(text) : at + len(text) + 1] in ("", " ", "\t")), word[0])
+        yield cell
+        at += len(cell)
+        column += 1

@@ -9,7 +9,8 @@ everything here holds for every row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.disagreement import disagreements
@@ -31,7 +32,9 @@ from perfguard.dialects.invariants.database_steps import step_marks
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
-    from perfguard.dialects.cycle import Cycle
+    import polars as pl
+
+    from perfguard.dialects.cycle import Artifact, Cycle
 
 
 #: Columns that hold an id of STRING_IDS.
@@ -153,15 +156,17 @@ def ids_of_the_database_resolve(cycle: Cycle) -> Iterator[Finding]:
     names = tuple((table, column, "STRING_IDS", "id") for table, columns in _NAMES.items() for column in columns)
     for artifact in databases(cycle, PROFILERS):
         lost: dict[str, str] = {}
-        for table, column, other, key in (*names, *_REFERENCES):
-            frame, there = table_frame(artifact, table, column), table_frame(artifact, other, key)
+        references = (*names, *_REFERENCES)
+        unresolved = _unresolved(artifact, references)
+        for table, column, other, key in references:
+            frame = table_frame(artifact, table, column)
             if frame is None:
                 continue
-            if there is None:
+            if other not in artifact.content.tables:
                 if frame[column].is_not_null().any() and not other.startswith(("ENUM_", "NPU_INFO")):
                     lost.setdefault(other, f"{table}.{column}")
                 continue
-            broken = frame[column].is_not_null() & ~frame[column].is_in(there[key].drop_nulls().unique().implode())
+            broken = frame[column].is_in(unresolved[other, key].implode())
             if other.startswith("ENUM_HCCL_"):
                 broken &= integers(frame, column) < _NO_KIND
             yield from broken_rows(
@@ -176,6 +181,27 @@ def ids_of_the_database_resolve(cycle: Cycle) -> Iterator[Finding]:
             )
         for other, column in lost.items():
             yield missing_table(artifact, other, f"{column} leads to it")
+
+
+def _unresolved(
+    artifact: Artifact, references: Iterable[tuple[str, str, str, str]]
+) -> dict[tuple[str, str], pl.Series]:
+    """Return the ids that a table is asked for and does not have, by table and column.
+
+    All columns that lead to a table are looked up in it together: it may have millions of rows.
+    """
+    import polars as pl
+
+    asked: dict[tuple[str, str], list[pl.Series]] = defaultdict(list)
+    for table, column, other, key in references:
+        if (frame := table_frame(artifact, table, column)) is not None:
+            asked[other, key].append(frame[column].drop_nulls().unique().alias(key))
+    found = {}
+    for (other, key), ids in asked.items():
+        if (there := table_frame(artifact, other, key)) is not None:
+            wanted = pl.concat(ids).unique()
+            found[other, key] = wanted.filter(~wanted.is_in(there[key].drop_nulls().implode()))
+    return found
 
 
 @invariant()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.table import unquoted
 from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding
@@ -61,12 +62,13 @@ def broken_rows(
     artifact: Artifact, table: str, frame: pl.DataFrame, broken: pl.Series, code: Code, message: Callable[[Any], str]
 ) -> Iterator[Finding]:
     """Yield a finding for every row of a table where `broken` is true; `message` is called with the row of `frame`."""
-    rows = broken.fill_null(False).arg_true().to_list()
+    numbers = broken.fill_null(False).arg_true()
+    rows = numbers.head(WORDED_ROWS).to_list()
     place = artifact.content.tables[table].place
     yield from disagreements(
         code,
         ((f"{artifact.place}{place(row)}", message(frame.row(row, named=True))) for row in rows),
-        count=len(rows),
+        count=len(numbers),
         place=f"{artifact.place} {table}",
     )
 
@@ -83,18 +85,19 @@ def row_count(artifact: Artifact | None, table: str) -> int:
     return artifact.content.tables[table].frame.height
 
 
-def texts_of(artifact: Artifact) -> pl.DataFrame:
-    """Return STRING_IDS as `id` (as its cells are) and `text`."""
+def texts_of(artifact: Artifact, among: pl.Series | None = None) -> pl.DataFrame:
+    """Return STRING_IDS as `id` (as its cells are) and `text`; given some ids, only theirs."""
     import polars as pl
 
     frame = table_frame(artifact, "STRING_IDS", "id", "value")
     if frame is None:
         return pl.DataFrame(schema={"id": pl.String, "text": pl.String})
+    if among is not None:
+        frame = frame.filter(pl.col("id").is_in(among.drop_nulls().unique().implode()))
     return frame.select("id", text=unquoted("value")).unique("id", keep="first", maintain_order=True)
 
 
 def with_text(artifact: Artifact, frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
     """Return the frame with one more column: the text that an id of STRING_IDS stands for."""
-    return frame.join(
-        texts_of(artifact).rename({"id": column, "text": name}), on=column, how="left", maintain_order="left"
-    )
+    texts = texts_of(artifact, among=frame[column])
+    return frame.join(texts.rename({"id": column, "text": name}), on=column, how="left", maintain_order="left")

@@ -113,7 +113,7 @@ def step_marks(artifact: Artifact) -> pl.DataFrame | None:
     called = table_frame(artifact, "PYTORCH_API", "name", "startNs", "endNs")
     if called is None:
         return None
-    texts = texts_of(artifact).select(
+    texts = texts_of(artifact, among=called["name"]).select(
         name="id", id=pl.col("text").str.extract(r"^ProfilerStep#(\d{1,18})$").cast(pl.Int64)
     )
     marks = called.join(texts.drop_nulls(), on="name", how="inner", maintain_order="left")

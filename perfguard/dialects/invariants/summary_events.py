@@ -8,8 +8,7 @@ Source: MindSpore 2.0 and 2.10, train/callback/_summary_collector.py, and real o
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -17,12 +16,14 @@ from itertools import islice, pairwise
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64
+from perfguard.artifacts.table import as_float64, as_int64, in_int64
 from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.dialects.cycle import Artifact, Cycle
 
 
@@ -87,11 +88,12 @@ def a_summary_has_every_step_of_its_frequency(cycle: Cycle) -> Iterator[Finding]
     the last. Tensors follow a frequency of their own: `collect_tensor_freq`, else at most 20 steps and the first.
     """
     for artifact in _files(cycle, "summary_events"):
-        values = list(collected_values(artifact))
-        if not any(value.is_auto for value in values):
+        values = collected_values(artifact)
+        if not values["is_auto"].any():
             continue
-        steps = {value.step for value in values if value.is_auto and value.kind != "tensor"}
-        tensors = {value.step for value in values if value.kind == "tensor"}
+        is_tensor = values["kind"] == "tensor"
+        steps = set(values.filter(values["is_auto"] & ~is_tensor)["step"].unique())
+        tensors = set(values.filter(is_tensor)["step"].unique())
         told = cycle.asked.numbers
         total = told.get("summary_steps")
         yield from _misses(cycle, artifact, "values", steps, _rule(steps, told.get("collect_freq"), total))
@@ -105,21 +107,28 @@ def every_step_of_a_summary_has_every_value(cycle: Cycle) -> Iterator[Finding]:
 
     Tensors have a frequency of their own. A summary operator may stand in a branch of the network.
     """
+    import polars as pl
+
     for artifact in _files(cycle, "summary_events"):
-        values = [value for value in collected_values(artifact) if value.kind != "tensor"]
-        steps = {value.step for value in values if value.is_auto}
-        by_tag: dict[str, set[int]] = defaultdict(set)
-        for value in values:
-            by_tag[value.tag].add(value.step)
-        for tag, there in sorted(by_tag.items()):
-            if absent := sorted(steps - there):
-                yield Finding(
-                    code=Code.I115,
-                    severity=Severity.ERROR if tag.endswith(_AUTO) else Severity.WARNING,
-                    place=artifact.place,
-                    message=f"{tag} is there of {len(there & steps)} of {len(steps)} steps, "
-                    f"and not of {_worded(absent, len(absent))}",
-                )
+        values = collected_values(artifact).filter(pl.col("kind") != "tensor")
+        steps = values.filter("is_auto").select(pl.col("step").unique().sort())
+        there = values.select("tag", "step", "is_auto").unique()
+        counts = there.group_by("tag", "is_auto").agg(count=pl.col("step").is_in(steps["step"].implode()).sum())
+        short = counts.filter(pl.col("count") < steps.height).sort("tag")
+        for severity, part in (
+            (Severity.ERROR, short.filter("is_auto")),
+            (Severity.WARNING, short.filter(~pl.col("is_auto"))),
+        ):
+            yield from disagreements(
+                Code.I115,
+                (
+                    (artifact.place, _absent_steps(tag, count, there.filter(pl.col("tag") == tag), steps))
+                    for tag, count in part.select("tag", "count").iter_rows()
+                ),
+                count=part.height,
+                place=artifact.place,
+                severity=severity,
+            )
 
 
 @invariant(needs=("summary_events",))
@@ -132,10 +141,10 @@ def a_step_of_a_summary_stands_for_one_value(cycle: Cycle) -> Iterator[Finding]:
     metadata = cycle.content("train_metadata")
     per_epoch = metadata.document.get("step_per_epoch") if metadata else None
     for artifact in _files(cycle, "summary_events"):
-        values = [value for value in collected_values(artifact) if value.is_auto]
-        yield from disagreements(Code.I114, _contradicting(artifact, values), place=artifact.place)
+        again = _there_again(collected_values(artifact))
+        yield from disagreements(Code.I114, _contradicting(artifact, again), place=artifact.place)
         if isinstance(per_epoch, int) and per_epoch > 0:
-            twice = _within_an_epoch(artifact, values, per_epoch)
+            twice = _within_an_epoch(artifact, again, per_epoch)
             yield from disagreements(Code.I114, twice, place=artifact.place, severity=Severity.WARNING)
 
 
@@ -178,31 +187,28 @@ _NAMED = 8
 _TENSOR_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedValue:
-    """One value of a summary file: the record it stands in (from 1), its step, tag and kind, and its number if it is one."""
+def collected_values(artifact: Artifact) -> pl.DataFrame:
+    """Return every value of a summary file that has a step, in the order of the file.
 
-    record: int
-    step: int
-    tag: str
-    kind: str
-    number: float | None
+    Columns: record (from 1), step, tag, kind, scalar (as it is written, blank for what is none), number (null for what is
+    none), and is_auto: whether SummaryCollector collected it by itself, not a summary operator of the network.
+    """
+    import polars as pl
 
-    @property
-    def is_auto(self) -> bool:
-        """Whether SummaryCollector collected it by itself, not a summary operator of the network."""
-        return self.tag.endswith(_AUTO)
-
-
-def collected_values(artifact: Artifact) -> Iterator[CollectedValue]:
-    """Yield every value of a summary file that has a step, in the order of the file."""
-    frame = artifact.content.frame
-    columns = (frame[name].to_list() for name in ("kind", "step", "tags", "kinds", "scalars"))
-    for record, (what, step, tags, kinds, numbers) in enumerate(zip(*columns, strict=True), start=1):
-        if what != "summary" or not step or not (tags or kinds):
-            continue
-        for tag, kind, number in zip(tags.split("|"), kinds.split("|"), numbers.split("|"), strict=True):
-            yield CollectedValue(record, int(step), tag, kind, float(number) if number else None)
+    frame = artifact.content.frame.with_row_index("record", offset=1)
+    is_there = (
+        (pl.col("kind") == "summary") & (pl.col("step") != "") & ((pl.col("tags") != "") | (pl.col("kinds") != ""))
+    )
+    frame = frame.filter(is_there).select(
+        "record",
+        pl.col("step").cast(pl.Int64),
+        tag=pl.col("tags").str.split("|"),
+        kind=pl.col("kinds").str.split("|"),
+        scalar=pl.col("scalars").str.split("|"),
+    )
+    return frame.explode("tag", "kind", "scalar").with_columns(
+        number=pl.col("scalar").cast(pl.Float64, strict=False), is_auto=pl.col("tag").str.ends_with(_AUTO)
+    )
 
 
 def tensor_frequency(collect_freq: int, total: int) -> tuple[int, int]:
@@ -288,28 +294,49 @@ def _is_full(cycle: Cycle, artifact: Artifact) -> bool:
     return size + max(after - before for before, after in pairwise(edges)) > largest
 
 
-def _contradicting(artifact: Artifact, values: Iterable[CollectedValue]) -> Iterator[tuple[str, str]]:
-    seen: dict[tuple[int, str], CollectedValue] = {}
-    count: Counter[tuple[int, str]] = Counter()
-    for value in values:
-        key = (value.step, value.tag)
-        count[key] += 1
-        before = seen.setdefault(key, value)
-        where, what = f"{artifact.place}:{value.record}", f"{value.tag} of step {value.step}"
-        # As text, so that NaN is NaN.
-        if repr(before.number) != repr(value.number):
-            yield where, f"{what} is {value.number!r}, and {before.number!r} in record {before.record}"
-        elif count[key] > 2:
-            yield where, f"{what} is there {count[key]} times"
+def _absent_steps(tag: str, count: int, there: pl.DataFrame, steps: pl.DataFrame) -> str:
+    absent = steps.filter(~steps["step"].is_in(there["step"].implode()))["step"]
+    worded = _worded(absent.head(_NAMED).to_list(), len(absent))
+    return f"{tag} is there of {count} of {steps.height} steps, and not of {worded}"
 
 
-def _within_an_epoch(artifact: Artifact, values: Iterable[CollectedValue], per_epoch: int) -> Iterator[tuple[str, str]]:
-    seen: set[tuple[int, str]] = set()
-    for value in values:
-        if (value.step, value.tag) in seen and value.step % per_epoch:
-            what = f"{value.tag} of step {value.step} is there twice, and no epoch of {per_epoch} steps ends there"
-            yield f"{artifact.place}:{value.record}", what
-        seen.add((value.step, value.tag))
+def _there_again(values: pl.DataFrame) -> pl.DataFrame:
+    """Return the values `/auto` that are there of a step a second time and more often.
+
+    Columns `first_record` and `first` say where the first one is and what it is; `times` how often it was there so far.
+    """
+    import polars as pl
+
+    key = ("step", "tag")
+    same = values.filter("is_auto").filter(pl.struct(key).is_duplicated())
+    same = same.with_columns(
+        first=pl.col("scalar").first().over(key),
+        first_record=pl.col("record").first().over(key),
+        times=pl.int_range(1, pl.len() + 1).over(key),
+    )
+    return same.filter(pl.col("times") > 1)
+
+
+def _contradicting(artifact: Artifact, again: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    import polars as pl
+
+    # As text, so that NaN is NaN.
+    differs = pl.col("scalar") != pl.col("first")
+    for value in again.filter(differs | (pl.col("times") > 2)).iter_rows(named=True):
+        where, what = f"{artifact.place}:{value['record']}", f"{value['tag']} of step {value['step']}"
+        if value["scalar"] != value["first"]:
+            own, first = (one or "None" for one in (value["scalar"], value["first"]))
+            yield where, f"{what} is {own}, and {first} in record {value['first_record']}"
+        else:
+            yield where, f"{what} is there {value['times']} times"
+
+
+def _within_an_epoch(artifact: Artifact, again: pl.DataFrame, per_epoch: int) -> Iterator[tuple[str, str]]:
+    import polars as pl
+
+    for value in again.filter(pl.col("step") % in_int64(per_epoch) != 0).iter_rows(named=True):
+        what = f"{value['tag']} of step {value['step']} is there twice, and no epoch of {per_epoch} steps ends there"
+        yield f"{artifact.place}:{value['record']}", what
 
 
 def _worded(steps: list[int], count: int) -> str:

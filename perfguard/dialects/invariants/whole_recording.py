@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.table import PassedTable
 from perfguard.dialects.executions import calls_by
 from perfguard.dialects.extract import cycle_fact
@@ -207,11 +209,15 @@ def every_rank_of_the_recording_is_there(recording: Recording, extracts: tuple[E
     """A recording of several ranks holds output of each. An error: perfguard started them itself."""
     if recording.fingerprint is None or recording.rank is not None or not extracts:
         return
+    world = recording.fingerprint.world_size
     there = {extract.rank for extract in extracts}
-    for rank in range(recording.fingerprint.world_size):
-        if rank not in there:
-            message = f"{recording.fingerprint.world_size} ranks were started, nothing of rank {rank} is here"
-            yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
+    for rank in islice((rank for rank in range(world) if rank not in there), WORDED_ROWS):
+        message = f"{world} ranks were started, nothing of rank {rank} is here"
+        yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
+    missing = world - sum(0 <= rank < world for rank in there)
+    if (more := missing - WORDED_ROWS) > 0:
+        message = f"and of {more} more ranks nothing is here"
+        yield Finding(code=Code.A107, place="ranks", message=message, more=more)
 
 
 def _has_several_ranks(recording: Recording) -> bool:

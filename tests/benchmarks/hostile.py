@@ -1,0 +1,574 @@
+"""What `perfguard check` costs on inputs that were made to exhaust it: CPU seconds, peak memory, exit status, first words.
+
+Run: python -m tests.benchmarks.hostile [--only WORD] [--grow] [--keep FOLDER]
+
+Every input is checked in a fresh process with `--jobs 1`, which is stopped after 100 CPU seconds or above 3 GB. With `--grow`
+a quarter of each input is checked as well, and the ratio of the CPU seconds beyond those of an empty directory is printed:
+about 4 where the cost grows with the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from perfguard.testing import generate
+from perfguard.testing.summary import _event, _field, _record
+
+#: Writes an input into an empty folder; of the sizes as many as are given with it: 1 is all of it.
+Maker = Callable[[Path, float], None]
+CASES: dict[str, Maker] = {}
+
+MB = 1024**2
+_SECONDS, _PEAK_KIB = 100, 3 * 1024**2
+
+#: Runs in a process of its own: what a child used before it became another program counts as the child's.
+_MEASURED = textwrap.dedent(
+    """
+    import os, resource, subprocess, sys, threading, time
+    seconds, peak_kib, *arguments = sys.argv[1:]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+    command = [sys.executable, "-m", "perfguard", "check", *arguments, "--jobs", "1"]
+    child = subprocess.Popen(command, stdout=2, preexec_fn=limit)
+    def watch():
+        page = os.sysconf("SC_PAGE_SIZE") // 1024
+        while child.returncode is None:
+            try:
+                with open(f"/proc/{child.pid}/statm") as file:
+                    if int(file.read().split()[1]) * page > int(peak_kib):
+                        child.kill()
+            except (OSError, IndexError):
+                return
+            time.sleep(0.05)
+    threading.Thread(target=watch, daemon=True).start()
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    print(child.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss)
+    """
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a check cost: `status` is negative where it was stopped."""
+
+    status: int
+    cpu_s: float
+    peak_kib: int
+    text: str
+
+    @property
+    def words(self) -> str:
+        """The first line with a code, or the last line."""
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()] or [""]
+        return next((line for line in lines if line[1:4].isdigit()), lines[-1])
+
+
+def check(place: Path) -> Cost:
+    """Check a directory in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, str(_SECONDS), str(_PEAK_KIB), str(place)],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    status, cpu_s, peak_kib = done.stdout.split()
+    return Cost(status=int(status), cpu_s=float(cpu_s), peak_kib=int(peak_kib), text=done.stderr)
+
+
+def case(make: Maker) -> Maker:
+    """Register an input under the name of the function that writes it."""
+    CASES[make.__name__.replace("_", " ")] = make
+    return make
+
+
+# -- databases -------------------------------------------------------------------------------------------------------
+
+
+def _database(place: Path, *statements: str | tuple[str, Iterable[tuple[object, ...]]]) -> None:
+    generate("pt-npu", seed=1, conditions={"text": False, "db": True}).write(place)
+    with closing(sqlite3.connect(next(place.rglob("ascend_pytorch_profiler*.db")))) as database:
+        for one in statements:
+            if isinstance(one, str):
+                database.execute(one)
+            else:
+                database.executemany(*one)
+        database.commit()
+
+
+def _column_default(length: int) -> str:
+    return f"alter table STRING_IDS add column extra text default '{'x' * length}'"
+
+
+@case
+def column_defaults_of_gigabytes(place: Path, part: float) -> None:
+    rows = ((number, "") for number in range(1000, 1000 + int(100_000 * part)))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows), _column_default(MB // 2))
+
+
+@case
+def column_defaults_in_few_rows(place: Path, part: float) -> None:
+    _database(place, _column_default(int(9 * MB * part)))
+
+
+@case
+def many_columns_with_a_default(place: Path, part: float) -> None:
+    rows = ((number, "") for number in range(1000, 1000 + int(100_000 * part)))
+    more = (f"alter table STRING_IDS add column extra{number} text default 'xxxxxxxxxx'" for number in range(500))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows), *more)
+
+
+@case
+def two_million_tasks(place: Path, part: float) -> None:
+    rows = (
+        (10**18 + 100 * number, 10**18 + 100 * number + 50, 0, number, 10**6 + number, 1, 1, 0, 0, number, 1)
+        for number in range(int(2_000_000 * part))
+    )
+    _database(place, (f"insert into TASK values ({','.join('?' * 11)})", rows))
+
+
+@case
+def two_million_texts(place: Path, part: float) -> None:
+    rows = ((10**6 + number, f"name {number}") for number in range(int(2_000_000 * part)))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows))
+
+
+@case
+def two_million_calls(place: Path, part: float) -> None:
+    rows = (
+        (10**18 + 100 * number, 10**18 + 100 * number + 50, 20000, 1, 10**6 + number, 1)
+        for number in range(int(2_000_000 * part))
+    )
+    _database(place, ("insert into CANN_API values (?, ?, ?, ?, ?, ?)", rows))
+
+
+@case
+def a_database_text_of_300_mb(place: Path, part: float) -> None:
+    _database(place, ("insert into STRING_IDS values (?, ?)", [(10**6, "x" * int(300 * MB * part))]))
+
+
+@case
+def many_database_texts_of_a_megabyte(place: Path, part: float) -> None:
+    rows = ((10**6 + number, "x" * MB) for number in range(int(300 * part)))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows))
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _text_output(place: Path) -> Path:
+    """Write a right directory of torch_npu; return its cycle."""
+    generate("pt-npu", seed=1).write(place)
+    (cycle,) = place.iterdir()
+    return cycle
+
+
+def _info(place: Path, text: str) -> None:
+    (_text_output(place) / "profiler_info.json").write_text(text)
+
+
+@case
+def one_key_many_times(place: Path, part: float) -> None:
+    _info(place, "{" + '"a": 1, ' * int(3_000_000 * part) + '"a": 1}')
+
+
+@case
+def keys_of_which_the_last_is_repeated(place: Path, part: float) -> None:
+    keys = ", ".join(f'"{number}": 1' for number in range(int(1_000_000 * part)))
+    _info(place, f'{{{keys}, "z": 1, "z": 2}}')
+
+
+@case
+def a_json_string_of_100_mb(place: Path, part: float) -> None:
+    _info(place, f'{{"config": "{"x" * int(100 * MB * part)}"}}')
+
+
+@case
+def a_json_key_of_100_mb(place: Path, part: float) -> None:
+    _info(place, f'{{"{"x" * int(100 * MB * part)}": 1}}')
+
+
+@case
+def a_json_array_of_numbers(place: Path, part: float) -> None:
+    _info(place, f'{{"config": [{"1," * int(20_000_000 * part)}1]}}')
+
+
+@case
+def json_objects_in_an_array(place: Path, part: float) -> None:
+    _info(place, f'{{"config": [{"{}," * int(5_000_000 * part)}1]}}')
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _drawing(place: Path, body: str) -> None:
+    generate("ir", seed=1, conditions={"dot": True}).write(place)
+    next(place.rglob("*.dot")).write_text(f"digraph mindspore {{\n{body}\n}}\n")
+
+
+@case
+def a_drawn_line_of_one_word(place: Path, part: float) -> None:
+    _drawing(place, "a" * int(1_000_000 * part))
+
+
+@case
+def a_drawn_line_of_ports(place: Path, part: float) -> None:
+    _drawing(place, "a" + ":a" * int(1_000_000 * part))
+
+
+@case
+def drawn_blanks(place: Path, part: float) -> None:
+    _drawing(place, "a" + " " * int(1_000_000 * part))
+
+
+@case
+def blank_lines_of_a_drawing(place: Path, part: float) -> None:
+    _drawing(place, "a\n" + (" " * 1000 + "\n") * int(10_000 * part))
+
+
+@case
+def edges_to_nowhere(place: Path, part: float) -> None:
+    _drawing(place, "".join(f"a{number} -> b{number}\n" for number in range(int(500_000 * part))))
+
+
+@case
+def quotes_in_a_drawing(place: Path, part: float) -> None:
+    _drawing(place, 'a [label="' + "\\" * int(2_000_001 * part))
+
+
+@case
+def an_ir_line_that_never_closes(place: Path, part: float) -> None:
+    generate("ir", seed=1).write(place)
+    graph = next(path for path in place.rglob("*.ir") if "IR entry" in path.read_text())
+    graph.write_text(graph.read_text() + "  %0(" + ") " * int(1_000_000 * part) + "\n")
+
+
+def _flat(place: Path, name: str, text: str) -> None:
+    generate("ms-2.0", seed=1).write(place)
+    (place / name).write_text(text)
+
+
+@case
+def a_table_of_a_million_columns(place: Path, part: float) -> None:
+    header = ",".join(f"c{number}" for number in range(int(10**6 * part)))
+    _flat(place, "aicpu_intermediate_0.csv", header + "\n")
+
+
+@case
+def a_whitespace_table_of_a_million_columns(place: Path, part: float) -> None:
+    header = " ".join(f"c{number}" for number in range(int(10**6 * part)))
+    _flat(place, "output_op_compute_time_0.txt", f"{header}\n{header}\n")
+
+
+@case
+def a_whitespace_header_with_a_repeated_column(place: Path, part: float) -> None:
+    _flat(place, "output_op_compute_time_0.txt", "c " * int(10**6 * part) + "\n")
+
+
+@case
+def a_whitespace_line_of_500_000_cells(place: Path, part: float) -> None:
+    cells = "1 " * int(500_000 * part)
+    _flat(place, "output_op_compute_time_0.txt", f"op_name compute_time(ms) stream_id\n{cells}\n")
+
+
+@case
+def a_whitespace_line_of_500_000_cells_among_enums(place: Path, part: float) -> None:
+    cells = "1 " * int(500_000 * part)
+    header = "cpu_id execute_time"
+    _flat(place, "output_format_data_hwts_0.txt", f"{header}\n{cells}\n")
+
+
+@case
+def a_spaced_table_of_20_000_columns(place: Path, part: float) -> None:
+    header = ", ".join(f"c{number}" for number in range(int(20_000 * part)))
+    _flat(place, "output_timeline_data_0.txt", f"{header}\n")
+
+
+@case
+def millions_of_blank_lines_in_a_whitespace_table(place: Path, part: float) -> None:
+    _flat(place, "output_op_compute_time_0.txt", "a b\n" + "\n" * int(20_000_000 * part))
+
+
+@case
+def millions_of_blank_lines_in_a_columns_table(place: Path, part: float) -> None:
+    generate("minddata", seed=1).write(place)
+    next(place.rglob("dataset_iterator_profiling_*.txt")).write_text("\n" * int(20_000_000 * part))
+
+
+@case
+def millions_of_blank_lines_in_a_csv(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    table.write_text(table.read_text() + "\n" * int(20_000_000 * part))
+
+
+@case
+def millions_of_blank_lines_in_a_small_csv(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    table.write_text(table.read_text() + "\n" * int(15_000_000 * part))
+
+
+@case
+def millions_of_lines_in_a_log(place: Path, part: float) -> None:
+    next((_text_output(place) / "logs").iterdir()).write_text("\n" * int(60_000_000 * part))
+
+
+@case
+def a_csv_cell_of_100_mb(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    header, *rows = table.read_text().splitlines()
+    first = rows[0].split(",")
+    first[1] = "x" * int(100 * MB * part)
+    table.write_text("\n".join([header, ",".join(first), *rows[1:], ""]))
+
+
+@case
+def a_quoted_csv_cell_of_100_mb(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv"
+    lines = 'stack "" of frames;\n' * int(5 * MB * part)
+    table.write_text(f'{table.read_text()}aten::add,"{lines}",,1,1,0,0,0,0\n')
+
+
+@case
+def a_quote_that_is_never_closed(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    header, *rows = table.read_text().splitlines()
+    body = "\n".join(rows) + "\n"
+    table.write_text(f'{header}\n"{body * int(150 * MB * part / len(body))}')
+
+
+@case
+def one_quote_that_is_never_closed_in_a_small_table(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    header, *rows = table.read_text().splitlines()
+    body = "\n".join(rows) + "\n"
+    table.write_text(f'{header}\n"{body * int(15 * MB * part / len(body))}')
+
+
+@case
+def quotes_within_cells(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    table.write_text(table.read_text() + '"' * int(100 * MB * part) + "\n")
+
+
+@case
+def call_stacks_in_quotes(place: Path, part: float) -> None:
+    _stacks(place, int(331 * MB * part))
+
+
+@case
+def call_stacks_of_63_mb(place: Path, part: float) -> None:
+    _stacks(place, int(63 * MB * part))
+
+
+def _stacks(place: Path, size: int) -> None:
+    """Write a right table of operators, of whose stacks no line stands alone."""
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv"
+    header, body = table.read_text().split("\n", 1)
+    frames = "".join(f"/home/user/model/layer{number}.py({number}): forward;\n" for number in range(40))
+    body = body.replace("/home/user/train.py(111): train;\n", frames)
+    with table.open("w") as file:
+        file.write(header + "\n")
+        for _ in range(size // len(body)):
+            file.write(body)
+
+
+# -- recordings and summaries ----------------------------------------------------------------------------------------
+
+RECORDING = Path(__file__).resolve().parent.parent / "data" / "recordings" / "torch-mlp"
+
+
+@case
+def a_world_of_a_billion_ranks(place: Path, part: float) -> None:
+    shutil.copytree(RECORDING, place, dirs_exist_ok=True)
+    facts = json.loads((place / "recording.json").read_text())
+    facts["fingerprint"]["world_size"] = int(10**9 * part)
+    (place / "recording.json").write_text(json.dumps(facts))
+
+
+@case
+def a_world_of_a_billion_ranks_of_which_two_are_here(place: Path, part: float) -> None:
+    a_world_of_a_billion_ranks(place, part)
+    trace = next((place / "profiler").glob("*.json*"))
+    for rank in (0, 7):
+        folder = place / "profiler" / f"rank_{rank}"
+        folder.mkdir()
+        shutil.copy(trace, folder)
+    trace.unlink()
+    facts = json.loads((place / "recording.json").read_text())
+    (place / "recording.json").write_text(json.dumps({**facts, "rank": None}))
+
+
+def _summary(place: Path, records: Iterator[bytes]) -> None:
+    generate("summary", seed=1).write(place)
+    (path,) = place.rglob("*_MS")
+    with path.open("ab") as file:
+        for record in records:
+            file.write(_record(record))
+
+
+def _scalar(tag: str, number: float) -> bytes:
+    return _field(1, 2, _field(1, 2, tag.encode()) + _field(3, 5, number))
+
+
+def _collected(step: int, values: bytes) -> bytes:
+    return _event(2e9 + step, step=step, summary=values)
+
+
+@case
+def a_million_records(place: Path, part: float) -> None:
+    _summary(place, (_collected(step, _scalar("loss/auto", 1.0)) for step in range(4, int(10**6 * part))))
+
+
+@case
+def a_million_values_in_one_record(place: Path, part: float) -> None:
+    values = b"".join(_scalar(f"tag{number}", 1.0) for number in range(int(10**6 * part)))
+    _summary(place, iter([_collected(4, values)]))
+
+
+@case
+def a_million_values_of_one_tag(place: Path, part: float) -> None:
+    _summary(place, iter([_collected(4, _scalar("loss/auto", 1.0) * int(10**6 * part))]))
+
+
+@case
+def a_million_empty_values(place: Path, part: float) -> None:
+    _summary(place, iter([_collected(4, b"\x0a\x00" * int(10**6 * part))]))
+
+
+@case
+def thousand_tags_in_thousand_steps(place: Path, part: float) -> None:
+    values = b"".join(_scalar(f"tag{number}/auto", 1.0) for number in range(1000))
+    _summary(place, (_collected(step, values) for step in range(4, int(1000 * part))))
+
+
+@case
+def a_summary_tag_of_100_mb(place: Path, part: float) -> None:
+    _summary(place, iter([_collected(4, _scalar("t" * int(100 * MB * part), 1.0))]))
+
+
+@case
+def a_version_of_100_mb(place: Path, part: float) -> None:
+    _summary(place, iter([_event(2e9, version="v" * int(100 * MB * part))]))
+
+
+# -- traces ----------------------------------------------------------------------------------------------------------
+
+
+def _trace(place: Path, events: Iterator[str]) -> None:
+    with (place / "host_1.1795261965060177130.pt.trace.json").open("w") as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [\n')
+        file.write(next(events))
+        for event in events:
+            file.write(",\n" + event)
+        file.write("]}\n")
+
+
+def _operators(count: int, said: str) -> Iterator[str]:
+    """Yield operators one after the other; `said` is filled with the number of each."""
+    for number in range(count):
+        yield f'{{"ph": "X", "cat": "cpu_op", "ts": {number * 10}.0, "dur": 5.0, {said.replace("#", str(number))}}}'
+
+
+@case
+def a_million_names(place: Path, part: float) -> None:
+    _trace(place, _operators(int(10**6 * part), '"name": "op #", "pid": 1, "tid": 1, "args": {}'))
+
+
+@case
+def a_million_threads(place: Path, part: float) -> None:
+    _trace(place, _operators(int(10**6 * part), '"name": "op", "pid": 1, "tid": #, "args": {}'))
+
+
+@case
+def a_million_processes(place: Path, part: float) -> None:
+    _trace(place, _operators(int(10**6 * part), '"name": "op", "pid": #, "tid": 1, "args": {}'))
+
+
+@case
+def a_million_argument_values(place: Path, part: float) -> None:
+    said = '"name": "op", "pid": 1, "tid": 1, "args": {"External id": #, "Input Dims": [[#]]}'
+    _trace(place, _operators(int(10**6 * part), said))
+
+
+@case
+def a_hundred_thousand_steps(place: Path, part: float) -> None:
+    count = int(100_000 * part)
+    said = '"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1'
+    events = (f'{{{said}, "name": "ProfilerStep#{at}", "ts": {at * 10}.0, "dur": 9.0}}' for at in range(count))
+    _trace(place, events)
+
+
+@case
+def operators_nested_in_each_other(place: Path, part: float) -> None:
+    count = int(300_000 * part)
+    said = '"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "name": "op"'
+    _trace(place, (f'{{{said}, "ts": {at}.0, "dur": {2 * count - 2 * at}.0}}' for at in range(count)))
+
+
+@case
+def operators_at_one_timestamp(place: Path, part: float) -> None:
+    said = '{"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "name": "op", "ts": 1.0, "dur": 1.0}'
+    _trace(place, (said for _ in range(int(300_000 * part))))
+
+
+@case
+def a_million_process_names(place: Path, part: float) -> None:
+    said = '"ph": "M", "name": "process_name", "ts": 0.0, "tid": 0'
+    count = int(10**6 * part)
+    _trace(place, (f'{{{said}, "pid": {at}, "args": {{"name": "process {at}"}}}}' for at in range(count)))
+
+
+@case
+def a_million_labels(place: Path, part: float) -> None:
+    said = '"ph": "M", "name": "process_labels", "ts": 0.0, "tid": 0'
+    count = int(10**6 * part)
+    _trace(place, (f'{{{said}, "pid": {at}, "args": {{"labels": "GPU {at}"}}}}' for at in range(count)))
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Measure the inputs and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.hostile", description=__doc__)
+    parser.add_argument("--only", default="", help="inputs whose name holds this")
+    parser.add_argument("--grow", action="store_true", help="check a quarter of each input as well")
+    options = parser.parse_args()
+    rows = []
+    idle_s = _cost(lambda place, part: None, 1).cpu_s
+    for name, make in CASES.items():
+        if options.only not in name:
+            continue
+        cost = _cost(make, 1)
+        row = [name, cost.status, f"{cost.cpu_s:.1f}", round(cost.peak_kib / 1024)]
+        if options.grow:
+            quarter = _cost(make, 0.25)
+            ratio = (cost.cpu_s - idle_s) / max(quarter.cpu_s - idle_s, 0.1)
+            row += [f"{ratio:.1f}", round(quarter.peak_kib / 1024)]
+        rows.append([*row, cost.words[:90]])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    grown = ["4 n / n", "MB at n"] if options.grow else []
+    print(tabulate(rows, headers=["input", "exit", "CPU s", "MB", *grown, "said"], disable_numparse=True))
+
+
+def _cost(make: Maker, part: float) -> Cost:
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), part)
+        return check(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
