@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard.errors import UsageError
+
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
@@ -461,7 +463,10 @@ class _Database:
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         for name, columns in TABLES.items():
             self.quick.execute(f"create table {name} ({', '.join(f'{one} {kind}' for one, kind in columns.items())})")
-        self.quick.execute(views)
+        try:
+            self.quick.execute(views)
+        except duckdb.Error as error:
+            raise UsageError(f"a dialect's views.sql cannot be used: {' '.join(str(error).split())}") from error
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
         self.waiting = {name: _Waiting(name, self.quick) for name in TABLES}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
+from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
+from perfguard.errors import UsageError, nearest
+from perfguard.extensions import dialect_folders
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +34,30 @@ class Dialect:
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
 
 
-_MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type")
+class _Dialects(Mapping[str, Dialect]):
+    """The dialects of the layouts whose rules are queries, read when the first is requested."""
+
+    def __getitem__(self, layout: str) -> Dialect:
+        return _by_layout()[layout]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_by_layout())
+
+    def __len__(self) -> int:
+        return len(_by_layout())
+
+
+@cache
+def _by_layout() -> Mapping[str, Dialect]:
+    tables = {layout.id: layout.tables for layout in layouts() if layout.tables is not None}
+    return {
+        name: Dialect(slot=one["slot"], folders=tuple(one["queries"]), kind=one.get("kind"))
+        for name, one in tables.items()
+    }
+
+
 #: By layout, where its rules are queries.
-DIALECTS: Mapping[str, Dialect] = {
-    "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
-    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend"), kind="Task Type"),
-    "ms-2.3": _MINDSPORE,
-    "ms-2.5+": _MINDSPORE,
-    "ms-2.5+cpu": _MINDSPORE,
-}
+DIALECTS: Mapping[str, Dialect] = _Dialects()
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
@@ -45,10 +67,14 @@ create macro is_host_collective(name) as regexp_matches(name, '{HOST_COLLECTIVE.
 
 @cache
 def sql(folder: str, name: str) -> str:
-    """Return the text of a file of a folder; `number_of('text')` in it is the number that the text has in `words`."""
+    """Return the text of a file of a folder, empty where it has none; `number_of('text')` in it is the number that the text has
+    in `words`.
+    """
     numbers = {text: number for number, text in enumerate(named_texts())}
+    file = _place(folder) / f"{name}.sql"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
     # A number is planned at once, a subquery for it is a join.
-    return _NAMED.sub(lambda found: str(numbers[found[1]]), _read(f"{folder}/{name}.sql"))
+    return _NAMED.sub(lambda found: str(numbers[found[1]]), text)
 
 
 @cache
@@ -65,7 +91,7 @@ def named_texts() -> tuple[str, ...]:
     texts = (
         file.read_text(encoding="utf-8")
         for folder in folders()
-        for file in sorted((files(__package__) / folder).iterdir(), key=lambda one: one.name)
+        for file in sorted(_place(folder).iterdir(), key=lambda one: one.name)
         if file.name.endswith(".sql")
     )
     return tuple(dict.fromkeys(found for text in texts for found in _NAMED.findall(text)))
@@ -76,5 +102,17 @@ def folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders))
 
 
-def _read(path: str) -> str:
-    return (files(__package__) / path).read_text(encoding="utf-8")
+def _place(folder: str) -> Traversable:
+    """Return a folder: perfguard's own, or that of a dialect from another distribution. Raises `UsageError`."""
+    if (own := files(__package__) / folder).is_dir():
+        return own
+    added = dialect_folders()
+    if folder not in added:
+        raise UsageError(
+            f"A layout names the queries {folder!r}, and no folder of dialects has them; {nearest(folder, added)}"
+        )
+    return added[folder]
+
+
+def _read(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
