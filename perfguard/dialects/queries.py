@@ -29,6 +29,11 @@ class Dialect:
     kind: str | None = None
 
     @property
+    def folder_of_work(self) -> str:
+        """The folder that says what ran, see `perfguard.dialects.work`; empty where none does."""
+        return next((folder for folder in self.folders if sql(folder, WORK[-1])), "")
+
+    @property
     def wanted(self) -> Mapping[str, tuple[str, ...]]:
         """Arguments that are read though no schema names them, by kind of event."""
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
@@ -58,6 +63,8 @@ def _by_layout() -> Mapping[str, Dialect]:
 
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = _Dialects()
+#: The queries that say what ran, in their order.
+WORK = ("steps", "nested", "executions")
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
