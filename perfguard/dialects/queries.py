@@ -87,9 +87,9 @@ def sql(folder: str, name: str) -> str:
 @cache
 def views() -> str:
     """Return the statements that make the macros and the views of all folders."""
-    return "\n".join(
-        [_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in folders()), _read("coverage.sql")]
-    )
+    parts = [_MACROS, _read("macros.sql"), *(sql(folder, "views") for folder in folders()), _read("coverage.sql")]
+    # A last statement may have no semicolon.
+    return "\n;\n".join(parts)
 
 
 @cache
@@ -105,13 +105,14 @@ def named_texts() -> tuple[str, ...]:
 
 
 def folders() -> tuple[str, ...]:
-    """Return the folders of queries, each once."""
-    return tuple(dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders))
+    """Return the folders of queries, each once, those of other distributions last."""
+    named = dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders)
+    return tuple(sorted(named, key=lambda folder: not _own(folder).is_dir()))
 
 
 def _place(folder: str) -> Traversable:
     """Return a folder: perfguard's own, or that of a dialect from another distribution. Raises `UsageError`."""
-    if (own := files(__package__) / folder).is_dir():
+    if (own := _own(folder)).is_dir():
         return own
     added = dialect_folders()
     if folder not in added:
@@ -119,6 +120,10 @@ def _place(folder: str) -> Traversable:
             f"A layout names the queries {folder!r}, and no folder of dialects has them; {nearest(folder, added)}"
         )
     return added[folder]
+
+
+def _own(folder: str) -> Traversable:
+    return files(__package__) / folder
 
 
 def _read(name: str) -> str:
