@@ -6,9 +6,9 @@ import os
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
+
 from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model
 from perfguard.window import StepWindow

@@ -6,8 +6,9 @@ import os
 
 import jax
 import jax.numpy as jnp
-import perfguard as pg
 import pytest
+
+import perfguard as pg
 
 pytestmark = pytest.mark.perfguard(window=pg.StepWindow(skip_first=2, active=3), timed_steps=5)
 
