@@ -82,11 +82,6 @@ def dialect_folders() -> Mapping[str, Path]:
     return {name: _folder(entry) for name, entry in _entries("dialects").items()}
 
 
-def distribution_of(dialect: str) -> str:
-    """Return the name of the distribution that a dialect of another distribution is from."""
-    return _distribution(_entries("dialects")[dialect])
-
-
 def _folder(entry: EntryPoint) -> Path:
     from importlib.util import find_spec
     from pathlib import Path

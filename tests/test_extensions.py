@@ -273,6 +273,29 @@ def test_a_schema_of_perfguard_cannot_be_replaced(tmp_path, name):
             "a dialect's views.sql cannot be used: Catalog Error:",
         ),
         (
+            TRACE,
+            {"mine/executions.sql": "select 1"},
+            "mine/executions.sql says what ran, and there is no mine/steps.sql;",
+        ),
+        (
+            TRACE,
+            {"mine/executions.sql": "select 1", "mine/steps.sql": "select * from nowhere"},
+            "mine/steps.sql cannot be run: Catalog Error: Table with name nowhere does not exist!",
+        ),
+        (
+            TRACE,
+            {"mine/executions.sql": "select cycle from view_spans", "mine/steps.sql": "from steps"},
+            "mine/steps.sql cannot be run: Binder Error:",
+        ),
+        (
+            TRACE,
+            {
+                "mine/executions.sql": "select cycle from view_spans",
+                "mine/steps.sql": "select cycle, start_ns, duration_ns, 0 as number, thread from view_spans",
+            },
+            "mine/executions.sql cannot be run: Binder Error:",
+        ),
+        (
             {**TRACE, "queries": ["trade"]},
             {},
             "A layout names the queries 'trade', and no folder of dialects has them;",

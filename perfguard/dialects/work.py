@@ -9,7 +9,8 @@ A folder of queries says it of its traces, where it has these files, each one qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
 from perfguard.dialects.executions import marks_of_steps, torch_shapes
 from perfguard.dialects.queries import DIALECTS, WORK, sql
 from perfguard.dialects.torch.memory import Edges, memory_steps
+from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,11 +102,14 @@ def _fill(
 ) -> dict[int, pl.DataFrame]:
     """Fill the tables with what a folder says of some cycles; return their marks of steps, and put the edges into `edges`."""
     queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
-    marks = frames(
-        batch,
-        f"select cycle, start_ns, duration_ns, number, thread from ({queries['steps']}) order by cycle, start_ns",
-        cycles,
-    )
+    if "steps" not in queries:
+        raise UsageError(f"{folder}/executions.sql says what ran, and there is no {folder}/steps.sql; add it.")
+    with _of_the_file(f"{folder}/steps.sql"):
+        marks = frames(
+            batch,
+            f"select cycle, start_ns, duration_ns, number, thread from ({queries['steps']}) order by cycle, start_ns",
+            cycles,
+        )
     for number, cycle in cycles.items():
         if cycle.asked.active is None and cycle.asked.steps:
             header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
@@ -117,10 +122,23 @@ def _fill(
         )  # fmt: skip
     batch.hand_over()
     if "nested" in queries:
-        nest(batch, f"({queries['nested']})", {number: [start for start, _ in edges[number]] for number in cycles})
+        with _of_the_file(f"{folder}/nested.sql"):
+            nest(batch, f"({queries['nested']})", {number: [start for start, _ in edges[number]] for number in cycles})
         batch.hand_over()
-    batch.fill("executions", queries["executions"])
+    with _of_the_file(f"{folder}/executions.sql"):
+        batch.fill("executions", queries["executions"])
     return marks
+
+
+@contextmanager
+def _of_the_file(name: str) -> Iterator[None]:
+    """Name the query that cannot be run. Raises `UsageError`."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise UsageError(f"{name} cannot be run: {' '.join(str(error).split())}") from error
 
 
 def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]:
