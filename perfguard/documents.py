@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from perfguard.errors import DamagedError, StoreError
+from perfguard.errors import DamagedError, StoreError, UsageError
+from perfguard.extensions import dialect_folders
 
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
@@ -38,13 +39,43 @@ def schemas_directory() -> Path:
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema `<name>.schema.json`; raises `StoreError` when there is none of that name."""
+    """Return the schema `<name>.schema.json`: perfguard's own, else that of a dialect from another distribution.
+
+    Raises `StoreError` when there is none of that name.
+    """
     for folder in ("", "artifacts"):
         path = schemas_directory() / folder / f"{name}.schema.json"
         if path.is_file():
             loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return loaded
-    raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
+    if (added := _added_schemas().get(name)) is None:
+        raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
+    return shipped_json(added, "a schema")
+
+
+@cache
+def _added_schemas() -> dict[str, Path]:
+    """Return the schemas of dialects from other distributions by name. Raises `UsageError` where two have one name."""
+    own = {path.name for path in schemas_directory().glob("**/*.schema.json")}
+    found: dict[str, Path] = {}
+    for folder in dialect_folders().values():
+        for path in sorted((folder / "artifacts").glob("*.schema.json")):
+            name = path.name.removesuffix(".schema.json")
+            if path.name in own or name in found:
+                raise UsageError(f"{path} has the name of {found.get(name, 'a schema of perfguard')}; rename it.")
+            found[name] = path
+    return found
+
+
+def shipped_json(path: Path, what: str) -> dict[str, Any]:
+    """Return the object in a file that came with a dialect. Raises `UsageError` where it holds none."""
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} must be {what} in JSON: {error}. Mend it, or uninstall what it came with.") from error
+    if not isinstance(loaded, dict):
+        raise UsageError(f"{path} must be {what}, which is an object. Mend it, or uninstall what it came with.")
+    return loaded
 
 
 def newest_format(schema_name: str) -> int:
@@ -54,11 +85,12 @@ def newest_format(schema_name: str) -> int:
 
 
 def schema_names() -> list[str]:
-    """Return the names of all schemas: those of artifacts, then perfguard's own."""
-    folders = (schemas_directory() / "artifacts", schemas_directory())
-    return [
-        path.name.removesuffix(".schema.json") for folder in folders for path in sorted(folder.glob("*.schema.json"))
-    ]
+    """Return the names of all schemas: those of artifacts, those of other distributions, then perfguard's own."""
+    artifacts, own = (
+        [path.name.removesuffix(".schema.json") for path in sorted(folder.glob("*.schema.json"))]
+        for folder in (schemas_directory() / "artifacts", schemas_directory())
+    )
+    return [*artifacts, *_added_schemas(), *own]
 
 
 def violations(document: object, schema_name: str) -> list[str]:

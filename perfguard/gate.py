@@ -74,9 +74,9 @@ class Update(Enum):
     RATCHET = "ratchet"
 
 
-def open_store(directory: Path) -> Store:
-    """Return the baselines kept in `directory`."""
-    return STORES["directory"](directory)
+def open_store(place: Path, store: str = "directory") -> Store:
+    """Return the baselines that the store of that name keeps in `place`. Raises `UsageError` for a name that is not known."""
+    return STORES[store](place)
 
 
 def examine(

@@ -36,6 +36,8 @@ class Settings:
 
     root: Path
     baselines: Path = Path("baselines")
+    #: What keeps the baselines there: the name of one of `perfguard.stores`.
+    store: str = "directory"
     #: A file, relative to `root`, or the URL of a database; None is `perfguard-history.db` beside pyproject.toml.
     history: str | None = None
     window: StepWindow = field(default_factory=StepWindow)
@@ -89,6 +91,7 @@ def read_settings(root: Path) -> Settings:
 def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
     known = (
         "baselines",
+        "store",
         "window",
         "timed_steps",
         "threads",
@@ -108,6 +111,8 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         values["baselines"] = Path(_typed(table, "baselines", str, _TABLE))
     if "history" in table:
         values["history"] = _typed(table, "history", str, _TABLE)
+    if "store" in table:
+        values["store"] = _typed(table, "store", str, _TABLE)
     if "window" in table:
         values["window"] = _window(table["window"])
     if "backend" in table:

@@ -116,7 +116,7 @@ def test_without_a_table_anywhere_the_root_is_where_one_stands(tmp_path):
         ("confirm = false", "confirm = False in .* must be one of on, off"),
         ("tolerances = {}", r"no key 'tolerances'; did you mean 'tolerance'\?"),
         ("timed-steps = 3", r"no key 'timed-steps'; did you mean 'timed_steps'\?"),
-        ("zzz = 1", "no key 'zzz'; known are baselines, window, "),
+        ("zzz = 1", "no key 'zzz'; known are baselines, store, window, "),
         ("window = { activ = 3 }", r"\[tool.perfguard\].window has no key 'activ'; did you mean 'active'\?"),
         ("window = { zzz = 3 }", "no key 'zzz'; known are skip_first, wait, warmup, active, repeat"),
         ("tolerance = { step_cost = 0 }", "step_cost = 0 would fail half of all unchanged runs"),

@@ -22,8 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from perfguard.documents import schemas_directory
+from perfguard.documents import schemas_directory, shipped_json, violations
 from perfguard.errors import StoreError, UsageError, nearest
+from perfguard.extensions import dialect_folders
 from perfguard.findings import Code, Finding, Severity
 
 #: How deep below the judged directory anything is looked at; msprof's raw data lies seven levels down.
@@ -105,6 +106,8 @@ class Layout:
     #: Where each condition can be read from; see perfguard.artifacts.conditions.
     conditions: Mapping[str, tuple[Mapping[str, Any], ...]]
     slots: tuple[Slot, ...]
+    #: What of it goes into tables, see the meta-schema; None where no queries are run on it.
+    tables: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +154,11 @@ class Survey:
 
 @cache
 def layouts() -> tuple[Layout, ...]:
-    """Load every layout that ships, in the order they are tried. Raises `StoreError` when one is damaged.
+    """Load every layout, those of other distributions included, in the order they are tried. Raises `StoreError` for a damaged
+    one of perfguard, and `UsageError` for one of another distribution.
 
-    They are checked against the meta-schema by the tests, not again by every command: that would be a quarter of its time.
+    perfguard's own are checked against the meta-schema by the tests, not again by every command: that would be a quarter of
+    its time.
     """
     loaded = []
     for path in sorted((schemas_directory() / "layouts").glob("*.json")):
@@ -162,7 +167,21 @@ def layouts() -> tuple[Layout, ...]:
         except (OSError, ValueError, LookupError, TypeError) as error:
             remedy = "Run: pip install --force-reinstall perfguard"
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}. {remedy}") from error
+    loaded += _added_layouts({layout.id for layout in loaded})
     return tuple(sorted(loaded, key=lambda layout: (layout.order, layout.id)))
+
+
+def _added_layouts(taken: set[str]) -> Iterator[Layout]:
+    """Yield the layouts of dialects from other distributions. Raises `UsageError` for a wrong one, or one whose id is taken."""
+    for folder in dialect_folders().values():
+        for path in sorted((folder / "layouts").glob("*.json")):
+            plain = shipped_json(path, "a layout")
+            if broken := violations(plain, "layout"):
+                raise UsageError(f"{path} is no layout: {broken[0]}. Mend it, or uninstall what it came with.")
+            if plain["id"] in taken:
+                raise UsageError(f"{path} has the id of another layout, {plain['id']!r}; rename it.")
+            taken.add(plain["id"])
+            yield _layout(plain)
 
 
 def layout_named(name: str) -> Layout:
@@ -194,6 +213,7 @@ def _layout(plain: Mapping[str, Any]) -> Layout:
         ),
         conditions={name: tuple(sources) for name, sources in plain.get("conditions", {}).items()},
         slots=tuple(_slot(slot) for slot in plain.get("slots", ())),
+        tables=plain.get("tables"),
     )
 
 

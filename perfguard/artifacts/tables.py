@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard.errors import UsageError
+
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
@@ -501,7 +503,9 @@ class _Database:
         self._has_begun = False
 
     def define(self, definitions: Definitions) -> None:
-        """Make the tables and views that are not there yet."""
+        """Make the tables and views that are not there yet. Raises `UsageError` for views that are none."""
+        import duckdb
+
         for name, columns in definitions.tables.items():
             if name not in self.waiting:
                 described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
@@ -509,8 +513,12 @@ class _Database:
                 self.waiting[name] = _Inlet(name, columns, self.quick)
         for name, statements in definitions.views.items():
             if name not in self._views:
+                try:
+                    self.quick.execute(statements)
+                except duckdb.Error as error:
+                    said = " ".join(str(error).split())
+                    raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {said}") from error
                 self._views.add(name)
-                self.quick.execute(statements)
 
     def begin(self) -> None:
         """Begin to hand over: what comes before the next `hand_over` is one transaction."""

@@ -2,19 +2,19 @@
 
 What goes in: a workload (a callable step, or a loop's batches), a window, a backend. What comes out: a `Recording` on disk,
 whether the capture went well or not. To add a backend: one module with one class that keeps `Backend`, and one line in
-`BACKENDS`.
+`BACKENDS`, or in another distribution an entry point in `perfguard.backends`. It has the name of its framework's package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
 from perfguard.errors import UsageError
+from perfguard.extensions import Registry
 from perfguard.window import StepWindow
 
 
@@ -60,18 +60,13 @@ class Backend(Protocol):
         """End profiling and write everything."""
 
 
-def _backend(module: str, name: str) -> Callable[[], Backend]:
-    def make() -> Backend:
-        made: Backend = getattr(import_module(f"perfguard.capture.{module}"), name)()
-        return made
-
-    return make
-
-
-BACKENDS: dict[str, Callable[[], Backend]] = {
-    "mindspore": _backend("mindspore_backend", "MindSporeBackend"),
-    "torch": _backend("torch_backend", "TorchBackend"),
-}
+BACKENDS: Registry[Callable[[], Backend]] = Registry(
+    "backends",
+    {
+        "mindspore": "perfguard.capture.mindspore_backend:MindSporeBackend",
+        "torch": "perfguard.capture.torch_backend:TorchBackend",
+    },
+)
 
 #: Judges a directory that lies on disk already: nothing is run, so it has no class (see `capture.replay`).
 REPLAY = "replay"

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfguard.capture import BACKENDS
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import cpu_model
 from perfguard.capture.graphs import graph_environment
@@ -30,6 +29,8 @@ from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerp
 from perfguard.version import __version__
 from perfguard.window import Phase, StepWindow
 
+#: The frameworks that are recorded in a Python without perfguard; a backend of another distribution has the fixture alone.
+RECORDED = ("mindspore", "torch")
 LAUNCHERS = ("msrun", "torchrun")
 #: Steps of a whole run that torch records at most: its trace grows with every one, in memory.
 LIMIT = 100
@@ -70,9 +71,9 @@ class Script:
     def __post_init__(self) -> None:
         if not self.command:
             raise UsageError("there is no command to run; write it after --, as in: perfguard run -- python train.py")
-        if self.backend is not None and self.backend not in BACKENDS:
+        if self.backend is not None and self.backend not in RECORDED:
             raise UsageError(
-                f"There is no backend {self.backend!r} to run a script with; {nearest(self.backend, BACKENDS)}"
+                f"There is no backend {self.backend!r} to run a script with; {nearest(self.backend, RECORDED)}"
             )
         if self.launcher is not None and self.launcher not in LAUNCHERS:
             raise UsageError(f"There is no launcher {self.launcher!r}; {nearest(self.launcher, LAUNCHERS)}")
@@ -160,7 +161,7 @@ def _interpreter(script: Script) -> Interpreter:
 
 
 def _backends(script: Script, interpreter: Interpreter) -> list[str]:
-    there = [name for name in BACKENDS if name in interpreter.packages]
+    there = [name for name in RECORDED if name in interpreter.packages]
     if script.backend is not None and script.backend not in there:
         raise UsageError(
             f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."

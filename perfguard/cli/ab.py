@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
+from perfguard.cli.output import file_options, report_files
 from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from perfguard.capture.beside import Recorded, Say, Side, Timeable
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
+    from perfguard.reports.files import ReportFile
     from perfguard.screen import Screen
 
 #: pytest: tests passed, tests failed, no test was collected.
@@ -92,9 +94,9 @@ class _Invalid(Exception):
     metavar="SECONDS",
     help="Limit for pytest, on each side.",
 )
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
-@click.option(
-    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write it for a pull request's comment."
+@file_options(
+    json=("--report", "Write the comparison to a JSON file."),
+    markdown=("--markdown", "Write it for a pull request's comment."),
 )
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
 @quiet_option(QUIET)
@@ -108,12 +110,11 @@ def command(
     processes: int | None,
     time: str | None,
     timeout_s: float,
-    report: Path | None,
-    markdown: Path | None,
     output: Path | None,
     quiet: bool,
     verbose: bool,
     pytest_args: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Compare the working tree with a base, in one session.
 
@@ -129,6 +130,7 @@ def command(
 
     shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse(ref, python, recording, sensitive, processes, pytest_args)
+    files = report_files(options)
     settings = read_settings(find_root(Path.cwd()))
     time_off = "" if settings.time else 'time = "off" in [tool.perfguard]'
     if time is not None:
@@ -155,7 +157,7 @@ def command(
 
         tell(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
-    sys.exit(_tell(found, asked, {"json": report, "markdown": markdown}, shown_on))
+    sys.exit(_tell(found, asked, files, shown_on))
 
 
 def _refuse(
@@ -400,11 +402,10 @@ def _say(steps: Steps, workload: str, what: str) -> None:
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def _tell(found: _Found, asked: _Asked, files: Mapping[str, Path | None], shown_on: Screen) -> int:
+def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: Screen) -> int:
     """Print the comparison, write the files by reporter, and return the exit code."""
-    from perfguard.documents import write_atomically
     from perfguard.judge import Outcome
-    from perfguard.reports import REPORTERS, RunReport
+    from perfguard.reports import RunReport
     from perfguard.reports.beside import beside_lines, beside_table
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import coverage_line, summary
@@ -430,9 +431,8 @@ def _tell(found: _Found, asked: _Asked, files: Mapping[str, Path | None], shown_
         )
     else:
         tell("nothing was compared: the two have no workload in common", shown_on)
-    for name, path in files.items():
-        if path is not None:
-            write_atomically(path, REPORTERS[name](run))
+    for file in files:
+        file.write(run)
     outcomes = [verdict.outcome for verdict in run.verdicts]
     # A workload that stopped running is not green, nor is a test that failed; one whose base failed is not compared.
     if found.failed or (found.gone and outcomes):

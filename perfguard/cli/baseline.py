@@ -268,7 +268,7 @@ def _open(baselines: Path | None, workload: str | None = None) -> tuple[Store, S
         raise UsageError(
             f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
         )
-    store = open_store(directory)
+    store = open_store(directory, settings.store)
     if baselines is None and root != here and root.is_relative_to(here):
         store = ProjectStore(store, f"{root.relative_to(here).as_posix()}/")
     return store, settings

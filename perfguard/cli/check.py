@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli.exits import exit_code
+from perfguard.cli.output import file_options, refuse_clash, report_files
 from perfguard.cli.screen import quiet_option, screen, tell, tell_json, verbose_option
 from perfguard.errors import UsageError
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.command(name="check")
 @click.argument("directory")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (schema: report, one workload).")
-@click.option("--sarif", "sarif", type=click.Path(path_type=Path), help="Write the findings as SARIF 2.1.0 to a file.")
+@file_options(sarif=("--sarif", "Write the findings as SARIF 2.1.0 to a file."))
 @click.option("--explain", is_flag=True, help="Say which layouts were recognised, why, and what could not be known.")
 @click.option("--metrics", is_flag=True, help="Print what was measured as well.")
 @click.option(
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 def command(
     directory: str,
     as_json: bool,
-    sarif: Path | None,
     explain: bool,
     metrics: bool,
     expect: tuple[str, ...],
@@ -74,6 +74,7 @@ def command(
     scheduler: str | None,
     quiet: bool,
     verbose: bool,
+    **options: Any,
 ) -> None:
     """Check a profiler's output, or a directory of recordings.
 
@@ -86,13 +87,11 @@ def command(
     """
     from perfguard.artifacts.layout import layout_named
     from perfguard.cli.bar import Bar
-    from perfguard.cli.output import refuse_clash
     from perfguard.contract import expectation
-    from perfguard.documents import dumps, write_atomically
+    from perfguard.documents import dumps
     from perfguard.judge import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
-    from perfguard.reports.sarif import sarif_json
     from perfguard.reports.terminal import checked
     from perfguard.settings import codes
 
@@ -104,8 +103,11 @@ def command(
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = _places(directory)
-    if sarif is not None:
-        refuse_clash([one for one in places if isinstance(one, Path)], [sarif])
+    files = report_files(options)
+    if files:
+        refuse_clash([one for one in places if isinstance(one, Path)], [file.path for file in files])
+    # SARIF holds findings alone.
+    is_measured = as_json or metrics or any(file.format != "sarif" for file in files)
     verdicts: list[Verdict] = []
     outcomes: list[Outcome] = []
     with Bar(is_wanted=not quiet) as bar, _visiting(engine, jobs, scheduler, bar) as visit:
@@ -115,21 +117,21 @@ def command(
                 policy,
                 expected,
                 layout,
-                measured=as_json or metrics,
+                measured=is_measured,
                 notes=as_json or explain,
                 visit=visit(place),
                 progress=bar,
             )
             outcomes.append(verdict.outcome)
-            if as_json or sarif is not None:
+            if as_json or files:
                 verdicts.append(verdict)
             if not as_json:
                 bar.clear()
                 shown = _without_notes(verdict) if quiet else verdict
                 lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
                 tell("\n".join(lines), shown_on)
-    if sarif is not None:
-        write_atomically(sarif, sarif_json(verdicts))
+    for file in files:
+        file.write(RunReport(verdicts=tuple(verdicts)))
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
         tell_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)

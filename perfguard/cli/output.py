@@ -1,15 +1,50 @@
-"""The files that a command writes: never what it reads, and never a history."""
+"""The files that a command writes: reports in the formats that are installed; never what it reads, and never a history."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from perfguard.errors import UsageError
 
+if TYPE_CHECKING:
+    from perfguard.reports.files import ReportFile
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 #: What no profiler writes: a page made anew may take the place of the one before, inside a recording as well.
 _OWN = (".html", ".htm", ".md")
+
+
+def file_options(**shorthands: tuple[str, str]) -> Callable[[Command], Command]:
+    """Add `--out FORMAT:FILE` to a command, and options that say the format themselves: format → (flag, help).
+
+    The command is given them as keyword arguments; `report_files` reads these.
+    """
+
+    def add(command: Command) -> Command:
+        for form, (flag, what) in reversed(shorthands.items()):
+            kind = click.Path(path_type=Path)
+            command = click.option(flag, form, type=kind, metavar="FILE", help=what)(command)
+        what = "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."
+        return click.option("--out", multiple=True, metavar="FORMAT:FILE", help=what)(command)
+
+    return add
+
+
+def report_files(options: Mapping[str, Any]) -> list[ReportFile]:
+    """Return the files that the options of `file_options` request. Raises `UsageError`."""
+    from perfguard.reports.files import report_file, split
+
+    flags = {one.name: one.opts[0] for one in click.get_current_context().command.params}
+    named = [(form, path, f"{flags[form]} FILE") for form, path in options.items() if form != "out" and path]
+    split_ones = (split(one, option="--out") for one in options["out"])
+    named += [(form, Path(file), "--out FORMAT:FILE") for form, file in split_ones]
+    return [report_file(form, path, option=option) for form, path, option in named]
 
 
 def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfguard.cli.output import file_options, refuse_clash, report_files
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,21 +25,14 @@ _PAGE = "perfguard.html"
 
 @click.command(name="report")
 @click.argument("places", metavar="REPORT.json|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help=f"The page (default: {_PAGE}).")
-@click.option(
-    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="For pull requests and job summaries."
+@file_options(
+    html=("--html", f"The page (default: {_PAGE})."),
+    markdown=("--markdown", "For pull requests and job summaries."),
+    metrics=("--metrics", "OpenMetrics, as GitLab reads it."),
+    json=("--json", "One report of all of them."),
 )
-@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="OpenMetrics, as GitLab reads it.")
 @click.option("--history", "place", metavar="FILE|URL", help="Says since when (default: that of `perfguard history`).")
-@click.option("--json", "as_json", type=click.Path(path_type=Path), metavar="FILE", help="One report of all of them.")
-def command(
-    places: tuple[Path, ...],
-    html: Path | None,
-    markdown: Path | None,
-    metrics: Path | None,
-    place: str | None,
-    as_json: Path | None,
-) -> None:
+def command(places: tuple[Path, ...], place: str | None, **options: Any) -> None:
     """Make one report of several reports and recordings.
 
     Reports are files of --perfguard-report; a recording may be a profiler's directory. A recording is judged against
@@ -47,23 +41,18 @@ def command(
     what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
     from perfguard.cli.history import with_trends
-    from perfguard.cli.output import refuse_clash
-    from perfguard.documents import write_atomically
-    from perfguard.reports import REPORTERS
 
     found = joined([(one, _read(one)) for one in places])
-    wanted = {"html": html, "markdown": markdown, "metrics": metrics, "json": as_json}
-    if not any(wanted.values()):
-        wanted["html"] = Path(_PAGE)
-    if found.is_partial and as_json is not None:
+    files = report_files(options) or report_files({"out": [f"html:{_PAGE}"]})
+    formats = {file.format for file in files}
+    if found.is_partial and "json" in formats:
         raise UsageError(f"{found.remarks[0]}. Without all of it no report is written.")
-    refuse_clash(places, (path for path in wanted.values() if path is not None))
-    if wanted["html"] is not None:
+    refuse_clash(places, (file.path for file in files))
+    if "html" in formats:
         found = with_trends(found, place)
-    for name, path in wanted.items():
-        if path is not None:
-            write_atomically(path, REPORTERS[name](found))
-            click.echo(f"{name}: {path}")
+    for file in files:
+        file.write(found)
+        click.echo(f"{file.format}: {file.path}")
     tell_remarks(found)
 
 
@@ -132,7 +121,7 @@ def judged(directory: Path, settings: Settings) -> list[Verdict]:
     from perfguard.capture.replay import recordings_in, replay
     from perfguard.gate import examine, judge_again, open_store
 
-    store = open_store(settings.baselines_directory)
+    store = open_store(settings.baselines_directory, settings.store)
     verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
         recording = replay(place)

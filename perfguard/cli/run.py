@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli.exits import exit_code
+from perfguard.cli.output import file_options, report_files
 from perfguard.cli.screen import quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
@@ -49,7 +50,7 @@ _SHOWN_OPERATORS = 10
     metavar="TEXT",
     help="Why it changes; kept in the baseline, and needed for what is slower, or takes more.",
 )
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write everything to a JSON file.")
+@file_options(json=("--report", "Write everything to a JSON file."))
 @click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only.")
 @quiet_option("Print the verdict, and what is not green, alone.")
 @verbose_option("Print every finding and every operator.")
@@ -69,10 +70,10 @@ def command(
     baselines: Path | None,
     update: bool,
     reason: str | None,
-    report: Path | None,
     time: str | None,
     quiet: bool,
     verbose: bool,
+    **files: Any,
 ) -> None:
     """Run a script under its framework's profiler, and judge it.
 
@@ -84,16 +85,15 @@ def command(
 
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
-    from perfguard.documents import write_atomically
     from perfguard.gate import Update, judge_with_store, open_store, refresh
     from perfguard.judge import Outcome, Refresh
     from perfguard.reports import RunReport
-    from perfguard.reports.document import report_json
     from perfguard.settings import find_root, read_settings
     from perfguard.window import StepWindow
 
     # Standard output is the script's.
     shown_on = screen(quiet=quiet, verbose=verbose, err=True)
+    reports = report_files(files)
     settings = read_settings(find_root(Path.cwd()))
     if time is not None:
         settings = replace(settings, time=time == "on")
@@ -109,7 +109,7 @@ def command(
         graphs=graphs,
     )
     workload = name or _workload(command, settings.root)
-    store = open_store(baselines if baselines is not None else settings.baselines_directory)
+    store = open_store(baselines if baselines is not None else settings.baselines_directory, settings.store)
     place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING
@@ -117,9 +117,8 @@ def command(
     if verdict.refresh is Refresh.DUE:
         commit = measured_commit(settings.root, store.path(workload).parent)
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
-    if report is not None:
-        provided = provenance(settings.root, os.environ)
-        write_atomically(report, report_json(RunReport(verdicts=(verdict,), provenance=provided)))
+    for file in reports:
+        file.write(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
     for line in (*_lines(verdict, shown_on), *run.notes, f"recording: {place}"):
         tell(f"perfguard: {line}" if line else "", shown_on, err=True)
     if verdict.outcome is Outcome.INCONCLUSIVE:

@@ -31,7 +31,7 @@ from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.queries import DIALECTS, definitions, named_texts
 from perfguard.dialects.shapes import shapes_of
-from perfguard.dialects.torch.work import work_of
+from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, Severity, is_invalid
 from perfguard.recording import Recording
 
@@ -234,11 +234,8 @@ def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
     """Ask the tables what the files of the cycles say, and what breaks a rule."""
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
-    if traces := {number: one for number, one in by_number.items() if "trace" in one.cycle.artifacts}:
-        asked = {
-            number: (one.task.asked, one.cycle.artifacts["trace"].content.document) for number, one in traces.items()
-        }
-        _tell(by_number, "trace", work_of(tables, asked))
+    for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
+        _tell(by_number, DIALECTS[by_number[number].cycle.layout.id].slot, {number: work})
     if trace_views := [number for number, one in by_number.items() if "trace_view" in one.cycle.artifacts]:
         _tell(by_number, "trace_view", views_of(tables, trace_views))
     if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:

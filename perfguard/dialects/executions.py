@@ -18,6 +18,7 @@ from perfguard.dialects.collectives import host_collectives, no_collectives
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Executions, Steps
 from perfguard.dialects.groups import aggregated
+from perfguard.dialects.queries import DIALECTS
 
 if TYPE_CHECKING:
     import msgspec
@@ -294,7 +295,9 @@ LATE_NS = 2**63 - 1
 def executions_of(cycle: Cycle) -> Executions | None:
     """Return the executions of a cycle, added up, or None where no source could be read."""
     # Where rows are in tables, these were asked already; what a device did goes before what the host did for it.
-    for slot in ("trace", "kernel_details"):
+    dialect = DIALECTS.get(cycle.layout.id)
+    traced = dialect.slot if dialect is not None and dialect.folder_of_work else ""
+    for slot in (traced, "kernel_details"):
         if (content := cycle.content(slot)) is not None:
             found: Executions = content.work.executions
             return found

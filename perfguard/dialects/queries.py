@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from perfguard.artifacts.columns import shapes_of
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.tables import TABLES, Definitions
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
+from perfguard.errors import UsageError, nearest
+from perfguard.extensions import dialect_folders
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +31,42 @@ class Dialect:
     kind: str | None = None
 
     @property
+    def folder_of_work(self) -> str:
+        """The folder that says what ran, see `perfguard.dialects.work`; empty where none does."""
+        return next((folder for folder in self.folders if sql(folder, WORK[-1])), "")
+
+    @property
     def wanted(self) -> Mapping[str, tuple[str, ...]]:
         """Arguments that are read though no schema names them, by kind of event."""
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
 
 
-_TABLES = ("ascend_tables", "step_times")
-_MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend", *_TABLES), kind="type")
+class _Dialects(Mapping[str, Dialect]):
+    """The dialects of the layouts whose rules are queries, read when the first is requested."""
+
+    def __getitem__(self, layout: str) -> Dialect:
+        return _by_layout()[layout]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_by_layout())
+
+    def __len__(self) -> int:
+        return len(_by_layout())
+
+
+@cache
+def _by_layout() -> Mapping[str, Dialect]:
+    tables = {layout.id: layout.tables for layout in layouts() if layout.tables is not None}
+    return {
+        name: Dialect(slot=one.get("slot", ""), folders=tuple(one["queries"]), kind=one.get("kind"))
+        for name, one in tables.items()
+    }
+
+
 #: By layout, where its rules are queries.
-DIALECTS: Mapping[str, Dialect] = {
-    "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
-    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend", *_TABLES), kind="Task Type"),
-    "ms-2.3": _MINDSPORE,
-    "ms-2.5+": _MINDSPORE,
-    "ms-2.5+cpu": _MINDSPORE,
-    "cluster": Dialect(folders=("step_times",)),
-}
+DIALECTS: Mapping[str, Dialect] = _Dialects()
+#: The queries that say what ran, in their order.
+WORK = ("steps", "nested", "executions")
 _VIEW = re.compile(r"^create view (\w+) as\n(.*?);$", re.DOTALL | re.MULTILINE)
 _FILL = re.compile(r"^create view fill_(\w+) as\n.*?;$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
@@ -52,10 +78,14 @@ create macro is_host_collective(name) as regexp_matches(name, '{HOST_COLLECTIVE.
 
 @cache
 def sql(folder: str, name: str) -> str:
-    """Return the text of a file of a folder; `number_of('text')` in it is the number that the text has in `words`."""
+    """Return the text of a file of a folder, empty where it has none; `number_of('text')` in it is the number that the text has
+    in `words`.
+    """
     numbers = {text: number for number, text in enumerate(named_texts())}
+    file = _place(folder) / f"{name}.sql"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
     # A number is planned at once, a subquery for it is a join.
-    return _NAMED.sub(lambda found: str(numbers[found[1]]), _read(f"{folder}/{name}.sql"))
+    return _NAMED.sub(lambda found: str(numbers[found[1]]), text)
 
 
 @cache
@@ -110,16 +140,33 @@ def named_texts() -> tuple[str, ...]:
     texts = (
         file.read_text(encoding="utf-8")
         for folder in folders()
-        for file in sorted((files(__package__) / folder).iterdir(), key=lambda one: one.name)
+        for file in sorted(_place(folder).iterdir(), key=lambda one: one.name)
         if file.name.endswith(".sql")
     )
     return tuple(dict.fromkeys(found for text in texts for found in _NAMED.findall(text)))
 
 
 def folders() -> tuple[str, ...]:
-    """Return the folders of queries, each once."""
-    return tuple(dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders))
+    """Return the folders of queries, each once, those of other distributions last."""
+    named = dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders)
+    return tuple(sorted(named, key=lambda folder: not _own(folder).is_dir()))
 
 
-def _read(path: str) -> str:
-    return (files(__package__) / path).read_text(encoding="utf-8")
+def _place(folder: str) -> Traversable:
+    """Return a folder: perfguard's own, or that of a dialect from another distribution. Raises `UsageError`."""
+    if (own := _own(folder)).is_dir():
+        return own
+    added = dialect_folders()
+    if folder not in added:
+        raise UsageError(
+            f"A layout names the queries {folder!r}, and no folder of dialects has them; {nearest(folder, added)}"
+        )
+    return added[folder]
+
+
+def _own(folder: str) -> Traversable:
+    return files(__package__) / folder
+
+
+def _read(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ module a plugin imports early; so nothing but pytest is imported here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +17,18 @@ if TYPE_CHECKING:
 
     from perfguard.guard import Guard
 
+#: Options that name a file to write: what they put before it makes FORMAT:FILE of it, and what they are for.
+_FILES = {
+    "--perfguard-out": (
+        "",
+        "Write a report in any installed format, such as sarif:findings.sarif. May be repeated.",
+    ),
+    "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
+    "--perfguard-html": ("html:", "Write a page that holds everything (pip install 'perfguard[html]')."),
+    "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),
+    "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, as GitLab's metrics reports are."),
+}
 _NEEDS_GATE = {
-    "perfguard_report": "--perfguard-report",
-    "perfguard_html": "--perfguard-html",
-    "perfguard_markdown": "--perfguard-markdown",
-    "perfguard_metrics": "--perfguard-metrics",
     "perfguard_time": "--perfguard-time",
     "perfguard_runs": "--perfguard-runs",
     "perfguard_reason": "--perfguard-reason",
@@ -65,20 +73,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="How many processes of their own a baseline's times are measured in (default: 5; 0: none).",
     )
-    group.addoption("--perfguard-report", metavar="FILE", help="Write everything measured and judged to a JSON file.")
-    group.addoption(
-        "--perfguard-html", metavar="FILE", help="Write a page that holds everything (pip install 'perfguard[html]')."
-    )
-    group.addoption(
-        "--perfguard-markdown", metavar="FILE", help="Write a summary in Markdown, for a pull request or a job's page."
-    )
-    group.addoption(
-        "--perfguard-metrics", metavar="FILE", help="Write the numbers as OpenMetrics, as GitLab's metrics reports are."
-    )
+    for flag, (form, what) in _FILES.items():
+        group.addoption(
+            flag,
+            dest="perfguard_out",
+            action="append",
+            default=[],
+            type=partial(_requested, flag, form),
+            metavar="FILE" if form else "FORMAT:FILE",
+            help=what,
+        )
     group.addoption("--perfguard-baselines", metavar="DIR", help="Where the baselines lie (default: baselines).")
     group.addoption(
         "--perfguard-recordings", metavar="DIR", help="Keep the recordings here (default: pytest's own tmp)."
     )
+
+
+def _requested(flag: str, form: str, file: str) -> tuple[str, str]:
+    """Return the option, and FORMAT:FILE."""
+    return flag, form + file
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,9 +106,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
         start(config)
         return
-    for name, flag in _NEEDS_GATE.items():
-        if getattr(option, name) is not None:
-            raise pytest.UsageError(f"{flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
+    flags = [flag for name, flag in _NEEDS_GATE.items() if getattr(option, name) is not None]
+    for flag in (*(flag for flag, _ in option.perfguard_out), *flags):
+        raise pytest.UsageError(f"{flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -80,7 +80,7 @@ class Projects:
     def _at(self, root: Path) -> Project:
         if root not in self._by_root:
             settings = self._read(root)
-            store = open_store(settings.baselines_directory)
+            store = open_store(settings.baselines_directory, settings.store)
             if not self._is_shared:
                 self._refuse_shared(settings)
                 # Of a directory above the rootdir the names stay those of pytest.

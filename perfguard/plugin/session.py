@@ -18,7 +18,6 @@ import pytest
 
 from perfguard import thresholds
 from perfguard.capture.checkout import measured_commit, provenance
-from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
@@ -37,7 +36,9 @@ from perfguard.plugin.items import (
 from perfguard.plugin.progress import AtWork, ProgressLine
 from perfguard.plugin.projects import Project, Projects
 from perfguard.recording import Provenance
-from perfguard.reports import REPORTERS, RunReport, require_page
+from perfguard.reports import RunReport
+from perfguard.reports.files import ReportFile, report_file, split
+from perfguard.reports.markdown import report_markdown
 from perfguard.screen import Screen, put_right, width_of
 from perfguard.settings import Settings, has_test_file, read_settings, run_count, with_marker
 from perfguard.stores.directory import file_name, names_baseline
@@ -54,13 +55,6 @@ if TYPE_CHECKING:
 _LEAST_TIMEOUT_S = 120.0
 _TIMEOUT_FACTOR = 20.0
 
-#: The option that asks for the file of a reporter.
-_FLAGS = {
-    "json": "--perfguard-report FILE",
-    "html": "--perfguard-html FILE",
-    "markdown": "--perfguard-markdown FILE",
-    "metrics": "--perfguard-metrics FILE",
-}
 _REPORT_KEY = "perfguard_verdicts"
 _WORKER_KEY = "perfguard_collected"
 #: Options of pytest that show something, and run no test.
@@ -97,24 +91,10 @@ class GateSession:
             self._require_usable(self.projects.of(place))
         self._named_projects = len(self._usable)
         self.progress = ProgressLine(config)
-        #: The files to write, by reporter.
-        self.files = {
-            name: path
-            for name, given in (
-                ("json", option.perfguard_report),
-                ("html", option.perfguard_html),
-                ("markdown", option.perfguard_markdown),
-                ("metrics", option.perfguard_metrics),
-            )
-            if (path := self._place(given)) is not None
-        }
+        self.files = [self._report_file(*one) for one in option.perfguard_out]
         self._at_work = AtWork()
         #: The commit that is measured, by the directory of the baselines, which are no code.
         self._commits: dict[Path, str | None] = {}
-        for name, path in self.files.items():
-            _require_writable_file(path, _FLAGS[name])
-        if "html" in self.files:
-            require_page()
         self.verdicts: dict[str, Verdict] = {}
         #: Whether settings were wrong, so that no test ran: pytest says why.
         self._is_refused = False
@@ -149,6 +129,14 @@ class GateSession:
     def _place(self, option: str | None) -> Path | None:
         """Resolve now: a test may change the directory."""
         return Path(self.config.invocation_params.dir) / option if option else None
+
+    def _report_file(self, flag: str, requested: str) -> ReportFile:
+        """Return a file to write, or raise `UsageError` before anything runs."""
+        form, file = split(requested, option=flag)
+        option = f"{flag} FORMAT:FILE" if flag == "--perfguard-out" else f"{flag} FILE"
+        path = Path(self.config.invocation_params.dir) / file
+        _require_writable_file(path, option)
+        return report_file(form, path, option=option)
 
     # -- what a guard asks of the session --------------------------------------------------------------------------
 
@@ -565,11 +553,11 @@ class GateSession:
             self._uncollected = self._find_uncollected()
         except PerfguardError as error:
             self.problems.append(str(error))
-        for name, path in self.files.items():
+        for file in self.files:
             try:
-                write_atomically(path, REPORTERS[name](self._report()))
-                self._written.append(path)
-            except StoreError as error:
+                file.write(self._report())
+                self._written.append(file.path)
+            except PerfguardError as error:
                 self.problems.append(str(error))
         self._tell_github()
 
@@ -580,7 +568,7 @@ class GateSession:
             return
         try:
             with open(place, "a", encoding="utf-8") as summary:
-                summary.write(REPORTERS["markdown"](self._report()) + "\n")
+                summary.write(report_markdown(self._report()) + "\n")
         except OSError as error:
             self.problems.append(f"the step's summary {place} cannot be written: {error.strerror}")
 

@@ -1,7 +1,7 @@
 """Reports: a verdict made visible. The only place that lays out what people and CI see; findings bring their sentence.
 
-What goes in: verdicts. What comes out: text or a document. To add one: a function from a `RunReport` to text, and a line in
-`REPORTERS`.
+What goes in: verdicts. What comes out: text or a document. To add one: a class that keeps `Reporter`, and a line in
+`REPORTERS`, or in another distribution an entry point in `perfguard.reporters`. Files are requested by its name (`files`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
+from typing import Protocol
 
 from perfguard.errors import UsageError
+from perfguard.extensions import Registry
 from perfguard.judge import Coverage, Outcome, Verdict
 from perfguard.judge.trend import Trend
 from perfguard.recording import Provenance
@@ -61,12 +62,11 @@ def in_telling_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda one: (TOLD_FIRST.index(one.outcome), one.workload, one.origin))
 
 
-def _reporter(module: str, function: str) -> Callable[[RunReport], str]:
-    def render(report: RunReport) -> str:
-        found: Callable[[RunReport], str] = getattr(import_module(f"perfguard.reports.{module}"), function)
-        return found(report)
+class Reporter(Protocol):
+    """A format of report files. It is made before anything runs, and then raises `UsageError` for what it lacks."""
 
-    return render
+    def text(self, report: RunReport) -> str:
+        """Return what is written to the file."""
 
 
 def require_page() -> None:
@@ -77,10 +77,14 @@ def require_page() -> None:
         )
 
 
-REPORTERS: dict[str, Callable[[RunReport], str]] = {
-    "terminal": _reporter("terminal", "summary"),
-    "json": _reporter("document", "report_json"),
-    "html": _reporter("page", "page_html"),
-    "markdown": _reporter("markdown", "report_markdown"),
-    "metrics": _reporter("openmetrics", "report_openmetrics"),
-}
+REPORTERS: Registry[Callable[[], Reporter]] = Registry(
+    "reporters",
+    {
+        "terminal": "perfguard.reports.terminal:TerminalReporter",
+        "json": "perfguard.reports.document:JsonReporter",
+        "html": "perfguard.reports.page:PageReporter",
+        "markdown": "perfguard.reports.markdown:MarkdownReporter",
+        "metrics": "perfguard.reports.openmetrics:MetricsReporter",
+        "sarif": "perfguard.reports.sarif:SarifReporter",
+    },
+)

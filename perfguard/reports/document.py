@@ -208,3 +208,11 @@ def _tolerance_document(tolerance: Tolerance | None) -> Any:
 def coverage_document(coverage: Coverage) -> dict[str, int]:
     """Return the counts under the names of the report."""
     return {name.replace("_", "-"): count for name, count in asdict(coverage).items()}
+
+
+class JsonReporter:
+    """Everything measured and judged, as JSON (schema: report)."""
+
+    def text(self, report: RunReport) -> str:
+        """Return the document."""
+        return report_json(report)

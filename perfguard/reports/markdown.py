@@ -164,3 +164,11 @@ def _fenced(lines: Iterable[str], language: str = "text") -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+class MarkdownReporter:
+    """A summary for a pull request or the page of a job."""
+
+    def text(self, report: RunReport) -> str:
+        """Return the summary."""
+        return report_markdown(report)

@@ -79,3 +79,11 @@ def _escaped(text: str) -> str:
 
 def _help(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+class MetricsReporter:
+    """The numbers as OpenMetrics, as GitLab's metrics reports are."""
+
+    def text(self, report: RunReport) -> str:
+        """Return one line a number."""
+        return report_openmetrics(report)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
 from perfguard.judge import Verdict
+from perfguard.reports import RunReport
 from perfguard.version import __version__
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -77,3 +78,11 @@ def _result(finding: Finding) -> dict[str, Any]:
     if any(value is not None for value in properties.values()):
         result["properties"] = {key: value for key, value in properties.items() if value is not None}
     return result
+
+
+class SarifReporter:
+    """Findings as SARIF 2.1.0, for code-scanning pages."""
+
+    def text(self, report: RunReport) -> str:
+        """Return one log, a run for each verdict."""
+        return sarif_json(report.verdicts)

@@ -412,3 +412,11 @@ _OF_MEASUREMENTS = (
     Column(title="median", leaves=2),
     Column(title="unit", leaves=1),
 )
+
+
+class TerminalReporter:
+    """The summary of a run, as the terminal has it."""
+
+    def text(self, report: RunReport) -> str:
+        """Return the summary without colours."""
+        return summary(report)

@@ -1,7 +1,7 @@
 """Stores: where baselines live, and beside them the history of all runs (`history`).
 
 What goes in and out: `Baseline`s by the name of their workload. To add one: a class that keeps `Store`, and a line in
-`STORES`.
+`STORES`, or in another distribution an entry point in `perfguard.stores`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from perfguard.extensions import Registry
 from perfguard.judge.baseline import Baseline
 
 
@@ -36,10 +37,7 @@ class Store(Protocol):
         """Hold the store against other processes while an entry is read and written."""
 
 
-def _directory(place: Path) -> Store:
-    from perfguard.stores.directory import BaselineDirectory
-
-    return BaselineDirectory(place)
-
-
-STORES: dict[str, Callable[[Path], Store]] = {"directory": _directory}
+#: By the name that `store` in [tool.perfguard] has; each is given the place that `baselines` names.
+STORES: Registry[Callable[[Path], Store]] = Registry(
+    "stores", {"directory": "perfguard.stores.directory:BaselineDirectory"}
+)

@@ -19,7 +19,8 @@ from perfguard.artifacts.readers.decoder import EventDecoder
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection
-from perfguard.dialects.torch import memory, work
+from perfguard.dialects import work
+from perfguard.dialects.torch import memory
 from perfguard.findings import Finding
 from perfguard.measure import measure
 

@@ -304,7 +304,7 @@ def test_a_verdict_survives_the_way_through_json(verdict):
 @settings(deadline=None, max_examples=50)
 def test_every_report_keeps_its_schema(verdicts, unused, not_run):
     report = RunReport(verdicts=tuple(verdicts), unused=tuple(unused), not_run=tuple(not_run))
-    document = json.loads(REPORTERS["json"](report))
+    document = json.loads(REPORTERS["json"]().text(report))
     assert violations(document, "report") == []
     assert document["summary"]["outcomes"] == report.outcomes
 

@@ -106,14 +106,14 @@ def test_only_a_web_address_is_a_link_to_the_run(url, is_linked):
 
 def test_a_page_is_the_same_each_time():
     run = show.run_of(show.failing())
-    assert page_html(run) == page_html(run) == REPORTERS["html"](run)
+    assert page_html(run) == page_html(run) == REPORTERS["html"]().text(run)
 
 
 def test_without_its_packages_one_sentence_says_what_to_install():
     code = (
         "import sys\nfor name in ('plotly', 'jinja2'): sys.modules[name] = None\n"
         "from perfguard.reports import REPORTERS, RunReport\n"
-        "try: REPORTERS['html'](RunReport(verdicts=()))\n"
+        "try: REPORTERS['html']().text(RunReport(verdicts=()))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -225,4 +225,4 @@ def test_odd_parts_of_a_report_are_shown_in_every_form(run, tmp_path):
     )
     found = read_run(written(tmp_path, document))
     for name in ("html", "markdown", "metrics", "terminal", "json"):
-        assert REPORTERS[name](found)
+        assert REPORTERS[name]().text(found)

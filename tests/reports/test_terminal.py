@@ -549,7 +549,7 @@ def test_the_summary_of_a_run_that_judged():
     )
     broken = verdict(Outcome.INVALID, LEAKED, workload="test_c.py::test_c")
     report = RunReport(verdicts=(worse, broken), not_run=("test_d.py::test_d",))
-    assert REPORTERS["terminal"](report) == (
+    assert REPORTERS["terminal"]().text(report) == (
         "outcome    workload           step ms      change      changed\n"
         "---------  -----------------  -----------  ----------  ---------\n"
         "FAILED     test_b.py::test_b  1.00 → 2.00  (+100.0 %)  3\n"

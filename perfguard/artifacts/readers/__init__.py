@@ -2,7 +2,8 @@
 
 What goes in: a path, and the artifact's schema (which names the columns of a trace event). What comes out: `Content`, its
 table in cell texts. What the file cannot be read as is raised as `Unreadable` with the place; the contract makes it S101.
-To add a format: write `read(path, schema) -> Content` in a module of its own and one line in `READERS`.
+To add a format: write `read(path, schema) -> Content` in a module of its own and one line in `READERS`, or in another
+distribution with an entry point in `perfguard.readers`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import Table, Unreadable
+from perfguard.extensions import Registry
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,33 +131,25 @@ def refuse_many_cells(text: str, separators: str, most: int) -> None:
         raise Unreadable(f"it has about {cells} cells, more than the {most} that are read whole")
 
 
-def _reader(module: str, function: str) -> Reader:
-    # Looked up when used: `perfguard check` of a CSV need not load the trace reader.
-    def read(path: Path, schema: Mapping[str, Any]) -> Content:
-        from importlib import import_module
-
-        found: Reader = getattr(import_module(f"perfguard.artifacts.readers.{module}"), function)
-        return found(path, schema)
-
-    return read
-
-
-READERS: dict[str, Reader] = {
-    "csv": _reader("comma", "read_csv"),
-    "csv-spaced": _reader("whitespace", "read_spaced_csv"),
-    "whitespace": _reader("whitespace", "read_whitespace"),
-    "gpu-op-timestamps": _reader("gpu", "read_gpu_timestamps"),
-    "gpu-activity-timestamps": _reader("gpu", "read_activity_timestamps"),
-    "gpu-step-points": _reader("gpu", "read_step_points"),
-    "cpu-op-timestamps": _reader("semicolon", "read_timestamps"),
-    "cpu-framework": _reader("semicolon", "read_framework"),
-    "chrome-trace": _reader("trace", "read_trace"),
-    "json": _reader("document", "read_json"),
-    "log": _reader("document", "read_log"),
-    "ragged": _reader("ragged", "read_ragged"),
-    "columns": _reader("columns", "read_columns"),
-    "tfrecord": _reader("summary", "read_records"),
-    "ir": _reader("graph", "read_ir"),
-    "dot": _reader("graph", "read_dot"),
-    "sqlite": _reader("database", "read_database"),
-}
+READERS: Registry[Reader] = Registry(
+    "readers",
+    {
+        "csv": "perfguard.artifacts.readers.comma:read_csv",
+        "csv-spaced": "perfguard.artifacts.readers.whitespace:read_spaced_csv",
+        "whitespace": "perfguard.artifacts.readers.whitespace:read_whitespace",
+        "gpu-op-timestamps": "perfguard.artifacts.readers.gpu:read_gpu_timestamps",
+        "gpu-activity-timestamps": "perfguard.artifacts.readers.gpu:read_activity_timestamps",
+        "gpu-step-points": "perfguard.artifacts.readers.gpu:read_step_points",
+        "cpu-op-timestamps": "perfguard.artifacts.readers.semicolon:read_timestamps",
+        "cpu-framework": "perfguard.artifacts.readers.semicolon:read_framework",
+        "chrome-trace": "perfguard.artifacts.readers.trace:read_trace",
+        "json": "perfguard.artifacts.readers.document:read_json",
+        "log": "perfguard.artifacts.readers.document:read_log",
+        "ragged": "perfguard.artifacts.readers.ragged:read_ragged",
+        "columns": "perfguard.artifacts.readers.columns:read_columns",
+        "tfrecord": "perfguard.artifacts.readers.summary:read_records",
+        "ir": "perfguard.artifacts.readers.graph:read_ir",
+        "dot": "perfguard.artifacts.readers.graph:read_dot",
+        "sqlite": "perfguard.artifacts.readers.database:read_database",
+    },
+)

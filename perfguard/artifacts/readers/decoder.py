@@ -33,6 +33,8 @@ _REMEMBERED = 200_000
 #: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
 _MANY = 10_000
 _ASCII = 127
+#: What an event is written with that has no key at all; where the schema takes one, there is nothing to keep of it.
+_EMPTY = b"{} \t\r\n"
 
 
 class EventDecoder:
@@ -147,7 +149,9 @@ class EventDecoder:
         judged |= {place: bytes(texts[place]) for place in sorted(asked)} if texts is not None else {}
         refused = self._refused(judged)
         self.was_proven = self.was_proven and not refused
-        again = [place for place in asked if decoded[place] is None and place not in refused]
+        again = [
+            place for place in asked if decoded[place] is None and place not in refused and judged[place].strip(_EMPTY)
+        ]
         for place in again:
             decoded[place] = self._decoded_with_whole_numbers(judged[place])
         for place in refused:

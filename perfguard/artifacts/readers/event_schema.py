@@ -130,7 +130,8 @@ def _kinds(row: Mapping[str, Any], wanted: Mapping[str, Iterable[str]]) -> tuple
     if row.get("additionalProperties", True) is not False or not all(isinstance(one, str) for one in phases):
         return ()
     conditions = [_condition(part) for part in row.get("allOf", ())]
-    if None in conditions or "ph" not in row.get("required", ()) or "name" not in row["properties"]:
+    required = {*row.get("required", ()), *(key for one in conditions if one is not None for key in one.of_all)}
+    if None in conditions or "ph" not in required or "name" not in row["properties"]:
         return ()
     return tuple(_kind(ph, row, [one for one in conditions if one is not None], wanted) for ph in phases)
 
@@ -143,10 +144,21 @@ class _Condition:
     names: frozenset[str] | None
     then: Mapping[str, Any]
 
+    @property
+    def of_all(self) -> tuple[str, ...]:
+        """Keys that it requires of events of any kind and name."""
+        return tuple(self.then.get("required", ())) if self.phases is self.names is None else ()
+
+
+#: Holds for every event but an empty one: what writes a comma behind each event ends its trace with that (XLA).
+_NOT_EMPTY = {"minProperties": 1}
+
 
 def _condition(part: Mapping[str, Any]) -> _Condition | None:
     if part.keys() != {"if", "then"}:
         return None
+    if part["if"] == _NOT_EMPTY:
+        return _Condition(phases=None, names=None, then=part["then"])
     asked = part["if"].get("properties", {})
     if not part["if"].keys() <= {"properties", "required"} or not asked or not asked.keys() <= {"ph", "name"}:
         return None

@@ -155,6 +155,9 @@ class Events:
             if self._chosen is not None and key in self._chosen[0]._columns:
                 whole, places = self._chosen
                 self._columns[key] = _picked(whole._columns[key], places)
+            elif all(key not in kind.keys for kind in self.schema.kinds):
+                # Its schema knows none: categories, in a trace of JAX.
+                self._columns[key] = [UNSET] * len(self)
             else:
                 self._columns[key] = list(map(attrgetter(attribute(key)), self.events))
         return self._columns[key]

@@ -52,17 +52,6 @@ create view annotated_collectives as
 select cycle, name, start_ns, duration_ns from spans
 where category = number_of('user_annotation') and name in (select number from words where is_host_collective(text));
 
--- Spans that lie in each other on their thread: work of the host and of devices, and the marks of steps.
-create view nested_spans as
-select *, category <> number_of('user_annotation') as is_work
-from spans
-where category in (number_of('cpu_op'), number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'),
-    number_of('Kernel'), number_of('Memcpy'), number_of('Memset'))
-  or category = number_of('Operator')
-    and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]{1,18}'))
-  or category = number_of('user_annotation')
-    and name in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'));
-
 create view work as
 select *, category not in (number_of('cpu_op'), number_of('Operator')) as is_on_device
 from nesting where category <> number_of('user_annotation');
@@ -97,10 +86,6 @@ told as (
 unmapped as (select cycle, row from told where is_doubtful and coalesce(account + bytes <> 0, true))
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
-
-create view marked_steps as
-select cycle, start_ns, duration_ns, thread, try_cast(replace(text, 'ProfilerStep#', '') as bigint) as number
-from marks join words on words.number = marks.name;
 
 -- Executions added up by operator and step. torch 1.12 keeps the handle of a step's mark in a tensor, which it makes
 -- between steps (autograd/profiler.py, record_function).

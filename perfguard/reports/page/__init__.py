@@ -136,3 +136,14 @@ def _packed(trace: bytes) -> str:
 def _hash(script: str) -> str:
     """Return what a Content-Security-Policy knows an inline script by (W3C, CSP Level 3, section 2.3.1)."""
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+class PageReporter:
+    """The page that holds everything. Raises `UsageError` where the packages it is made with are not installed."""
+
+    def __init__(self) -> None:
+        require_page()
+
+    def text(self, report: RunReport) -> str:
+        """Return the page."""
+        return page_html(report)

@@ -1,8 +1,16 @@
-"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step, calls of the runtime."""
+"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step, calls of the runtime.
+
+A folder of queries says it of its traces, where it has these files, each one query:
+
+* `steps.sql`: the marks of steps (`cycle, start_ns, duration_ns, thread, number`);
+* `nested.sql`: spans that lie in each other on their thread, as `nest` takes them, where `executions.sql` needs `nesting`;
+* `executions.sql`: the rows of `executions`, once `steps` and `nesting` are filled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +19,11 @@ import numpy as np
 from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
-from perfguard.dialects.cycle import Asked, Executions, MemoryStep
+from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
 from perfguard.dialects.executions import marks_of_steps, torch_shapes
-from perfguard.dialects.queries import sql
+from perfguard.dialects.queries import DIALECTS, WORK, sql
 from perfguard.dialects.torch.memory import Edges, memory_steps
+from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,37 +44,30 @@ class Work:
     calls: Mapping[str, list[int]] = field(default_factory=dict)
 
 
-def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, Work]:
-    """Return what ran in each cycle, by its number, from what was asked of it and the header of its trace.
+def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
+    """Return what ran in each cycle whose dialect says so, by its number.
 
     Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
     memory of this machine is not enough.
     """
     batch.hand_over()
-    marks = frames(
-        batch, "select cycle, start_ns, duration_ns, number, thread from marked_steps order by cycle, start_ns", asked
-    )
+    marks: dict[int, pl.DataFrame] = {}
     edges: dict[int, Edges] = {}
-    for cycle, (wanted, header) in asked.items():
-        if wanted.active is None and wanted.steps:
-            marks[cycle] = marks_of_steps(marks[cycle], wanted, header)
-        starts, lasts = (marks[cycle][name].to_numpy() for name in ("start_ns", "duration_ns"))
-        edges[cycle] = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
-        batch.add(
-            "steps", cycle, step=np.arange(len(starts)), number=marks[cycle]["number"].to_numpy(),
-            thread=marks[cycle]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
-        )  # fmt: skip
-    batch.hand_over()
-    nest(batch, "nested_spans", {cycle: [start for start, _ in own] for cycle, own in edges.items()})
-    batch.hand_over()
-    batch.fill("executions", sql("torch", "executions"))
+    folders = {number: folder for number, cycle in cycles.items() if (folder := _folder_of(cycle))}
+    for folder in dict.fromkeys(folders.values()):
+        own = {number: cycles[number] for number, one in folders.items() if one == folder}
+        # Its queries look at all rows there are.
+        only = "" if len(own) == len(cycles) else f"where cycle in ({', '.join(map(str, own))})"
+        marks |= _fill(batch, folder, own, only, edges)
+    if not edges:
+        return {}
     groups = _groups(batch, edges)
-    shapes = _shapes(batch, asked)
+    shapes = _shapes(batch, edges)
     covered = covered_sums(batch, edges)
     collectives = frames(
         batch,
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
-        asked,
+        edges,
     )
     memory = memory_steps(batch, edges)
     calls = _calls(batch, edges)
@@ -85,8 +87,58 @@ def work_of(batch: Batch, asked: Mapping[int, tuple[Asked, Any]]) -> dict[int, W
             memory=memory.get(cycle, ()),
             calls=calls.get(cycle, {}),
         )
-        for cycle in asked
+        for cycle in edges
     }
+
+
+def _folder_of(cycle: Cycle) -> str:
+    """Return the folder that says what ran in a cycle whose trace was read; empty for none."""
+    dialect = DIALECTS[cycle.layout.id]
+    return dialect.folder_of_work if dialect.slot in cycle.artifacts else ""
+
+
+def _fill(
+    batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str, edges: dict[int, Edges]
+) -> dict[int, pl.DataFrame]:
+    """Fill the tables with what a folder says of some cycles; return their marks of steps, and put the edges into `edges`."""
+    queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
+    if "steps" not in queries:
+        raise UsageError(f"{folder}/executions.sql says what ran, and there is no {folder}/steps.sql; add it.")
+    with _of_the_file(f"{folder}/steps.sql"):
+        marks = frames(
+            batch,
+            f"select cycle, start_ns, duration_ns, number, thread from ({queries['steps']}) order by cycle, start_ns",
+            cycles,
+        )
+    for number, cycle in cycles.items():
+        if cycle.asked.active is None and cycle.asked.steps:
+            header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
+            marks[number] = marks_of_steps(marks[number], cycle.asked, header)
+        starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
+        edges[number] = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
+        batch.add(
+            "steps", number, step=np.arange(len(starts)), number=marks[number]["number"].to_numpy(),
+            thread=marks[number]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
+        )  # fmt: skip
+    batch.hand_over()
+    if "nested" in queries:
+        with _of_the_file(f"{folder}/nested.sql"):
+            nest(batch, f"({queries['nested']})", {number: [start for start, _ in edges[number]] for number in cycles})
+        batch.hand_over()
+    with _of_the_file(f"{folder}/executions.sql"):
+        batch.fill("executions", queries["executions"])
+    return marks
+
+
+@contextmanager
+def _of_the_file(name: str) -> Iterator[None]:
+    """Name the query that cannot be run. Raises `UsageError`."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise UsageError(f"{name} cannot be run: {' '.join(str(error).split())}") from error
 
 
 def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]:

@@ -1,0 +1,1 @@
+"""A framework, by its name alone."""
