@@ -104,6 +104,7 @@ def examine(
         layout,
         notes=notes,
         taking=partial(_taken, policy) if measured else None,
+        checks=policy.checks,
         visit=visit,
         progress=progress,
         tree=tree,

@@ -12,7 +12,7 @@ from typing import Any
 
 from perfguard import thresholds
 from perfguard.errors import UsageError, nearest
-from perfguard.findings import Code
+from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
 from perfguard.window import StepWindow
@@ -261,7 +261,7 @@ def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
     for name in found:
         if use == "ignore" and isinstance(name, str) and name.startswith("B"):
             raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
-        if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
+        if not isinstance(name, str) or not name or not is_code(name, beginning=True):
             hint = nearest(str(name), [code.name for code in Code])
             raise UsageError(f"There is no finding code {name!r} to {use}; {hint}")
     return found

@@ -11,6 +11,8 @@ line `--   ...` goes on with the one above. Keys:
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
 A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
+
+Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.artifacts.table import PassedTable
+from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.queries import DIALECTS, sql
 from perfguard.errors import UsageError
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
 
 if TYPE_CHECKING:
+    from perfguard.artifacts.readable import Readable
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Artifact, Cycle
 
@@ -59,7 +63,7 @@ class Check:
     """One query with its header, and the line on which it begins."""
 
     name: str
-    code: Code
+    code: Code | OwnCode
     severity: Severity
     message: str
     #: Of each of these one table must have rows.
@@ -74,6 +78,8 @@ class Check:
     tolerance: str = ""
     source: str = ""
     place: str
+    #: The line on which its query begins.
+    line: int = 0
 
     def is_asked(self, filled: set[str]) -> bool:
         """Whether there is anything to ask it of."""
@@ -82,8 +88,19 @@ class Check:
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it is asked of a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
-        are_read = self.place_in(cycle) in cycle.artifacts and self.files <= cycle.artifacts.keys()
+        is_read = self.is_own or self.place_in(cycle) in cycle.artifacts
+        are_read = is_read and self.files <= cycle.artifacts.keys()
         return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the user wrote it."""
+        return isinstance(self.code, OwnCode)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that its message names."""
+        return frozenset(field for _, field, _, _ in Formatter().parse(self.message) if field is not None)
 
     def place_in(self, cycle: Cycle) -> str:
         """Return the slot of the file whose rows are meant."""
@@ -91,20 +108,22 @@ class Check:
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
-        return self.message.format_map(row)
+        told = self.message.format_map(row)
+        return shortened(told) if self.is_own else told
 
 
-def parsed(text: str, name: str) -> tuple[Check, ...]:
-    """Return the checks of a file. Raises `UsageError` with file and line for a header that is none."""
+def parsed(text: str, name: str, *, own: bool = False) -> tuple[Check, ...]:
+    """Return the checks of a file; `own` ones have a user's codes. Raises `UsageError` with file and line for a wrong one."""
     found = []
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        found.append(_check(lines[begin:end], f"{name}:{begin + 1}"))
+        found.append(_check(lines[begin:end], name, begin + 1, own=own))
     return tuple(found)
 
 
-def _check(lines: Sequence[str], place: str) -> Check:
+def _check(lines: Sequence[str], file: str, first: int, *, own: bool) -> Check:
+    place = f"{file}:{first}"
     header: dict[str, str] = {}
     key = ""
     count = 0
@@ -124,16 +143,21 @@ def _check(lines: Sequence[str], place: str) -> Check:
         header[key] = value
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
-    if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
+    code = header["code"]
+    if not is_code(code) or (code not in Code.__members__) != own or header.get("severity", "error") not in _SEVERITIES:
+        codes = "U and three digits, such as U001" if own else "those of perfguard codes"
         raise UsageError(
-            f"{place}: code {header['code']!r}, severity {header.get('severity', 'error')!r} are not both known"
+            f"{place}: code {code!r}, severity {header.get('severity', 'error')!r} are not both known; codes are {codes}, "
+            f"severities {', '.join(_SEVERITIES)}"
         )
     for _, field, form, conversion in Formatter().parse(header["message"]):
-        if field is not None and (not re.fullmatch(r"[a-z_]+", field) or conversion or "{" in (form or "")):
+        if field is not None and (
+            not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", field) or conversion or "{" in (form or "")
+        ):
             raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
     return Check(
         name=header["check"],
-        code=Code[header["code"]],
+        code=code_named(code, header["check"].replace("_", " ")),
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
         needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
@@ -147,6 +171,7 @@ def _check(lines: Sequence[str], place: str) -> Check:
         tolerance=header.get("tolerance", ""),
         source=header.get("source", ""),
         place=place,
+        line=first + count + next((at for at, line in enumerate(lines[count:]) if line.strip()), 0),
     )
 
 
@@ -170,13 +195,14 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
     for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
         asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
         if asked and check.is_asked(batch.filled) and batch.is_any(check.query):
-            for number, finding in _findings(batch, check, asked):
-                found.setdefault(number, []).append(replace(finding, check=check.name))
+            for number, finding in findings_of(check, batch, asked):
+                found.setdefault(number, []).append(finding)
     return found
 
 
-def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
-    columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
+def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
+    """Ask a check of tables; yield what it says of the cycles, with their numbers."""
+    columns = {one["column_name"] for one in tables.rows(f"describe (\n{check.query}\n)")}
     apart = "cycle, severity" if "severity" in columns else "cycle"
     order = "order by row" if "row" in columns else ""
     query = (
@@ -185,19 +211,22 @@ def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterat
         f"qualify row_number() over (partition by {apart} {order}) <= {WORDED_ROWS} order by {apart}{order and ', row'}"
     )
     rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
-    for row in batch.rows(query):
+    for row in tables.rows(query):
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
         rows.setdefault((row["cycle"], severity), []).append(row)
     for (number, severity), several in rows.items():
         cycle = cycles[number]
-        artifact = cycle.artifacts[check.place_in(cycle)]
-        pairs = [(_place(artifact, check, row.get("row")), check.worded(row)) for row in several]
+        artifact = cycle.artifacts.get(check.place_in(cycle))
+        place = cycle.place.name if artifact is None else artifact.place
+        pairs = [(_place(artifact, check, row.get("row")) or place, check.worded(row)) for row in several]
         count = several[0]["in_all"]
-        for finding in disagreements(check.code, pairs, count=count, place=artifact.place, severity=severity):
-            yield number, finding
+        for finding in disagreements(check.code, pairs, count=count, place=place, severity=severity):
+            yield number, replace(finding, check=check.name)
 
 
-def _place(artifact: Artifact, check: Check, row: int | None) -> str:
+def _place(artifact: Artifact | None, check: Check, row: int | None) -> str:
+    if artifact is None:
+        return ""
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
     table = artifact.content.table

@@ -36,6 +36,13 @@ DIALECTS: Mapping[str, Dialect] = {
     "ms-2.5+": _MINDSPORE,
     "ms-2.5+cpu": _MINDSPORE,
 }
+#: By table whose rows are those of a file: its slot, where it is not the trace of its dialect.
+SLOTS: Mapping[str, str] = {
+    "kernels": "kernel_details",
+    "kernel_counters": "kernel_details",
+    "cached_tasks": "l2_cache",
+    "listed_operators": "cpu_op_execute_timestamp",
+}
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from perfguard.findings import Code, Finding, Severity, split_place
+from perfguard.findings import Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
@@ -153,7 +153,7 @@ def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_C
 
 def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
     """Return the findings of one file by code and severity: one in a line, several below their headline."""
-    alike: dict[tuple[Code, Severity], list[Finding]] = {}
+    alike: dict[tuple[Code | OwnCode, Severity], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.code, finding.severity), []).append(finding)
     lines = []
