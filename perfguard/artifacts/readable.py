@@ -178,9 +178,9 @@ class Readable:
 
         found = self._bounded(lambda: self._connection.extract_statements(query))
         if len(found) != 1:
-            raise QueryError(f"there are {len(found)} statements, and one query is asked for: select ...")
+            raise QueryError(f"it is {len(found)} statements, and has to be one: select ...")
         if (kind := found[0].type) != duckdb.StatementType.SELECT:
-            raise QueryError(f"{kind.name} is no query; what can be asked only reads: select ..., from ..., with ...")
+            raise QueryError(f"only reads are answered (select ..., from ..., with ...), and this is {kind.name}")
 
     def _bounded(self, ask: Callable[[], _Found]) -> _Found:
         """Do something of the connection, as long as time is left."""
@@ -210,8 +210,10 @@ class Readable:
                 f"it needs more memory than {MEMORY} and what fits into the temporary folder; ask for fewer rows or columns"
             ) from None
         except duckdb.PermissionException as error:
-            raise QueryError(f"a query reads these tables, and nothing else: {_told(error)}", _line(error)) from None
+            raise QueryError(f"it can read these tables, and nothing else: {_told(error)}", _line(error)) from None
         except duckdb.Error as error:
+            if "attached in read-only mode" in str(error):
+                raise QueryError("it writes (insert, update, delete), and a query only reads") from None
             raise QueryError(f"{_told(error)}{self._near(error)}", _line(error)) from None
 
     def _too_long(self) -> QueryError:
@@ -233,7 +235,7 @@ def _told(error: Exception) -> str:
     """Return what DuckDB says first, and the columns it names where one is not there."""
     first, _, more = str(error).partition("\n")
     hint = more.partition("\n")[0]
-    return f"{first.rstrip('!')}{f' ({hint})' if hint.startswith('Candidate bindings') else ''}"
+    return f"{first.rstrip('!.')}{f' ({hint})' if hint.startswith('Candidate bindings') else ''}"
 
 
 def _line(error: Exception) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfguard.recording import Recording
 
 _FORMATS = ("table", "csv", "json", "parquet")
+_LONGEST_S = 86_400.0
 #: So many rows of a table are shown; a screen is for people.
 _SHOWN_ROWS = 1000
 #: What a query may take of memory beside the tables' own bound: functions that make texts know none.
@@ -43,7 +44,7 @@ _ROOM_BYTES = 256 * 1024**2
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True, max=_LONGEST_S),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -88,7 +89,7 @@ def command(
                 "perfguard: not all of it could be read, so rows may be missing; look at: perfguard check", err=True
             )
         with _bounded_memory():
-            _write(found, text or _listing(found, table), form, output, verbose=verbose)
+            _write(found, _listing(found, table) if text is None else text, form, output, verbose=verbose)
 
 
 def _format_of(output: Path | None) -> str:
@@ -132,6 +133,7 @@ def _quoted(text: str) -> str:
 
 
 def _write(found: OpenTables, query: str, form: str, output: Path | None, *, verbose: bool) -> None:
+    from perfguard.artifacts.readable import QueryError
     from perfguard.documents import write_atomically
     from perfguard.reports.rows import csv_lines, json_lines
 
@@ -148,6 +150,8 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None, *, ver
             _print(lines)
         else:
             write_atomically(output, lines)
+    except QueryError as error:
+        raise UsageError(f"The query cannot be answered: {error}.") from None
     except MemoryError:
         raise UsageError("The rows are too large for the memory that there is; ask for fewer columns.") from None
 

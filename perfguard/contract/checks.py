@@ -157,7 +157,7 @@ def _check(lines: Sequence[str], file: str, first: int, *, own: bool) -> Check:
             raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
     return Check(
         name=header["check"],
-        code=code_named(code, header["check"].replace("_", " ")),
+        code=code_named(code, f"not met: {header['check'].replace('_', ' ')}"),
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
         needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
