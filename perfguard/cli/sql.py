@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ _FORMATS = ("table", "csv", "json", "parquet")
 _LONGEST_S = 86_400.0
 #: So many rows of a table are shown; a screen is for people.
 _SHOWN_ROWS = 1000
+_PRINTED_AT_ONCE = 1024
 #: What a query may take of memory beside the tables' own bound: functions that make texts know none.
 _ROOM_BYTES = 256 * 1024**2
 
@@ -151,7 +152,7 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None, *, ver
         else:
             write_atomically(output, lines)
     except QueryError as error:
-        raise UsageError(f"The query cannot be answered: {error}.") from None
+        raise UsageError(f"The query cannot be answered: {error}") from None
     except MemoryError:
         raise UsageError("The rows are too large for the memory that there is; ask for fewer columns.") from None
 
@@ -170,9 +171,9 @@ def _show(answer: Answer, output: Path | None, *, verbose: bool) -> None:
         tell_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
 
 
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line, nl=False)
+def _print(lines: Iterator[str]) -> None:
+    while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
+        click.echo(text, nl=False)
 
 
 def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:
@@ -183,7 +184,10 @@ def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:
         with open(found.output, "rb") as stream:
             shutil.copyfileobj(stream, sys.stdout.buffer)
     else:
-        shutil.move(found.output, output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = output.with_name(f".{output.name}.part")
+        shutil.copyfile(found.output, beside)
+        beside.replace(output)
 
 
 @contextmanager

@@ -145,6 +145,9 @@ def _at(check: Check) -> Iterator[None]:
     except QueryError as error:
         file = check.place.rpartition(":")[0]
         raise UsageError(f"{file}:{check.line + (error.line or 1) - 1}: the query of {check.name}: {error}") from None
-    except (KeyError, ValueError, TypeError) as error:
-        # What its own columns hold: a severity that is none, a text where the message wants a number.
-        raise UsageError(f"{check.place}: {check.name} returned a row that cannot be worded: {error!r}") from None
+    except KeyError as error:
+        raise UsageError(f"{check.place}: {check.name} returned the severity {error}, which is none.") from None
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            f"{check.place}: the message of {check.name} does not fit a row that it returned: {error}."
+        ) from None
