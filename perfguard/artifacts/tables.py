@@ -216,12 +216,11 @@ TABLES: dict[str, dict[str, str]] = {
         "input_shapes": "integer",
         "input_types": "integer",
     },
-    # The cycles themselves, where people ask; `cycle_of_rank` counts those of one rank.
+    # The cycles themselves, where people ask.
     "cycles": {
         "cycle": "integer",
         "recording": "varchar",
         "rank": "bigint",
-        "cycle_of_rank": "bigint",
         "layout": "varchar",
         "place": "varchar",
     },

@@ -267,7 +267,6 @@ def list_cycles(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[s
         "cycles",
         cycle=np.array([one.number for one in read], np.int64),
         rank=np.array([one.cycle.rank for one in read], np.int64),
-        cycle_of_rank=np.array([one.cycle.index for one in read], np.int64),
         # Names that are no UTF-8 are texts as well.
         **{name: np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
            for name, several in texts.items()},

@@ -21,14 +21,14 @@ _SHORTEST_TEXT, _LONGEST_TEXT = 12, 70
 
 
 def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen = LOG) -> str:
-    """Return rows as a table that fits the screen; nulls are blank."""
+    """Return rows as a table that fits the screen; null is -."""
     shown = [
         Column(title=printable(name), align="right")
         if any(word in kind for word in _NUMBERS) and "[" not in kind
         else Column(title=printable(name), least=_SHORTEST_TEXT, most=_LONGEST_TEXT, cut=Cut.END)
         for name, kind in columns
     ]
-    return table(shown, [[printable(_text(cell)) for cell in row] for row in rows], screen)
+    return table(shown, [["-" if cell is None else printable(_text(cell)) for cell in row] for row in rows], screen)
 
 
 def csv_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
