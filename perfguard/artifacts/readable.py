@@ -147,8 +147,8 @@ class Readable:
 
     def count(self, query: str) -> int:
         """Return how many rows a query returns."""
-        with _of_the_line_before():
-            ((count,),) = self.answer(f"select count(*) from (\n{query}\n)").rows
+        # The query begins on the first line, so that lines are those of its own.
+        ((count,),) = self.answer(f"select count(*) from ({query}\n)").rows
         return int(count)
 
     def counts(self) -> dict[str, int]:
@@ -163,15 +163,14 @@ class Readable:
     def columns(self, query: str) -> tuple[tuple[str, str], ...]:
         """Return the names and types of the columns of a query that reads, without running it."""
         self._refuse_what_does_not_read(query)
-        with _of_the_line_before():
-            return tuple((row[0], row[1]) for row in self.answer(f"describe (\n{query}\n)").rows)
+        return tuple((row[0], row[1]) for row in self.answer(f"describe ({query}\n)").rows)
 
     def to_parquet(self, query: str, place: str) -> None:
         """Write what a query returns to the one file that may be written."""
         self._refuse_what_does_not_read(query)
-        statement = f"copy (\n{query}\n) to '{place}' (format parquet, use_tmp_file false)"
-        with _of_the_line_before():
-            self._bounded(lambda: self._connection.execute(statement))
+        statement = f"copy ({query}\n) to '{place}' (format parquet, use_tmp_file false)"
+        self._left_s = self._limit_s
+        self._bounded(lambda: self._connection.execute(statement))
 
     def _refuse_what_does_not_read(self, query: str) -> None:
         import duckdb
@@ -247,12 +246,3 @@ def _line(error: Exception) -> int | None:
     _, is_there, text = str(error).partition("\nLINE ")
     number = text.partition(":")[0]
     return int(number) if is_there and number.isdigit() else None
-
-
-@contextmanager
-def _of_the_line_before() -> Iterator[None]:
-    """Count lines from that of the query, which is inside of another from the second line on."""
-    try:
-        yield
-    except QueryError as error:
-        raise QueryError(str(error), error.line and error.line - 1) from None

@@ -202,11 +202,11 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
 
 def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
     """Ask a check of tables; yield what it says of the cycles, with their numbers."""
-    columns = {one["column_name"] for one in tables.rows(f"describe (\n{check.query}\n)")}
+    columns = {one["column_name"] for one in tables.rows(f"describe ({check.query}\n)")}
     apart = "cycle, severity" if "severity" in columns else "cycle"
     order = "order by row" if "row" in columns else ""
     query = (
-        f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
+        f"select *, count(*) over (partition by {apart}) as in_all from ({check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "
         f"qualify row_number() over (partition by {apart} {order}) <= {WORDED_ROWS} order by {apart}{order and ', row'}"
     )
