@@ -98,8 +98,43 @@ class Code(Enum):
         return self.family in "BR"
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCode:
+    """The code of a check that the user wrote: U and three digits; `value` is its headline, as a `Code` has one."""
+
+    name: str
+    value: str
+
+    @property
+    def family(self) -> str:
+        """The letter before the number."""
+        return self.name[0]
+
+    @property
+    def is_of_comparison(self) -> bool:
+        """It never comes from comparing with a baseline."""
+        return False
+
+
+#: What the name of an `OwnCode` is, and what it may begin with.
+OWN_FAMILY = "U"
+_OWN, _OWN_BEGINNING = re.compile(r"U[0-9]{3}"), re.compile(r"U[0-9]{0,3}")
+
+
+def code_named(name: str, headline: str) -> Code | OwnCode:
+    """Return a code by its name; the headline is that of the user's own codes. Raises `KeyError` where there is none."""
+    return OwnCode(name, headline) if _OWN.fullmatch(name) else Code[name]
+
+
+def is_code(name: str, *, beginning: bool = False) -> bool:
+    """Whether a code, or one of its beginnings, has this name. Of the user's own all may be there."""
+    if (_OWN_BEGINNING if beginning else _OWN).fullmatch(name):
+        return True
+    return any(code.name.startswith(name) for code in Code) if beginning else name in Code.__members__
+
+
 #: Findings of these families say that a recording is not whole, so no number in it is to be trusted.
-INVALIDATING_FAMILIES = frozenset("ASIC")
+INVALIDATING_FAMILIES = frozenset("ASIC" + OWN_FAMILY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +145,7 @@ class Finding:
     `weight` orders findings of one severity, larger is worse.
     """
 
-    code: Code
+    code: Code | OwnCode
     message: str
     place: str = ""
     severity: Severity = Severity.ERROR
@@ -150,7 +185,7 @@ _SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 def worst_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding, ...]:
     """Order findings by severity, then capture before contract before verdict, then weight."""
-    family_order = {family: rank for rank, family in enumerate("CASIBR")}
+    family_order = {family: rank for rank, family in enumerate("CASIUBR")}
     return tuple(
         sorted(
             findings,
@@ -182,6 +217,14 @@ class Advice:
 _LOOK = "look at the recording; refresh if it is intended"
 _COLUMNS = "a new profiler version? compare with `perfguard schema show NAME`"
 _REPORT = "report it to the profiler's maintainers, with the file and line named"
+
+
+def advice(code: Code | OwnCode) -> Advice:
+    """Return why a finding of a code comes up, and what to do about it."""
+    return _OF_THE_USER if isinstance(code, OwnCode) else ADVICE[code]
+
+
+_OF_THE_USER = Advice("a check of this project's own found rows that break it", "look at the rows, or at its query")
 
 #: One entry a code; `perfguard codes` prints it.
 ADVICE: dict[Code, Advice] = {

@@ -57,7 +57,7 @@ from perfguard.judge import (
 )
 from perfguard.measure import Measurement, Operator, Taking, measure, memory_tracks, operators_of, taken
 from perfguard.recording import Recording
-from perfguard.settings import codes
+from perfguard.settings import codes, project_checks
 from perfguard.stores import STORES, Store
 from perfguard.timing import LostRun, PairedTiming, Timing
 
@@ -104,6 +104,7 @@ def examine(
         layout,
         notes=notes,
         taking=partial(_taken, policy) if measured else None,
+        checks=policy.checks,
         visit=visit,
         progress=progress,
         tree=tree,
@@ -136,9 +137,9 @@ def check(
     """Check a profiler's output directory in a test of your own, as `perfguard check` does.
 
     `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`, or a list of such words),
-    `layout` names one where it should not be recognised, `ignore` are codes to show without judging. Returns the verdict,
-    with everything measured. Raises `AssertionError` with the findings where something is wrong, or where nothing here is
-    known profiler output.
+    `layout` names one where it should not be recognised, `ignore` are codes to show without judging. The project's own
+    checks (`checks` in [tool.perfguard]) are asked as well. Returns the verdict, with everything measured. Raises
+    `AssertionError` with the findings where something is wrong, or where nothing here is known profiler output.
     """
     # pytest shows the line of the test, and none of perfguard's own.
     __tracebackhide__ = True
@@ -148,7 +149,10 @@ def check(
         verdict = examine(
             replay(Path(directory)),
             workload=str(directory),
-            policy=Policy(ignore=codes(ignore.replace(" ", "").split(",") if isinstance(ignore, str) else ignore)),
+            policy=Policy(
+                ignore=codes(ignore.replace(" ", "").split(",") if isinstance(ignore, str) else ignore),
+                checks=project_checks(Path.cwd()),
+            ),
             expected=_expected(expect),
             layout=layout_named(layout) if layout else None,
         )

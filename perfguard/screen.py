@@ -44,7 +44,7 @@ _OUTCOMES = {"PASSED": _GREEN, "CHANGED": _YELLOW, "FAILED": _RED, "INVALID": _M
 _REFRESHES = {"created": _GREEN, "updated": _GREEN, "refused": _RED}
 _TRENDS = {"WORSE": _RED, "creeps": _YELLOW}
 
-_CODE = re.compile(r"(?:^\s*|^perfguard: +|(?<=: ))([ABCIRS]\d{3})( \((?:warning|note)\))?(?= )")
+_CODE = re.compile(r"(?:^\s*|^perfguard: +|(?<=: ))([ABCIRSU]\d{3})( \((?:warning|note)\))?(?= )")
 _WORD = re.compile(
     rf"(?:^\s*|^perfguard: |(?<=perfguard ))(?:({'|'.join(_OUTCOMES)})(?=[ :]|$)|({'|'.join(_REFRESHES)})(?=: |  ))"
 )

@@ -8,14 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
 from perfguard.errors import UsageError, nearest
-from perfguard.findings import Code
+from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
 from perfguard.window import StepWindow
+
+if TYPE_CHECKING:
+    from perfguard.contract.checks import Check
 
 _TABLE = "[tool.perfguard]"
 _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
@@ -54,6 +57,8 @@ class Settings:
     confirm: bool = True
     tolerance: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
+    #: The project's own checks, read from the files that `checks` names.
+    checks: tuple[Check, ...] = ()
     #: Rules of one test's marker; they go before `tolerance`.
     marker_tolerance: tuple[Rule, ...] = ()
     #: Whether the test's workloads are timed in processes of their own; only a marker says so.
@@ -73,6 +78,7 @@ class Settings:
             judge_time=self.time,
             ignore=self.ignore,
             changed_fails=self.changed == "fail",
+            checks=self.checks,
         )
 
 
@@ -104,6 +110,7 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         "confirm",
         "tolerance",
         "ignore",
+        "checks",
     )
     refuse_unknown(table, known, where=_TABLE)
     values: dict[str, Any] = {}
@@ -129,12 +136,31 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
     if "ignore" in table:
         values["ignore"] = codes(_typed(table, "ignore", list, _TABLE))
+    if "checks" in table:
+        values["checks"] = _checks(root, table)
     if "runs" in table:
         values["runs"] = run_count(table["runs"])
     for key in ("timed_steps", "threads"):
         if key in table:
             values[key] = positive(table[key], key)
     return Settings(root=root, **values)
+
+
+def project_checks(start: Path) -> tuple[Check, ...]:
+    """Return the checks of the project that a directory is in, whatever else its settings say. Raises `UsageError`."""
+    root = find_table(start)
+    table = None if root is None else _own_table(root / "pyproject.toml")
+    return () if root is None or table is None or "checks" not in table else _checks(root, table)
+
+
+def _checks(root: Path, table: Mapping[str, Any]) -> tuple[Check, ...]:
+    # It loads DuckDB, which only a project with checks needs.
+    from perfguard.contract.own_checks import own_checks
+
+    names = _typed(table, "checks", list, _TABLE)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise UsageError(f"checks = {names!r} in {_TABLE} is to name files and folders, and {wrong[0]!r} is no text.")
+    return own_checks([root / name for name in names], root)
 
 
 def find_root(start: Path) -> Path:
@@ -266,7 +292,7 @@ def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
     for name in found:
         if use == "ignore" and isinstance(name, str) and name.startswith("B"):
             raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
-        if not isinstance(name, str) or not name or not any(code.name.startswith(name) for code in Code):
+        if not isinstance(name, str) or not name or not is_code(name, beginning=True):
             hint = nearest(str(name), [code.name for code in Code])
             raise UsageError(f"There is no finding code {name!r} to {use}; {hint}")
     return found

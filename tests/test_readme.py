@@ -12,6 +12,7 @@ from perfguard.findings import Code
 from perfguard.measure import METRICS
 from perfguard.settings import Settings, read_settings
 
+OWN_CHECK = "-- check: no_spans\n-- code: U001\n-- needs: spans\n-- message: {row}\nselect cycle, row from spans\n"
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -30,6 +31,8 @@ def test_every_metric_is_named():
 def test_the_settings_shown_are_accepted_and_complete(tmp_path):
     shown = re.search(r"```toml\n(.*?)```", README, re.DOTALL).group(1)
     (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
+    (tmp_path / "perf" / "checks").mkdir(parents=True)
+    (tmp_path / "perf" / "checks" / "own.sql").write_text(OWN_CHECK, encoding="utf-8")
     settings = read_settings(tmp_path)
     assert len(settings.tolerance) == 5
     # The last two are a marker's.

@@ -196,6 +196,14 @@ TABLES: dict[str, dict[str, str]] = {
         "input_shapes": "integer",
         "input_types": "integer",
     },
+    # The cycles themselves, where people ask.
+    "cycles": {
+        "cycle": "integer",
+        "recording": "varchar",
+        "rank": "bigint",
+        "layout": "varchar",
+        "place": "varchar",
+    },
 }
 
 
@@ -296,6 +304,16 @@ class Batch:
             self._open.empty(self.filled)
         self._open = None
 
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return another connection to the tables."""
+        self.hand_over()
+        return self._database.thorough.cursor()
+
+    def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
+        """Close tables that are in a file for good; return a connection that only reads them, and the one file it may write."""
+        self.hand_over()
+        return self._database.to_be_read()
+
     def drop(self) -> None:
         """Let go of the tables as they are."""
         if self._open is not None and self._is_large:
@@ -330,6 +348,10 @@ class Batch:
         names = [one[0] for one in found.description or ()]
         for row in found.fetchall():
             yield dict(zip(names, row, strict=True))
+
+    def keep_all(self) -> None:
+        """Fill all tables that follow from others."""
+        self._keep(" ".join(self._definitions.kept))
 
     def _keep(self, query: str) -> None:
         """Fill the tables that a query names and that follow from others, if that is still to be done."""
@@ -496,9 +518,7 @@ class _Database:
         self.quick.execute("pragma disable_optimizer")
         self.waiting: dict[str, _Inlet] = {}
         self._views: set[str] = set()
-        for setting in ("python_enable_replacements = false", "enable_external_access = false"):
-            self.quick.execute(f"set {setting}")
-        self.quick.execute("set lock_configuration = true")
+        _lock(self.quick)
         self._prepared: dict[str, str] = {}
         self._has_begun = False
 
@@ -519,6 +539,25 @@ class _Database:
                     said = " ".join(str(error).split())
                     raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {said}") from error
                 self._views.add(name)
+
+    def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
+        import duckdb
+
+        if self.folder is None:
+            raise OSError(errno.ENOSPC, f"the temporary folder {tempfile.gettempdir()} cannot be written")
+        self.thorough.close()
+        self.quick.close()
+        output = self.folder / "output"
+        spilled = str(self.folder / "spilled")
+        with _in_a_sentence():
+            found = duckdb.connect(
+                str(self.folder / "tables"),
+                read_only=True,
+                config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"},
+            )
+        found.execute("set allowed_paths = [$1]", [str(output)])
+        _lock(found)
+        return found, output
 
     def begin(self) -> None:
         """Begin to hand over: what comes before the next `hand_over` is one transaction."""
@@ -556,6 +595,13 @@ class _Database:
                 self.waiting[name].forget()
             self.quick.execute(f"truncate {name}")
         self.hand_over()
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close a database to everything outside of it, for good."""
+    for setting in ("python_enable_replacements = false", "enable_external_access = false"):
+        connection.execute(f"set {setting}")
+    connection.execute("set lock_configuration = true")
 
 
 _OWN = threading.local()

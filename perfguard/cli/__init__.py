@@ -29,6 +29,7 @@ class _Commands(CommandGroup):
         "ab": "perfguard.cli.ab",
         "calibrate": "perfguard.cli.calibrate",
         "ops": "perfguard.cli.ops",
+        "sql": "perfguard.cli.sql",
         "report": "perfguard.cli.report",
         "view": "perfguard.cli.view",
         "baseline": "perfguard.cli.baseline",

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 )
 @click.option("--layout", "layout_name", metavar="ID", help="Judge the directory as this layout (see: schema list).")
 @click.option("--select", multiple=True, metavar="CODES", help="Look at these codes only (A1,C101; beginnings count).")
+@click.option(
+    "--checks",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Checks of your own: a .sql file or a folder (default: `checks` in [tool.perfguard]).",
+)
 @click.option("--ignore", multiple=True, metavar="CODES", help="Show findings of these codes, but do not judge them.")
 @click.option(
     "--jobs",
@@ -68,6 +75,7 @@ def command(
     expect: tuple[str, ...],
     layout_name: str | None,
     select: tuple[str, ...],
+    checks: tuple[Path, ...],
     ignore: tuple[str, ...],
     jobs: int | None,
     engine: str,
@@ -88,18 +96,20 @@ def command(
     from perfguard.artifacts.layout import layout_named
     from perfguard.cli.bar import Bar
     from perfguard.contract import expectation
+    from perfguard.contract.own_checks import own_checks
     from perfguard.documents import dumps
     from perfguard.judge import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
     from perfguard.reports.terminal import checked
-    from perfguard.settings import codes
+    from perfguard.settings import codes, project_checks
 
     shown_on = screen(quiet=quiet, verbose=verbose)
     if quiet and (explain or metrics):
         raise UsageError("--quiet leaves out what --explain and --metrics print; take the one or the other.")
     selected = _selected(_split(select))
-    policy = Policy(ignore=codes(_split(ignore)), select=selected)
+    own = own_checks(checks, Path.cwd()) if checks else project_checks(Path.cwd())
+    policy = Policy(ignore=codes(_split(ignore)), select=selected, checks=own)
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = _places(directory)
@@ -196,7 +206,7 @@ def _selected(names: list[str]) -> tuple[str, ...]:
     if never := [name for name in found if name.startswith(("B", "R"))]:
         raise UsageError(
             f"check never finds {', '.join(never)}, because it compares with nothing; "
-            "select codes of A, S, I and C, or use: perfguard compare BASE CURRENT"
+            "select codes of A, S, I, C and U, or use: perfguard compare BASE CURRENT"
         )
     return found
 

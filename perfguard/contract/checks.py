@@ -14,6 +14,8 @@ line `--   ...` goes on with the one above. Keys:
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
 A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
+
+Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names
 from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.queries import DIALECTS, folders_of, sql
 from perfguard.errors import UsageError
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
 
 if TYPE_CHECKING:
+    from perfguard.artifacts.readable import Readable
     from perfguard.artifacts.tables import Batch
-    from perfguard.dialects.cycle import Artifact, Cycle
+    from perfguard.dialects.cycle import Cycle
 
 _KEYS = frozenset(
     (
@@ -63,7 +67,7 @@ class Check:
     """One query with its header, and the line on which it begins."""
 
     name: str
-    code: Code
+    code: Code | OwnCode
     severity: Severity
     message: str
     #: Of each of these one table must have rows.
@@ -78,6 +82,8 @@ class Check:
     tolerance: str = ""
     source: str = ""
     place: str
+    #: The line on which its query begins.
+    line: int = 0
 
     def is_asked(self, filled: set[str]) -> bool:
         """Whether there is anything to ask it of."""
@@ -86,7 +92,8 @@ class Check:
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it is asked of a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
-        are_read = self.place_in(cycle) is not None and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
+        is_read = self.is_own or self.place_in(cycle) is not None
+        are_read = is_read and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
         return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
 
     def _are_read(self, cycle: Cycle) -> bool:
@@ -94,13 +101,25 @@ class Check:
             any(not is_of_a_slot(one) or place_of(one, cycle) is not None for one in tables) for tables in self.needs
         )
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the user wrote it."""
+        return isinstance(self.code, OwnCode)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that its message names."""
+        return frozenset(field for _, field, _, _ in Formatter().parse(self.message) if field is not None)
+
     def place_in(self, cycle: Cycle) -> Place | None:
         """Return the slot of the file whose rows are meant, and the table of a database; None where it was not read."""
-        return place_of(self.slot or DIALECTS[cycle.layout.id].slot, cycle)
+        dialect = DIALECTS.get(cycle.layout.id)
+        return place_of(self.slot or (dialect.slot if dialect is not None else ""), cycle)
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
-        return self.message.format_map(row)
+        told = self.message.format_map(row)
+        return shortened(told) if self.is_own else told
 
 
 #: A slot, and the name that a database has for one of its tables.
@@ -121,14 +140,13 @@ def place_of(table: str, cycle: Cycle) -> Place | None:
     return next((one for one in found if one[1] in cycle.artifacts[one[0]].content.tables), None)
 
 
-def parsed(text: str, name: str) -> tuple[Check, ...]:
-    """Return the checks of a file. Raises `UsageError` with file and line for a header that is none."""
+def parsed(text: str, name: str, *, own: bool = False) -> tuple[Check, ...]:
+    """Return the checks of a file; `own` ones have a user's codes. Raises `UsageError` with file and line for a wrong one."""
     found = []
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        place = f"{name}:{begin + 1}"
-        found += [_check(one, place) for one in _each(lines[begin:end], place)]
+        found += [_check(one, name, begin + 1, own=own) for one in _each(lines[begin:end], f"{name}:{begin + 1}")]
     return tuple(found)
 
 
@@ -176,20 +194,26 @@ def _header(lines: Sequence[str], place: str) -> tuple[dict[str, str], int]:
     return header, count
 
 
-def _check(lines: Sequence[str], place: str) -> Check:
+def _check(lines: Sequence[str], file: str, first: int, *, own: bool) -> Check:
+    place = f"{file}:{first}"
     header, count = _header(lines, place)
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
-    if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
+    code = header["code"]
+    if not is_code(code) or (code not in Code.__members__) != own or header.get("severity", "error") not in _SEVERITIES:
+        codes = "U and three digits, such as U001" if own else "those of perfguard codes"
         raise UsageError(
-            f"{place}: code {header['code']!r}, severity {header.get('severity', 'error')!r} are not both known"
+            f"{place}: code {code!r}, severity {header.get('severity', 'error')!r} are not both known; codes are {codes}, "
+            f"severities {', '.join(_SEVERITIES)}"
         )
     for _, field, form, conversion in Formatter().parse(header["message"]):
-        if field is not None and (not re.fullmatch(r"[a-z_]+", field) or conversion or "{" in (form or "")):
+        if field is not None and (
+            not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", field) or conversion or "{" in (form or "")
+        ):
             raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
     return Check(
         name=header["check"],
-        code=Code[header["code"]],
+        code=code_named(code, f"not met: {header['check'].replace('_', ' ')}"),
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
         needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
@@ -203,6 +227,7 @@ def _check(lines: Sequence[str], place: str) -> Check:
         tolerance=header.get("tolerance", ""),
         source=header.get("source", ""),
         place=place,
+        line=first + count + next((at for at, line in enumerate(lines[count:]) if line.strip()), 0),
     )
 
 
@@ -226,43 +251,46 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
     for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
         asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
         if asked and check.is_asked(batch.filled) and batch.is_any(check.query):
-            for number, finding in _findings(batch, check, asked):
-                found.setdefault(number, []).append(replace(finding, check=check.name))
+            for number, finding in findings_of(check, batch, asked):
+                found.setdefault(number, []).append(finding)
     return found
 
 
-def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
-    columns = [one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")]
+def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
+    """Ask a check of tables; yield what it says of the cycles, with their numbers."""
+    columns = [one["column_name"] for one in tables.rows(f"describe ({check.query}\n)")]
     apart = "cycle, severity" if "severity" in columns else "cycle"
     # What names no row comes in the order of what it says.
     kept = ("file", "row") if "row" in columns else [name for name in columns if name not in ("cycle", "severity")]
     order = "".join(f', "{one}"' for one in kept if one in columns)
     query = (
-        f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
+        f"select *, count(*) over (partition by {apart}) as in_all from ({check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "
         f"qualify row_number() over (partition by {apart} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
         f"order by {apart}{order}"
     )
     rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
-    for row in batch.rows(query):
+    for row in tables.rows(query):
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
         rows.setdefault((row["cycle"], severity), []).append(row)
     for (number, severity), several in rows.items():
         cycle = cycles[number]
-        place = check.place_in(cycle)
-        assert place is not None
-        slot, inner = place
-        files = [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]
-        pairs = [
-            (_place(files[row.get("file", 0)], inner, check, row.get("row")), check.worded(row)) for row in several
-        ]
+        where = check.place_in(cycle)
+        pairs = [(_place(cycle, where, check, row), check.worded(row)) for row in several]
         count = several[0]["in_all"]
-        whole = _place(files[several[0].get("file", 0)], inner, replace(check, at=""), None)
+        whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None})
         for finding in disagreements(check.code, pairs, count=count, place=whole, severity=severity):
-            yield number, finding
+            yield number, replace(finding, check=check.name)
 
 
-def _place(artifact: Artifact, inner: str, check: Check, row: int | None) -> str:
+def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str, Any]) -> str:
+    """Say where a row that a query returned is; a user's check may be of no file."""
+    if where is None:
+        return cycle.place.name
+    slot, inner = where
+    row = columns.get("row")
+    files = [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]
+    artifact = files[columns.get("file") or 0]
     if inner:
         return f"{artifact.place} {inner}" + ("" if row is None else f"[{row}]")
     if row is None:

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from perfguard.artifacts.conditions import Expectation, known_conditions
 from perfguard.artifacts.layout import FoundCycle
 from perfguard.artifacts.readers import NO_DOCUMENT
@@ -18,7 +20,7 @@ from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
-from perfguard.contract.checks import broken_rules
+from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
@@ -29,7 +31,7 @@ from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.memory import memory_of
-from perfguard.dialects.queries import DIALECTS, definitions, named_texts
+from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
 from perfguard.dialects.shapes import shapes_of
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, Severity, is_invalid
@@ -96,6 +98,8 @@ class Wanted:
     cycle: bool = False
     notes: bool = True
     taking: Taking | None = None
+    #: Checks of the user's own.
+    checks: tuple[Check, ...] = ()
     #: How many processes may work at one cycle; None: one, or two where there are as many CPUs to use.
     processes: int | None = None
 
@@ -137,11 +141,12 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
 
     Never raises for what their files hold; that they cannot be read at all is a finding.
     """
-    ids = frozenset(task.found.layout.id for task in tasks)
+    # A user's check may name any table.
+    needed = all_definitions() if wanted.checks else definitions(frozenset(task.found.layout.id for task in tasks))
     with ExitStack() as stack:
-        tables = stack.enter_context(batch(definitions(ids), named_texts(), size=sum(map(_size_of, tasks))))
-        read = [_read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
-        _ask(tables, [one for one in read if isinstance(one, _ReadCycle)])
+        tables = stack.enter_context(batch(needed, named_texts(), size=sum(map(_size_of, tasks))))
+        read = [read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
+        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], wanted.checks)
         tables.close()
         # Each is let go of once it is inspected.
         waiting = read[::-1]
@@ -149,7 +154,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
         found = []
         while waiting:
             one = waiting.pop()
-            found.append(_inspected(one, wanted) if isinstance(one, _ReadCycle) else one)
+            found.append(_inspected(one, wanted) if isinstance(one, ReadCycle) else one)
         return found
 
 
@@ -165,7 +170,7 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _ReadCycle:
+class ReadCycle:
     """A cycle whose artifacts were read, and what is to be said of it so far; `number` is its own in the tables."""
 
     task: Task
@@ -177,9 +182,11 @@ class _ReadCycle:
     alike: Any = None
 
 
-def _read_cycle(
+def read_cycle(
     task: Task, number: int, tables: Batch, wanted: Wanted, stack: ExitStack, tell: Tell | None
-) -> _ReadCycle | Inspected:
+) -> ReadCycle | Inspected:
+    """Read the files of a cycle; their rows go into tables under a number. What is fetched for that is there until the stack
+    ends."""
     if task.tree is not None:
         from perfguard.artifacts.remote import Unfetched
 
@@ -203,7 +210,7 @@ def _read_cycle(
     return _known(task, number, read, broken)
 
 
-def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[Finding]) -> _ReadCycle:
+def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[Finding]) -> ReadCycle:
     """Return a cycle with what its files say of it, and with what is missing."""
     found, recording = task.found, task.recording
     artifacts = {artifact.slot.name: artifact for artifact in read}
@@ -227,11 +234,47 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
         asked=task.asked,
         parents=found.parents,
     )
-    return _ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
+    return ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
 
 
-def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
+def _ask(tables: Batch, read: Sequence[ReadCycle], own: Sequence[Check]) -> None:
     """Ask the tables what the files of the cycles say, and what breaks a rule."""
+    by_number = derive(tables, read)
+    cycles = {number: one.cycle for number, one in by_number.items()}
+    for number, findings in broken_rules(tables, cycles).items():
+        by_number[number].findings += findings
+    for number, rows in rows_alike(tables, cycles).items():
+        by_number[number].alike = rows
+    if own:
+        # They are loaded where there are any.
+        from perfguard.contract.own_checks import broken_own_rules
+
+        list_cycles(tables, read)
+        tables.keep_all()
+        every = {one.number: one for one in read}
+        for number, finding in broken_own_rules(own, tables, {number: one.cycle for number, one in every.items()}):
+            every[number].findings.append(finding)
+
+
+def list_cycles(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> None:
+    """Put the cycles themselves into their table; `recordings` names that of each, else it is called like its directory."""
+    texts = {
+        "recording": recordings or [one.task.recording.directory.name for one in read],
+        "layout": [one.cycle.layout.id for one in read],
+        "place": [relative(one.cycle.place, one.task.recording.directory) or one.cycle.place.name for one in read],
+    }
+    tables.put(
+        "cycles",
+        cycle=np.array([one.number for one in read], np.int64),
+        rank=np.array([one.cycle.rank for one in read], np.int64),
+        # Names that are no UTF-8 are texts as well.
+        **{name: np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
+           for name, several in texts.items()},
+    )  # fmt: skip
+
+
+def derive(tables: Batch, read: Sequence[ReadCycle]) -> dict[int, ReadCycle]:
+    """Fill the tables that follow from others, and have the files of the cycles say what these hold; return those in tables."""
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
@@ -240,14 +283,10 @@ def _ask(tables: Batch, read: Sequence[_ReadCycle]) -> None:
         _tell(by_number, "trace_view", views_of(tables, trace_views))
     if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:
         _tell(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
-    cycles = {number: one.cycle for number, one in by_number.items()}
-    for number, findings in broken_rules(tables, cycles).items():
-        by_number[number].findings += findings
-    for number, rows in rows_alike(tables, cycles).items():
-        by_number[number].alike = rows
+    return by_number
 
 
-def _tell(read: Mapping[int, _ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
+def _tell(read: Mapping[int, ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
     """Put what the rows of a file say into the cycles."""
     for number, work in works.items():
         cycle = read[number].cycle
@@ -264,7 +303,7 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
     return unseen(task, f"it cannot be read: {_reason(error)}")
 
 
-def _inspected(one: _ReadCycle, wanted: Wanted) -> Inspected:
+def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
     # They know cycles, and are loaded when there is one.
     from perfguard.dialects.invariants import check_cycle
 

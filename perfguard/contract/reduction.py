@@ -38,6 +38,7 @@ from perfguard.window import Phase
 
 if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
+    from perfguard.contract.checks import Check
 
 #: Has tasks inspected, and yields what became of them in their order.
 Visit = Callable[[Sequence[Task], Wanted], Iterator[Inspected]]
@@ -59,18 +60,26 @@ def reduce(
     *,
     notes: bool = True,
     taking: Taking | None = None,
+    checks: tuple[Check, ...] = (),
     visit: Visit | None = None,
     progress: Progress | None = None,
     tree: RemoteTree | None = None,
 ) -> Contract:
     """Inspect a recording as `inspect` does, and keep of each cycle its extract alone, with what `taking` takes of it.
 
-    `visit` has the cycles inspected elsewhere; without it that is done here, and `progress` is told while files are read.
-    Without `notes` what could not be known is not kept. The recording's directory lies in `tree`, where there is one.
+    `checks` of the user's own are asked as well. `visit` has the cycles inspected elsewhere; without it that is done here, and
+    `progress` is told while files are read. Without `notes` what could not be known is not kept. The recording's directory lies
+    in `tree`, where there is one.
     """
-    wanted = Wanted(notes=notes, taking=taking)
+    wanted = Wanted(notes=notes, taking=taking, checks=checks)
     here = partial(one_by_one, progress=progress)
     return _Inspection(recording, expected or Expectation(), only, tree).run(wanted, visit or here)
+
+
+def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
+    """Return what there is to be read of a recording: a task for each cycle."""
+    inspection = _Inspection(recording, Expectation(), None, tree)
+    return inspection.tasks(survey(inspection.directory, None, tree).cycles)
 
 
 #: A batch holds at most so many bytes of files, and so many cycles: many small ranks go together, a large one alone.
@@ -112,7 +121,9 @@ class _Inspection:
     only: Layout | None
     tree: RemoteTree | None = None
 
-    def _profiler_directory(self) -> Path:
+    @property
+    def directory(self) -> Path:
+        """Where the profiler's output is."""
         inside = self.recording.directory / PROFILER_DIRECTORY
         if self.tree is None or self.recording.fingerprint is None or not self.tree.is_folder(inside):
             return self.recording.profiler_directory
@@ -123,7 +134,7 @@ class _Inspection:
         from perfguard.dialects.invariants import check_recording
 
         recording, expected = self.recording, self.expected
-        directory = self._profiler_directory()
+        directory = self.directory
         found = survey(directory, self.only, self.tree)
         findings: list[Finding] = list(found.findings)
         # Where it is known why nothing is here, that is told.
@@ -139,7 +150,7 @@ class _Inspection:
             )
         findings += _empty_parents(found, recording.directory)
         closed = tuple(f"{finding.place}/" for finding in found.findings if finding.code is Code.A109)
-        tasks = self._tasks(found.cycles, closed)
+        tasks = self.tasks(found.cycles, closed)
         parents = tuple(parent.layout.id for parent in found.parents)
         del found
         notes: list[str] = []
@@ -167,7 +178,7 @@ class _Inspection:
             parents=parents,
         )
 
-    def _tasks(self, found: Iterable[FoundCycle], closed: tuple[str, ...]) -> list[Task]:
+    def tasks(self, found: Iterable[FoundCycle], closed: tuple[str, ...] = ()) -> list[Task]:
         """Return one task a cycle. Its rank is what names tell of it, and its index follows from that."""
         # The steps of all ranks are many; each task has its own.
         plain = replace(self.recording, steps=())

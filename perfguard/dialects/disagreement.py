@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.schema import WORDED_ROWS
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, OwnCode, Severity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ def disagreeing_rows(
 
 
 def disagreements(
-    code: Code,
+    code: Code | OwnCode,
     found: Iterable[tuple[str, str]],
     *,
     count: int | None = None,

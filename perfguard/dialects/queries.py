@@ -69,6 +69,8 @@ DIALECTS: Mapping[str, Dialect] = _Dialects()
 WORK = ("steps", "nested", "executions")
 _VIEW = re.compile(r"^create view (\w+) as\n(.*?);$", re.DOTALL | re.MULTILINE)
 _FILL = re.compile(r"^create view fill_(\w+) as\n.*?;$", re.DOTALL | re.MULTILINE)
+#: By table whose rows are those of a file: its slot, where it is neither its own name nor the trace of its dialect.
+SLOTS: Mapping[str, str] = {"kernels": "kernel_details", "kernel_counters": "kernel_details"}
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
@@ -103,6 +105,11 @@ def definitions(ids: frozenset[str]) -> Definitions:
     return Definitions(
         tables=tables, views={name: _with_tables(text) for name, text in views.items()}, kept=_kept(views)
     )
+
+
+def all_definitions() -> Definitions:
+    """Return what the queries of all layouts need."""
+    return definitions(frozenset(layout.id for layout in layouts()))
 
 
 def _with_tables(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, OwnCode, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES, StepTime, number_of, relative_change
 from perfguard.judge.verdict import Outcome, Verdict
@@ -46,7 +46,10 @@ def without_details(verdict: Verdict) -> tuple[Finding, ...]:
     # Where the step itself got worse, its slow steps did as well; alone they are news, as long as they did not get quicker.
     is_worse = step.judged and (step.change or 0) > 0 and is_seen(verdict, step)
     clocks, with_slow_steps = OTHER_TIMES - {step.metric}, OTHER_TIMES - {step.metric} | {"run_wall_p90"}
-    details = {Code.R105: with_slow_steps if is_worse else clocks, Code.R106: with_slow_steps}
+    details: dict[Code | OwnCode, frozenset[str]] = {
+        Code.R105: with_slow_steps if is_worse else clocks,
+        Code.R106: with_slow_steps,
+    }
     # The time of a step that stands still is what it costs and what it waits; what it costs alone is a part of that.
     parts = {"step_cost"} if step.metric == "run_blocked_time" else set()
     return tuple(

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric, split_rank
 from perfguard.measure.metrics import METRICS
+
+if TYPE_CHECKING:
+    from perfguard.contract.checks import Check
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 
@@ -120,6 +124,8 @@ class Policy:
     ignore: tuple[str, ...] = field(default=())
     #: Codes, or beginnings of codes, to look at alone; empty means all.
     select: tuple[str, ...] = field(default=())
+    #: Checks of the user's own, asked of a recording beside those that perfguard has.
+    checks: tuple[Check, ...] = field(default=())
 
     def rule(self, metric: str, subject: str) -> Rule | None:
         """Return the most precise rule of the marker, else of the settings, else None."""

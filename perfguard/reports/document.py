@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.documents import dumps, newest_format
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Finding, Severity, code_named
 from perfguard.judge import (
     BaselineFacts,
     Comparison,
@@ -119,7 +119,7 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         outcome=Outcome(plain["outcome"]),
         findings=tuple(
             Finding(
-                code=Code[f["code"]],
+                code=code_named(f["code"], f["headline"]),
                 message=f["message"],
                 place=f["place"],
                 severity=Severity(f["severity"]),

@@ -10,7 +10,7 @@ from typing import Any
 
 from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
 from perfguard.errors import PerfguardError, StoreError
-from perfguard.findings import Code
+from perfguard.findings import is_code
 from perfguard.judge import Verdict
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
@@ -190,12 +190,12 @@ def _at(document: Any, place: Place) -> Any:
 def _keep_findings_as_notes(workload: dict[str, Any], left_out: Counter[str]) -> None:
     """Findings of codes, and limits of metrics, that this version does not have stay readable as notes; the outcome that they
     led to is in the document."""
-    unknown = [one for one in workload["findings"] if one["code"] not in Code.__members__]
-    workload["findings"] = [one for one in workload["findings"] if one["code"] in Code.__members__]
+    unknown = [one for one in workload["findings"] if not is_code(one["code"])]
+    workload["findings"] = [one for one in workload["findings"] if is_code(one["code"])]
     notes = [f"{one['code']} {one['headline']}: {one['message']}" for one in unknown]
     rules = [name for name in workload["tolerance"] if name.partition("[")[0] not in METRICS]
     notes += [f"a tolerance of {name}: {workload['tolerance'].pop(name)}" for name in rules]
-    workload["ignore"] = [one for one in workload["ignore"] if any(code.name.startswith(one) for code in Code)]
+    workload["ignore"] = [one for one in workload["ignore"] if is_code(one, beginning=True)]
     workload["notes"] = [*notes, *workload["notes"]]
     if unknown:
         left_out["findings, which are among the notes"] += len(unknown)

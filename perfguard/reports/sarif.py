@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
+from perfguard.findings import Code, Finding, OwnCode, Severity, advice, split_place
 from perfguard.judge import Verdict
 from perfguard.reports import RunReport
 from perfguard.version import __version__
@@ -21,7 +21,7 @@ _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "
 
 
 def sarif_json(verdicts: Iterable[Verdict]) -> str:
-    """Return one SARIF log: a run for each verdict, a rule for every code."""
+    """Return one SARIF log: a run for each verdict, a rule for every code, and for those of the user's own that were found."""
     return (
         json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(verdict) for verdict in verdicts]}, indent=2)
         + "\n"
@@ -29,31 +29,33 @@ def sarif_json(verdicts: Iterable[Verdict]) -> str:
 
 
 def _run(verdict: Verdict) -> dict[str, Any]:
+    own = {finding.code: None for finding in verdict.findings if isinstance(finding.code, OwnCode)}
+    codes = [*Code, *own]
     base = f"{verdict.recording.resolve().as_uri()}/" if verdict.recording else "file:///"
     return {
         "tool": {
             "driver": {
                 "name": "perfguard",
                 "version": __version__,
-                "rules": [_rule(code) for code in Code],
+                "rules": [_rule(code) for code in codes],
             }
         },
         "originalUriBaseIds": {"PROFILER_OUTPUT": {"uri": base}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding) for finding in verdict.findings],
+        "results": [_result(finding, codes.index(finding.code)) for finding in verdict.findings],
     }
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _rule(code: Code | OwnCode) -> dict[str, Any]:
     return {
         "id": code.name,
         "shortDescription": {"text": code.value},
-        "fullDescription": {"text": ADVICE[code].cause},
-        "help": {"text": ADVICE[code].fix},
+        "fullDescription": {"text": advice(code).cause},
+        "help": {"text": advice(code).fix},
     }
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
     place, line, inside = split_place(finding.place)
     location: dict[str, Any] = {}
     # A finding about a whole rank is about no file; the rank is among the properties.
@@ -69,7 +71,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         location["logicalLocations"] = [{"fullyQualifiedName": inside.encode("utf-8", "replace").decode()}]
     result: dict[str, Any] = {
         "ruleId": finding.code.name,
-        "ruleIndex": list(Code).index(finding.code),
+        "ruleIndex": rule,
         "level": _LEVEL[finding.severity],
         "message": {"text": f"{finding.code.value}: {finding.message}".encode("utf-8", "replace").decode()},
         "locations": [location] if location else [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from perfguard.findings import Code, Finding, Severity, split_place
+from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
 from perfguard.judge.compare import show
 from perfguard.measure import METRICS, Measurement, Operator
@@ -70,7 +70,11 @@ def _most(whole: bool) -> int | None:
 def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
-        return f"the capture is not whole, so nothing was compared and no baseline was touched; look at: {where}"
+        # Those that make it incomplete come before a project's own.
+        worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
+        is_own = worst is not None and worst.code.family == OWN_FAMILY
+        what = "a check of this project is not met" if is_own else "the capture is not whole"
+        return f"{what}, so nothing was compared and no baseline was touched; look at: {where}"
     if any(finding.code is Code.B111 for finding in verdict.findings):
         return "nothing was written: the stored baseline is as it was"
     if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
@@ -153,7 +157,7 @@ def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_C
 
 def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
     """Return the findings of one file by code and severity: one in a line, several below their headline."""
-    alike: dict[tuple[Code, Severity], list[Finding]] = {}
+    alike: dict[tuple[Code | OwnCode, Severity], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.code, finding.severity), []).append(finding)
     lines = []

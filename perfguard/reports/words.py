@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import eq
 
 from perfguard import thresholds
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge import (
     OF_THE_WHOLE,
     Attribution,
@@ -138,6 +138,8 @@ def headline(verdict: Verdict) -> str:
         return "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
     if worst is None:
         return "Nothing was compared."
+    if verdict.outcome is Outcome.INVALID and worst.code.family == OWN_FAMILY:
+        return printable(f"A check of this project is not met, so nothing was compared: {worst.message}.")
     if verdict.outcome is Outcome.INVALID:
         return f"The recording is not whole, so nothing was compared: {worst.code.value}."
     if verdict.outcome is Outcome.INCONCLUSIVE:

@@ -421,7 +421,7 @@ def test_what_check_never_finds_cannot_be_selected(codes, never):
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == (
         f"perfguard: check never finds {never}, because it compares with nothing; "
-        "select codes of A, S, I and C, or use: perfguard compare BASE CURRENT\n"
+        "select codes of A, S, I, C and U, or use: perfguard compare BASE CURRENT\n"
     )
 
 

@@ -1,7 +1,7 @@
 -- What the events of a torch trace are, and what they add up to. Categories of torch 1.8 to 1.11 are Operator, Kernel, Memcpy, Memset
 -- and Runtime (real output of 1.8).
 
--- Categories of torch 1.12 and later.
+-- Operators of the host. Categories of torch 1.12 and later.
 create view operators as
 select * from spans where category = number_of('cpu_op');
 
@@ -29,7 +29,7 @@ from (
 where least_number <> 0 or last_number <> events - 1 or total <> events * (events - 1) / 2
   or squares <> events * (events - 1) * (2 * events - 1) / 6;
 
--- Categories of torch 1.8 to 1.11 as well: there the marks of steps are operators, too.
+-- Marks of steps. Categories of torch 1.8 to 1.11 as well: there the marks of steps are operators, too.
 create view marks as
 select * from spans
 where category in (number_of('user_annotation'), number_of('Operator'))

@@ -221,7 +221,7 @@ def _in_file(group: Iterable[Finding]) -> Iterable[dict[str, str]]:
 
 
 def _finding(one: Finding, *, is_first: bool) -> dict[str, str]:
-    from perfguard.findings import ADVICE
+    from perfguard.findings import advice
 
     _, line, inside = split_place(one.place) if one.code.family not in "RB" else ("", None, "")
     where = " ".join(part for part in (f"line {line}" if line else "", printable(inside)) if part)
@@ -235,7 +235,7 @@ def _finding(one: Finding, *, is_first: bool) -> dict[str, str]:
         "message": message,
         "line": str(line or ""),
         "excerpt": printable(one.excerpt),
-        "fix": ADVICE[one.code].fix if is_first else "",
+        "fix": advice(one.code).fix if is_first else "",
     }
 
 

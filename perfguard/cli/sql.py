@@ -1,0 +1,208 @@
+"""`perfguard sql DIR "select ..."`: ask a profiler's output in SQL, of the tables that perfguard's own checks are asked of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfguard.cli.exits import EXIT_NOTHING
+from perfguard.cli.screen import screen, tell, tell_plain, verbose_option
+from perfguard.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from perfguard.artifacts.readable import Answer
+    from perfguard.artifacts.remote import RemoteTree
+    from perfguard.contract.open_tables import OpenTables
+    from perfguard.recording import Recording
+
+_FORMATS = ("table", "csv", "json", "parquet")
+_LONGEST_S = 86_400.0
+#: So many rows of a table are shown; a screen is for people.
+_SHOWN_ROWS = 1000
+_PRINTED_AT_ONCE = 1024
+#: What a query may take of memory beside the tables' own bound: functions that make texts know none.
+_ROOM_BYTES = 256 * 1024**2
+
+
+@click.command(name="sql")
+@click.argument("directory")
+@click.argument("query", required=False)
+@click.option("--tables", "lists_tables", is_flag=True, help="List the tables and views that have rows.")
+@click.option("--columns", "table", metavar="TABLE", help="List the columns of a table or view, with their types.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    help="How rows are written (default: the file's ending, else table).",
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to a file.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True, max=_LONGEST_S),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give a query up after so long.",
+)
+@verbose_option("Show whole texts, however narrow the screen.")
+def command(
+    directory: str,
+    query: str | None,
+    lists_tables: bool,
+    table: str | None,
+    form: str | None,
+    output: Path | None,
+    timeout_s: float,
+    verbose: bool,
+) -> None:
+    """Ask a profiler's output in SQL.
+
+    Every file goes into the tables that perfguard's own checks are asked of (list them with --tables): all ranks and cycles
+    together, told apart by the column `cycle`; `cycles` says of which rank each is. QUERY is one query that reads, in DuckDB's
+    SQL; - reads it from standard input. Nothing outside of the tables can be reached, and a large result is written row by row.
+    Exit codes: 0, 2 usage (a query that cannot be answered), 4 nothing here is known profiler output.
+    """
+    from perfguard.cli.bar import Bar
+    from perfguard.contract.open_tables import open_tables
+
+    if [query is not None, lists_tables, table is not None].count(True) != 1:
+        raise UsageError('Ask one thing: perfguard sql DIR "select ...", or --tables, or --columns TABLE.')
+    form = form or _format_of(output)
+    if form == "parquet" and output is None and sys.stdout.isatty():
+        raise UsageError("Parquet is nothing that a terminal shows; write it to a file: --output rows.parquet")
+    text = sys.stdin.read() if query == "-" else query
+    recordings = _recordings(directory, output)
+    remedy = f"ask for less, or allow more: --timeout {10 * timeout_s:g}"
+    with Bar() as bar, open_tables(recordings, limit_s=timeout_s, remedy=remedy, progress=bar) as found:
+        bar.clear()
+        if not found.cycles:
+            tell_plain("perfguard: nothing here is known profiler output; look at: perfguard check", err=True)
+            sys.exit(EXIT_NOTHING)
+        if not found.is_whole:
+            tell_plain(
+                "perfguard: not all of it could be read, so rows may be missing; look at: perfguard check", err=True
+            )
+        with _bounded_memory():
+            _write(found, _listing(found, table) if text is None else text, form, output, verbose=verbose)
+
+
+def _format_of(output: Path | None) -> str:
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    return ending if ending in _FORMATS else "table"
+
+
+def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recording, RemoteTree | None]]:
+    """Return what is to be read, each with its name."""
+    from perfguard.artifacts.remote import local_path
+    from perfguard.capture.replay import recordings_in, replay, replay_tree, trees_in
+    from perfguard.cli.output import refuse_clash
+
+    path = local_path(directory)
+    if path is None:
+        return [(tree.shown, replay_tree(tree), tree) for tree in trees_in(directory)]
+    places = list(recordings_in(path))
+    if output is not None:
+        refuse_clash(places, [output])
+    return [(place.name or str(place), replay(place), None) for place in places]
+
+
+def _listing(found: OpenTables, table: str | None) -> str:
+    """Return the query that lists the tables with rows, or the columns of one table."""
+    from perfguard.contract.open_tables import meanings
+
+    known = found.tables.tables
+    if table is None:
+        told = meanings()
+        counts = {name: count for name, count in found.tables.counts().items() if count}
+        rows = [f"({_quoted(name)}, {count}, {_quoted(told.get(name, ''))})" for name, count in counts.items()]
+        return f'from (values {", ".join(rows)}) as tables(name, rows, "what it is")'
+    if table not in known:
+        raise UsageError(f"There is no table {table!r}; {nearest(table, known)}")
+    rows = [f"({_quoted(name)}, {_quoted(kind.lower())})" for name, kind in known[table]]
+    return f'from (values {", ".join(rows)}) as columns("column", type)'
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _write(found: OpenTables, query: str, form: str, output: Path | None, *, verbose: bool) -> None:
+    from perfguard.artifacts.readable import QueryError
+    from perfguard.documents import write_atomically
+    from perfguard.reports.rows import csv_lines, json_lines
+
+    try:
+        if form == "parquet":
+            _write_parquet(found, query, output)
+            return
+        answer = found.tables.answer(query)
+        if form == "table":
+            _show(answer, output, verbose=verbose)
+            return
+        lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
+        if output is None:
+            _print(lines)
+        else:
+            write_atomically(output, lines)
+    except QueryError as error:
+        raise UsageError(f"The query cannot be answered: {error}") from None
+    except MemoryError:
+        raise UsageError("The rows are too large for the memory that there is; ask for fewer columns.") from None
+
+
+def _show(answer: Answer, output: Path | None, *, verbose: bool) -> None:
+    from perfguard.documents import write_atomically
+    from perfguard.reports.rows import table_text
+
+    rows = list(islice(answer.rows, _SHOWN_ROWS))
+    if output is None:
+        shown_on = screen(verbose=verbose)
+        tell(table_text(answer.columns, rows, shown_on), shown_on)
+    else:
+        write_atomically(output, f"{table_text(answer.columns, rows)}\n")
+    if next(answer.rows, None) is not None:
+        tell_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
+
+
+def _print(lines: Iterator[str]) -> None:
+    while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
+        click.echo(text, nl=False)
+
+
+def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:
+    import shutil
+
+    found.tables.to_parquet(query, str(found.output))
+    if output is None:
+        with open(found.output, "rb") as stream:
+            shutil.copyfileobj(stream, sys.stdout.buffer)
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = output.with_name(f".{output.name}.part")
+        shutil.copyfile(found.output, beside)
+        beside.replace(output)
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let this process have so much more memory, and no more, where the system can tell (Linux, proc_pid_status(5))."""
+    import resource
+
+    status = Path("/proc/self/status")
+    used = [line for line in status.read_text().splitlines() if line.startswith("VmData:")] if status.exists() else []
+    if not used:
+        yield
+        return
+    limit, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(used[0].split()[1]) * 1024 + _ROOM_BYTES, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))

@@ -1,0 +1,98 @@
+"""Rows of a query, as a table for people, as CSV and as JSON: one after the other, so that they need not be held."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from perfguard.reports.names import printable
+from perfguard.reports.table import Column, Cut, table
+from perfguard.screen import LOG, Screen
+
+#: Names and types of columns.
+Columns = Sequence[tuple[str, str]]
+_NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL")
+_SHORTEST_TEXT, _LONGEST_TEXT = 12, 70
+
+
+def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen = LOG) -> str:
+    """Return rows as a table that fits the screen; null is -."""
+    shown = [
+        Column(title=printable(name), align="right")
+        if any(word in kind for word in _NUMBERS) and "[" not in kind
+        else Column(title=printable(name), least=_SHORTEST_TEXT, most=_LONGEST_TEXT, cut=Cut.END)
+        for name, kind in columns
+    ]
+    return table(shown, [["-" if cell is None else printable(_text(cell)) for cell in row] for row in rows], screen)
+
+
+def csv_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield CSV, the names of the columns first; nulls are empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([name for name, _ in columns])
+    yield _taken(buffer)
+    for row in rows:
+        writer.writerow([_text(cell) for cell in row])
+        yield _taken(buffer)
+
+
+def _taken(buffer: io.StringIO) -> str:
+    text = buffer.getvalue()
+    buffer.seek(0)
+    buffer.truncate()
+    return text
+
+
+def json_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield a JSON list, an object a row on a line of its own; of columns with one name the second has a number."""
+    names = unique([name for name, _ in columns])
+    before = "[\n"
+    for row in rows:
+        found = {name: _plain(cell) for name, cell in zip(names, row, strict=True)}
+        yield f"{before}  {json.dumps(found, allow_nan=False)}"
+        before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return names, each once: where one is there twice, the second has a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, one = 1, name
+        while one in found:
+            number += 1
+            one = f"{name}_{number}"
+        found[one] = None
+    return list(found)
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return repr(cell)
+    if isinstance(cell, str):
+        return cell
+    plain = _plain(cell)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(cell: Any) -> Any:
+    """Return a value as JSON has it: numbers that it lacks are null, bytes are hexadecimal, dates are texts."""
+    if cell is None or isinstance(cell, (bool, int, str)):
+        return cell
+    if isinstance(cell, (float, Decimal)):
+        return float(cell) if math.isfinite(cell) else None
+    if isinstance(cell, Mapping):
+        return {str(key): _plain(one) for key, one in cell.items()}
+    if isinstance(cell, (list, tuple)):
+        return [_plain(one) for one in cell]
+    return cell.hex() if isinstance(cell, bytes) else str(cell)

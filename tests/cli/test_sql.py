@@ -1,0 +1,257 @@
+"""`perfguard sql`: questions to the tables, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+from itertools import cycle
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from perfguard.testing import generate
+from tests.cli import RECORDINGS, TORCH, run
+
+ENDLESS = "with recursive t as (select 1 as x union all select x + 1 from t) select count(*) from t"
+NASTY = ['"; drop table spans; --', "with\x00nul", "two\nlines", "größer", "Name"]
+
+
+def asked(*arguments: object) -> list[dict]:
+    found = run("sql", *arguments, "--format", "json")
+    assert found.exit_code == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+def trace(place: Path, *names: str) -> Path:
+    """Write a real torch trace whose operators have these names in turn."""
+    (source,) = (TORCH / "profiler").glob("*.json")
+    document = json.loads(source.read_text(encoding="utf-8"))
+    operators = [event for event in document["traceEvents"] if event.get("cat") == "cpu_op"]
+    for event, name in zip(operators, cycle(names), strict=False):
+        event["name"] = name
+    place.mkdir()
+    (place / source.name).write_text(json.dumps(document), encoding="utf-8")
+    return place
+
+
+# -- answers -------------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_names():
+    found = asked(TORCH, "select name, count(*) as calls from spans group by 1 order by 2 desc, 1 limit 1")
+    (path,) = (TORCH / "profiler").glob("*.json")
+    names = [one["name"] for one in json.loads(path.read_text(encoding="utf-8"))["traceEvents"] if one["ph"] == "X"]
+    most = max(sorted(set(names)), key=names.count)
+    assert found == [{"name": most, "calls": names.count(most)}]
+
+
+@pytest.mark.parametrize("layout", ["pt-torch", "pt-npu", "ms-2.5+"])
+def test_all_ranks_are_asked_together(layout, tmp_path):
+    generate(layout, ranks=3, steps=2).write(tmp_path)
+    cycles = asked(tmp_path, "from cycles order by rank")
+    assert [(one["rank"], one["layout"]) for one in cycles] == [(rank, layout) for rank in range(3)]
+    counts = asked(
+        tmp_path, "select rank, count(*) as steps from steps join cycles using (cycle) group by 1 order by 1"
+    )
+    assert counts == [{"rank": rank, "steps": 2} for rank in range(3)]
+
+
+def test_recordings_in_a_directory_are_told_apart(copy_recording, tmp_path):
+    for name in ("torch-mlp", "torch-repeat2"):
+        copy_recording(name)
+    found = asked(tmp_path, "select recording, count(*) as cycles from cycles group by 1 order by 1")
+    assert found == [{"recording": "torch-mlp", "cycles": 1}, {"recording": "torch-repeat2", "cycles": 2}]
+
+
+def test_a_url_is_read_as_check_reads_it():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(TORCH / "profiler"), "/sql-recording/", recursive=True)
+    assert asked("memory://sql-recording", "select count(*) as steps from steps") == [{"steps": 3}]
+
+
+def test_the_tables_listed_are_those_with_rows():
+    counts = {one["name"]: one["rows"] for one in asked(TORCH, "--tables")}
+    assert counts["steps"] == 3
+    assert "kernels" not in counts
+    for name in ("spans", "memory_events", "executions"):
+        assert asked(TORCH, f"select count(*) as rows from {name}") == [{"rows": counts[name]}]
+
+
+def test_the_columns_listed_are_those_of_the_rows():
+    columns = [one["column"] for one in asked(TORCH, "--columns", "spans")]
+    assert columns == list(asked(TORCH, "from spans limit 1")[0])
+
+
+def test_a_query_comes_from_standard_input():
+    found = run("sql", TORCH, "-", "--format", "csv", answer="select 1 as one,\n2 as two")
+    assert (found.exit_code, found.stdout) == (0, "one,two\n1,2\n")
+
+
+def test_a_table_is_cut_where_it_is_too_long_for_people():
+    found = run("sql", TORCH, "from range(1001)")
+    assert len(found.stdout.splitlines()) == 1002
+    assert found.stderr == "perfguard: these are the first 1000 rows; all of them: --format csv\n"
+    assert run("sql", TORCH, "from range(1000)").stderr == ""
+
+
+def test_what_cannot_be_read_is_said(copy_recording):
+    place = copy_recording("torch-mlp")
+    (path,) = (place / "profiler").glob("*.json")
+    path.write_text(path.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    found = run("sql", place, "select count(*) from spans")
+    assert found.exit_code == 0
+    assert "rows may be missing; look at: perfguard check" in found.stderr
+
+
+def test_names_of_files_that_are_no_utf_8_are_shown(tmp_path):
+    source = trace(tmp_path / "source", "aten::mm")
+    os.rename(source, os.fsencode(tmp_path) + b"/\xff")
+    (found,) = asked(tmp_path, "select place from cycles")
+    assert found["place"].startswith("\\udcff/")
+
+
+# -- formats -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_names_of_all_kinds_come_out_as_they_went_in(form, tmp_path):
+    place, file = trace(tmp_path / "trace", *NASTY), tmp_path / "out" / f"rows.{form}"
+    query = 'select name, name as "Name", row from operators order by row'
+    assert run("sql", place, query, "--output", file).exit_code == 0
+    if form == "csv":
+        header, *rows = csv.reader(io.StringIO(file.read_text(encoding="utf-8"), newline=""))
+    elif form == "json":
+        found = json.loads(file.read_text(encoding="utf-8"))
+        header, rows = list(found[0]), [list(one.values()) for one in found]
+    else:
+        frame = pl.read_parquet(file)
+        header, rows = frame.columns, [list(row) for row in frame.iter_rows()]
+    assert [one.lower().partition("_")[0] for one in header] == ["name", "name", "row"]
+    assert len(set(header)) == 3
+    assert {row[0] for row in rows} == {*NASTY}
+    assert list(tmp_path.glob("out/.*")) == []
+
+
+def test_parquet_to_standard_output_is_the_file(tmp_path):
+    found = run("sql", TORCH, "from steps", "--format", "parquet")
+    (tmp_path / "x.parquet").write_bytes(found.stdout_bytes)
+    assert pl.read_parquet(tmp_path / "x.parquet").height == 3
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query, sentence",
+    [
+        ("attach ':memory:' as other", "this is ATTACH"),
+        ("attach 'x.db'", "this is ATTACH"),
+        ("copy spans to 'x.csv'", "this is COPY"),
+        ("export database 'x'", "this is EXPORT"),
+        ("install httpfs", "this is LOAD"),
+        ("load httpfs", "this is LOAD"),
+        ("pragma database_list", "this is PRAGMA"),
+        ("set memory_limit = '100GB'", "this is SET"),
+        ("use main", "this is SET"),
+        ("create table x (y integer)", "this is CREATE"),
+        ("create temp table x as from spans", "this is CREATE"),
+        ("insert into main.words values (1, 'a')", "this is INSERT"),
+        ("delete from main.spans", "this is DELETE"),
+        ("call enable_logging(storage = 'file', storage_config = {'path': 'x'})", "this is CALL"),
+        ("from enable_logging(storage = 'file', storage_config = {'path': 'x'})", "configuration has been locked"),
+        ("with x as (insert into main.words values (1, 'a') returning *) from x", "it writes"),
+        ("select 1; drop table main.spans", "it is 2 statements"),
+        ("", "it is 0 statements"),
+        ("from read_csv('/etc/passwd')", "it can read these tables, and nothing else"),
+        ("from read_text('/etc/passwd')", "it can read these tables, and nothing else"),
+        ("from '/etc/passwd'", "does not exist"),
+        ("from 'x.parquet'", "it can read these tables, and nothing else"),
+        ("from glob('/*')", "it can read these tables, and nothing else"),
+        ("select name from spns", "did you mean 'spans'?"),
+        ("selct 1", "syntax error"),
+    ],
+)
+def test_a_query_reads_the_tables_and_nothing_else(query, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run("sql", TORCH, query)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    assert sentence in found.stderr
+    assert found.stderr.startswith("perfguard: The query cannot be answered: ")
+    assert found.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ((TORCH,), "Ask one thing"),
+        ((TORCH, "select 1", "--tables"), "Ask one thing"),
+        ((TORCH, "--columns", "spns"), "There is no table 'spns'; did you mean 'spans'?"),
+        ((TORCH, "select 1", "--timeout", "0"), "0.0 is not in the range"),
+        ((TORCH, "select 1", "--format", "xml"), "'xml' is not one of"),
+        (("no/such/directory", "select 1"), "is not a directory"),
+        ((TORCH, "select 1", "--output", TORCH / "recording.json"), "would be overwritten"),
+    ],
+)
+def test_a_call_that_is_wrong_is_refused(arguments, sentence):
+    found = run("sql", *arguments)
+    assert found.exit_code == 2
+    assert sentence in found.stderr
+
+
+def test_where_nothing_is_known_nothing_is_asked(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
+    found = run("sql", tmp_path, "select 1")
+    assert found.exit_code == 4
+    assert "nothing here is known profiler output" in found.stderr
+
+
+# -- bounds --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
+@pytest.mark.parametrize(
+    "query, sentence",
+    [
+        (ENDLESS, "it takes longer than 2 s; ask for less, or allow more: --timeout 20"),
+        (
+            "select count(*) from range(10_000_000) a, range(10_000_000) b where hash(a.range, b.range) = 1",
+            "longer than 2 s",
+        ),
+        ("select length(repeat('x', 2_000_000_000))", "it needs more memory"),
+        ("select repeat('x', 200_000_000) from range(100)", "it needs more memory"),
+        ("select list(range::varchar) from range(100_000_000)", ""),
+    ],
+)
+def test_time_and_memory_are_bounded(query, sentence, tmp_path):
+    command = [sys.executable, "-m", "perfguard", "sql", str(TORCH), query, "--timeout", "2", "--output", "x.csv"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        told = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 2
+    assert sentence in told
+    assert told.startswith("perfguard: ")
+    assert told.count("\n") == 1
+    assert used.ru_utime + used.ru_stime < 10
+    assert used.ru_maxrss * 1024 <= 512 * 1024**2
+    # Neither half a file nor what was spilled is left.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bound_of_the_memory_ends_with_the_query():
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    run("sql", RECORDINGS / "torch-mlp", "select 1")
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
