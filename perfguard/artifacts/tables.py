@@ -532,13 +532,13 @@ class _Database:
                 self.quick.execute(f"create table {name} ({described})")
                 self.waiting[name] = _Inlet(name, columns, self.quick)
         for name, statements in definitions.views.items():
-            if name not in self._views:
+            if statements not in self._views:
                 try:
                     self.quick.execute(statements)
                 except duckdb.Error as error:
                     said = " ".join(str(error).split())
                     raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {said}") from error
-                self._views.add(name)
+                self._views.add(statements)
 
     def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
         import duckdb

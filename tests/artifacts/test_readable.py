@@ -11,15 +11,15 @@ import pytest
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import _NUMBERED, MEANINGS, WORDS, QueryError, Readable, make_readable
 from perfguard.artifacts.tables import TABLES, Batch, batch
-from perfguard.dialects.queries import named_texts, views
+from perfguard.dialects.queries import all_definitions, named_texts
 
 #: Columns that are numbers by themselves.
-NUMBERS = {"cycle", "step", "inside", "number", "part", "profile_memory", "record_shapes"}
+NUMBERS = {"cycle", "file", "step", "inside", "number", "part", "profile_memory", "record_shapes"}
 
 
 @pytest.fixture
 def tables() -> Iterator[Batch]:
-    with batch(views(), named_texts()) as found:
+    with batch(all_definitions(), named_texts()) as found:
         yield found
 
 
@@ -32,12 +32,12 @@ def readable(tables: Batch, limit_s: float = 60.0) -> Readable:
 def put_kernels(tables: Batch, *names: str) -> None:
     count = len(names)
     tables.put(
-        "cached_tasks",
+        "kernel_counters",
         cycle=np.zeros(count, np.int64),
         row=np.arange(count),
-        name=np.array([tables.word(name) for name in names], np.int64),
-        stream=np.zeros(count, np.int64),
-        task=np.zeros(count, np.int64),
+        counter=np.array([tables.word(name) for name in names], np.int64),
+        **dict.fromkeys(("value", "part_us", "whole_us"), np.zeros(count)),
+        duration_ns=np.zeros(count, np.int64),
     )
 
 
@@ -61,7 +61,7 @@ def test_every_table_says_what_it_is():
 def test_texts_are_texts(tables, name):
     put_kernels(tables, name)
     found = readable(tables)
-    assert [row["name"] for row in found.rows("select name from cached_tasks")] == [name]
+    assert [row["counter"] for row in found.rows("select counter from kernel_counters")] == [name]
     assert found.count("from spans") == 0
 
 
@@ -73,8 +73,8 @@ def test_a_thread_is_its_process_and_itself(tables):
 
 def test_the_tables_with_numbers_are_in_another_schema(tables):
     put_kernels(tables, "aten::mm")
-    (row,) = readable(tables).rows("select name from main.cached_tasks")
-    assert row["name"] == tables.word("aten::mm")
+    (row,) = readable(tables).rows("select counter from main.kernel_counters")
+    assert row["counter"] == tables.word("aten::mm")
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_the_tables_with_numbers_are_in_another_schema(tables):
         ("select 1; select 2", "it is 2 statements"),
         ("-- nothing", "it is 0 statements"),
         (
-            "select nme from cached_tasks",
-            'Referenced column "nme" not found in FROM clause (Candidate bindings: "name"',
+            "select coter from kernel_counters",
+            'Referenced column "coter" not found in FROM clause (Candidate bindings: "counter"',
         ),
-        ("from cachd_tasks", "did you mean 'cached_tasks'?"),
+        ("from kernel_counter", "did you mean"),
         ("from nothing_like_it", "perfguard sql DIR --tables lists those there are"),
         ("select cast('x' as int)", "Conversion Error"),
     ],
@@ -101,7 +101,7 @@ def test_what_cannot_be_answered_is_one_sentence(tables, query, sentence):
 
 def test_a_line_is_that_of_the_query(tables):
     with pytest.raises(QueryError) as error:
-        readable(tables).columns("select row,\n  nme\nfrom cached_tasks")
+        readable(tables).columns("select row,\n  coter\nfrom kernel_counters")
     assert error.value.line == 2
 
 
