@@ -266,10 +266,14 @@ def test_a_schema_of_perfguard_cannot_be_replaced(tmp_path, name):
 @pytest.mark.parametrize(
     ("tables", "files", "said"),
     [
-        (TRACE, {"mine/views.sql": "create view v as selec 1"}, "the views.sql of the dialect 'mine' cannot be used: Parser Error:"),
         (
             TRACE,
-            {"mine/views.sql": "create view timed as select 1"},
+            {"mine/views.sql": "create view v as selec 1"},
+            "the views.sql of the dialect 'mine' cannot be used: Parser Error:",
+        ),
+        (
+            TRACE,
+            {"mine/views.sql": "create view operators as select 1"},
             "the views.sql of the dialect 'mine' cannot be used: Catalog Error:",
         ),
         (
