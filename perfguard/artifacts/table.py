@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -53,7 +54,7 @@ class Table:
     frame: pl.DataFrame
     cells: Cells
     #: Line number of every row in a line based file, or None where rows follow the header one by one.
-    lines: tuple[int, ...] | None = None
+    lines: Sequence[int] | None = None
     #: JSON path of the array, for JSON cells.
     path: str = "$"
 

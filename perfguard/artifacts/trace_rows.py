@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Raw
 
+from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.tables import NULL, TABLES, Batch
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _SHOWN = 80
 _LARGEST = 2**63 - 1
 #: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
+#: How many threads a trace may have, and how many names and labels of processes; a job of 1000 ranks has some thousand.
+MAX_THREADS = MAX_PROCESSES = 100_000
 #: The tables that are filled.
 FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
 _NO_WORDS = np.empty(0, np.int64)
@@ -58,9 +61,10 @@ class TraceRows:
         self._cycle = cycle
         self._kind = kind
         self._numbers: dict[str, Any] = {}
+        self._processes = 0
 
     def see(self, events: Events) -> None:
-        """Add the events of the next chunk."""
+        """Add the events of the next chunk; raises `Unreadable` where they are of too many threads or processes."""
         if len(spans := events.of("X")):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
             times = {"start_ns": starts, "duration_ns": np.minimum(lasts, _LAST_END_NS - starts.clip(0))}
@@ -98,6 +102,9 @@ class TraceRows:
     def _add_processes(self, told: Events) -> None:
         if not len(told):
             return
+        self._processes += len(told)
+        if self._processes > MAX_PROCESSES:
+            raise Unreadable(f"it names more than {MAX_PROCESSES} processes")
         names, processes, texts = zip(*told.derived(names_of_processes), strict=True)
         self._batch.add(
             "processes",
@@ -115,6 +122,8 @@ class TraceRows:
             "name": self._global("name", words.names, events.names, self._batch.word),
             "thread": self._global("thread", words.threads, events.threads, self._thread),
         }
+        if len(words.threads) > MAX_THREADS:
+            raise Unreadable(f"its events are of more than {MAX_THREADS} threads")
         for name in TABLES[table]:
             if name == "category":
                 columns[name] = self._global(name, words.categories, events.categories, self._word)

@@ -1,6 +1,6 @@
 """What `perfguard check` costs on inputs that were made to exhaust it: CPU seconds, peak memory, exit status, first words.
 
-Run: python -m tests.benchmarks.hostile [--only WORD] [--grow] [--keep FOLDER]
+Run: python -m tests.benchmarks.hostile [--only WORD] [--grow]
 
 Every input is checked in a fresh process with `--jobs 1`, which is stopped after 100 CPU seconds or above 3 GB. With `--grow`
 a quarter of each input is checked as well, and the ratio of the CPU seconds beyond those of an empty directory is printed:
@@ -27,7 +27,7 @@ from tabulate import tabulate
 from perfguard.testing import generate
 from perfguard.testing.summary import _event, _field, _record
 
-#: Writes an input into an empty folder; of the sizes as many as are given with it: 1 is all of it.
+#: Writes an input into an empty folder, of this part of its size: 1 is all of it.
 Maker = Callable[[Path, float], None]
 CASES: dict[str, Maker] = {}
 
@@ -76,17 +76,17 @@ class Cost:
         return next((line for line in lines if line[1:4].isdigit()), lines[-1])
 
 
-def check(place: Path) -> Cost:
-    """Check a directory in a fresh process."""
+def check(place: Path, *, seconds: int = _SECONDS, peak_kib: int = _PEAK_KIB) -> Cost:
+    """Check a directory in a fresh process, which is stopped after so many CPU seconds or above so much memory."""
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURED, str(_SECONDS), str(_PEAK_KIB), str(place)],
+        [sys.executable, "-c", _MEASURED, str(seconds), str(peak_kib), str(place)],
         capture_output=True,
         text=True,
         check=True,
         stdin=subprocess.DEVNULL,
     )
-    status, cpu_s, peak_kib = done.stdout.split()
-    return Cost(status=int(status), cpu_s=float(cpu_s), peak_kib=int(peak_kib), text=done.stderr)
+    status, cpu_s, peak = done.stdout.split()
+    return Cost(status=int(status), cpu_s=float(cpu_s), peak_kib=int(peak), text=done.stderr)
 
 
 def case(make: Maker) -> Maker:
@@ -230,6 +230,17 @@ def a_drawn_line_of_ports(place: Path, part: float) -> None:
 
 
 @case
+def a_drawing_that_begins_with_blanks(place: Path, part: float) -> None:
+    _drawing(place, "")
+    next(place.rglob("*.dot")).write_text("digraph" + " " * int(1_000_000 * part) + "\n")
+
+
+@case
+def quotes_of_which_none_is_closed(place: Path, part: float) -> None:
+    _drawing(place, 'a [label="' + '\\"' * int(500_000 * part))
+
+
+@case
 def drawn_blanks(place: Path, part: float) -> None:
     _drawing(place, "a" + " " * int(1_000_000 * part))
 
@@ -257,8 +268,8 @@ def an_ir_line_that_never_closes(place: Path, part: float) -> None:
 
 
 def _flat(place: Path, name: str, text: str) -> None:
-    generate("ms-2.0", seed=1).write(place)
-    (place / name).write_text(text)
+    generate("ms-2.0", seed=1, conditions={"npu": True, "cpu_device": False}).write(place)
+    (next(place.rglob("profiler_info_0.json")).parent / name).write_text(text)
 
 
 @case

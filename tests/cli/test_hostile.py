@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.testing import generate
+from tests.benchmarks import hostile
 from tests.cli import RECORDINGS, TORCH
 
 pytestmark = [
@@ -315,3 +316,50 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, name):
     assert code in text
     assert words in text
     assert peak_kib < MEMORY_KIB
+
+
+#: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
+EXHAUSTING: dict[str, tuple[float, int, str]] = {
+    "column defaults of gigabytes": (1, 3, "its texts have more than the 50331648 characters"),
+    "column defaults in few rows": (1, 3, "a row in it has more than 2097152 bytes"),
+    "many columns with a default": (1, 3, "more work than"),
+    "two million tasks": (1, 3, "its tables have more than the 6000000 cells"),
+    "two million texts": (1, 0, "PASSED"),
+    "a database text of 300 mb": (1, 3, "a row in it has more than 2097152 bytes"),
+    "one key many times": (1, 3, "an object has the key 'a' twice"),
+    "keys of which the last is repeated": (1, 3, "an object has the key 'z' twice"),
+    "a json string of 100 mb": (1, 3, "$.config: 'xxx"),
+    "json objects in an array": (1, 3, "more than the 4000000 that are read"),
+    "a drawing that begins with blanks": (1, 3, "does not begin with a digraph"),
+    "quotes of which none is closed": (1, 3, "part of it is missing"),
+    "edges to nowhere": (1, 3, "no such node is drawn"),
+    "a table of a million columns": (1, 3, "1000000 columns"),
+    "a whitespace table of a million columns": (1, 3, "1000000 columns"),
+    "a whitespace line of 500 000 cells": (1, 3, "the row has 500000 cells"),
+    "millions of blank lines in a csv": (1, 3, "the row has 0 cells"),
+    "millions of blank lines in a columns table": (1, 3, "more than the 4000000 that are read whole"),
+    "millions of lines in a log": (1, 0, "PASSED"),
+    "a csv cell of 100 mb": (1, 3, "the row has more than"),
+    "a quoted csv cell of 100 mb": (1, 3, "no quotation mark ends the cell"),
+    "one quote that is never closed in a small table": (1, 3, "unexpected end of data"),
+    "quotes within cells": (1, 3, "the row has more than"),
+    "call stacks in quotes": (0.3, 0, "A112"),
+    "a world of a billion ranks of which two are here": (1, 3, "and of 999999898 more ranks nothing is here"),
+    "a million records": (1, 3, "more than the 500000 records"),
+    "a million values in one record": (1, 3, "more than 20000 different tags"),
+    "a million values of one tag": (1, 3, "I114"),
+    "a summary tag of 100 mb": (1, 3, "a text in it has 104857600 characters"),
+    "a million process names": (1, 3, "it names more than 100000 processes"),
+    "a million threads": (1, 3, "its events are of more than 100000 threads"),
+}
+
+
+@pytest.mark.parametrize("name", EXHAUSTING)
+def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, name):
+    """The process is stopped above 512 MB, and after so many CPU seconds that only a cost that explodes takes them."""
+    part, status, words = EXHAUSTING[name]
+    hostile.CASES[name](tmp_path, part)
+    cost = hostile.check(tmp_path, seconds=60, peak_kib=512 * 1024)
+    assert cost.status == status, cost.text[-2000:]
+    assert words in cost.text
+    assert "Traceback" not in cost.text

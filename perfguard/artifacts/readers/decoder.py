@@ -23,7 +23,7 @@ from perfguard.artifacts.readers.event_schema import TIMES, Check, EventSchema, 
 from perfguard.artifacts.readers.events import BETWEEN, Events, Numbers, Vocabulary, Words
 from perfguard.artifacts.readers.limits import SHORTEST_EVENT, UNREPEATED
 from perfguard.artifacts.readers.times import proven
-from perfguard.artifacts.schema import MAX_KEYS, WORDED_ROWS, RowError, object_columns
+from perfguard.artifacts.schema import FEW_ROWS, MAX_KEYS, WORDED_ROWS, RowError, RowSchema, object_columns
 from perfguard.artifacts.table import Cells, Table, Unreadable, cell_value
 
 #: How many events are decoded together while a chunk is narrowed down to those that are refused.
@@ -192,10 +192,10 @@ class EventDecoder:
                 return type(inside) is Raw or UNSET in arguments(inside)
 
         else:
-            schema = rule.arguments
+            refused = self._refused_arguments(rule.arguments, chosen.column("args"))
 
             def breaks(inside: Any) -> bool:
-                return type(inside) is not Raw or not self._keeps_once(schema, bytes(inside))
+                return type(inside) is not Raw or bytes(inside) in refused
 
         keys = _getter(rule.required)
         broken = []
@@ -244,10 +244,10 @@ class EventDecoder:
     def _broken_words(self, number: int, check: Check, words: Words) -> list[int]:
         """Return the numbers of the texts that break the schema of a key; each text is asked of jsonschema once."""
         if len(words) > self._asked[number]:
-            new = list(islice(words, self._asked[number], None))
-            for offset, text in enumerate(new):
-                if text is not UNSET and not self._keeps(check.schema, text):
-                    self._bad[number].append(self._asked[number] + offset)
+            first = self._asked[number]
+            new = {at: text for at, text in enumerate(islice(words, first, None), start=first) if text is not UNSET}
+            refused = self._refused_values(check.schema, list(new.values()))
+            self._bad[number] += [at for at, is_refused in zip(new, refused, strict=True) if is_refused]
             self._asked[number] = len(words)
         return self._bad[number]
 
@@ -271,14 +271,28 @@ class EventDecoder:
         self.broken += len(invalid)
         return frozenset(places[row] for row in invalid)
 
-    def _keeps_once(self, schema: str, value: bytes) -> bool:
-        """Ask jsonschema, of the same value but once."""
+    def _refused_arguments(self, schema: str, arguments: Sequence[Any]) -> frozenset[bytes]:
+        """Return those of the arguments that break a schema; the same arguments are judged once."""
         known = self.schema.kept
         if len(known) > _REMEMBERED:
             known.clear()
-        if (schema, value) not in known:
-            known[schema, value] = self._keeps(json.loads(schema), value)
-        return known[schema, value]
+        texts = {bytes(one) for one in arguments if type(one) is Raw}
+        new = [text for text in texts if (schema, text) not in known]
+        refused = self._refused_values(json.loads(schema), new)
+        known.update(((schema, text), not one) for text, one in zip(new, refused, strict=True))
+        return frozenset(text for text in texts if not known[schema, text])
+
+    def _refused_values(self, schema: Mapping[str, Any], values: Sequence[str | bytes]) -> list[bool]:
+        """Say of each text or raw JSON value whether it breaks a schema: of many as a column, else of one after the other."""
+        import polars as pl
+
+        if len(values) <= FEW_ROWS or any(b"\\ud" in one.lower() for one in values if isinstance(one, bytes)):
+            # A key with half of a surrogate pair is in no column.
+            return [not self._keeps(schema, one) for one in values]
+        cells = [(one if isinstance(one, bytes) else msgspec.json.encode(one)).decode() for one in values]
+        table = Table(frame=pl.DataFrame({"value": pl.Series(cells, dtype=pl.String)}), cells=Cells.JSON)
+        refused = set(RowSchema({"properties": {"value": schema}}, self.schema.rows.root).invalid_rows(table))
+        return [row in refused for row in range(len(values))]
 
     def _keeps(self, schema: Mapping[str, Any], value: str | bytes) -> bool:
         found = value if isinstance(value, str) else cell_value(value.decode(), Cells.JSON, None)

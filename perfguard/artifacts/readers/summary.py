@@ -27,6 +27,8 @@ _VALUE = {"image": 4, "tensor": 8, "histogram": 9, "loss_landscape": 10}
 _HEADER = struct.Struct("<QI")
 _SUM_BYTES = 4
 _COLUMNS = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
+#: How many records are read: collected every ten steps, of five million steps.
+MAX_RECORDS = 500_000
 #: How large a record may be, and how long a tag in it: one with a tensor is as large as the tensor.
 MAX_RECORD_BYTES = 128 * 1024**2
 MAX_TEXT = 65_536
@@ -53,6 +55,8 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     number = 0
     for number, (offset, payload) in enumerate(_records(path), start=1):
         where = f"record {number} at byte {offset}"
+        if number > MAX_RECORDS:
+            raise Unreadable(f"it has more than the {MAX_RECORDS} records that are read", f":{number}")
         try:
             rows.append((*_row(event_of.FromString(payload), where, tags), str(offset)))
         except DecodeError as error:
@@ -68,7 +72,7 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
         raise Unreadable("it is empty: not even the record that says the version")
     frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
     frame = pl.concat(frames, rechunk=True)
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, number + 1))))
+    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=range(1, number + 1)))
 
 
 def masked_crc32c(payload: bytes) -> int:
@@ -145,19 +149,21 @@ def _row(event: Any, where: str, known: _Tags) -> tuple[str, ...]:
     if kind is None or not event.HasField("wall_time"):
         missing = "what it holds" if kind is None else "its wall_time"
         raise Unreadable(f"{where} does not say {missing}")
-    values = event.summary.value if kind == "summary" else ()
-    known.count(len(values))
-    tags = "|".join([known.written(value.tag) for value in values])
-    kinds = "|".join([_kind(value) for value in values])
-    scalars = "|".join([repr(value.scalar_value) if value.HasField("scalar_value") else "" for value in values])
+    tags, kinds, scalars = [], [], []
+    if kind == "summary":
+        values = event.summary.value
+        known.count(len(values))
+        for value in values:
+            tags.append(known.written(value.tag))
+            if value.HasField("scalar_value"):
+                kinds.append("scalar")
+                scalars.append(repr(value.scalar_value))
+            else:
+                kinds.append(next((name for name in _VALUE if value.HasField(name)), ""))
+                scalars.append("")
     step = str(event.step) if event.HasField("step") else ""
-    return kind, step, repr(event.wall_time), _text(event.version) if kind == "version" else "", tags, kinds, scalars
-
-
-def _kind(value: Any) -> str:
-    if value.HasField("scalar_value"):
-        return "scalar"
-    return next((name for name in _VALUE if value.HasField(name)), "")
+    version = _text(event.version) if kind == "version" else ""
+    return kind, step, repr(event.wall_time), version, "|".join(tags), "|".join(kinds), "|".join(scalars)
 
 
 def _text(text: str | bytes) -> str:

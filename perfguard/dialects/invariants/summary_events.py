@@ -200,13 +200,12 @@ def collected_values(artifact: Artifact) -> pl.DataFrame:
         (pl.col("kind") == "summary") & (pl.col("step") != "") & ((pl.col("tags") != "") | (pl.col("kinds") != ""))
     )
     frame = frame.filter(is_there).select(
-        "record",
-        pl.col("step").cast(pl.Int64),
-        tag=pl.col("tags").str.split("|"),
-        kind=pl.col("kinds").str.split("|"),
-        scalar=pl.col("scalars").str.split("|"),
+        "record", pl.col("step").cast(pl.Int64), tag="tags", kind="kinds", scalar="scalars"
     )
-    return frame.explode("tag", "kind", "scalar").with_columns(
+    if frame["kind"].str.contains("|", literal=True).any():
+        several = ("tag", "kind", "scalar")
+        frame = frame.with_columns(pl.col(*several).str.split("|")).explode(*several)
+    return frame.with_columns(
         number=pl.col("scalar").cast(pl.Float64, strict=False), is_auto=pl.col("tag").str.ends_with(_AUTO)
     )
 
