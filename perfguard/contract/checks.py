@@ -7,13 +7,15 @@ line `--   ...` goes on with the one above. Keys:
 * `needs`: tables that must be there, `a, b`: both, `a | b`: one of them; that of a slot if its file was read, others if they
   have rows;
 * `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
+  `when`: conditions that must be known to be on;
 * `files`: slots that must have been read, besides that of the file whose rows are meant;
 * `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
-  each, with `{part}` replaced in it and in the message;
+  each, with `{part}` replaced in it and in the rest of the header;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
-A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
+A query returns `cycle`, `row` where it knows one, what its message names, and where it differs from row to row `severity`, and
+`place`, the table that is meant instead of that after `in`.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ _KEYS = frozenset(
         "needs",
         "layouts",
         "where",
+        "when",
         "files",
         "each",
         "in",
@@ -71,9 +74,9 @@ class Check:
     query: str
     layouts: frozenset[str] = frozenset()
     where: str = ""
+    when: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     slot: str = ""
-    each: str = ""
     at: str = ""
     about: str = ""
     tolerance: str = ""
@@ -88,7 +91,10 @@ class Check:
         """Whether it is asked of a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
         are_read = self.place_in(cycle) is not None and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
-        return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
+        are_on = all(map(cycle.conditions.get, self.when)) and (
+            not self.where or cycle.conditions.get(self.where) is not False
+        )
+        return is_of_layout and are_read and are_on
 
     def _are_read(self, cycle: Cycle) -> bool:
         return all(
@@ -128,26 +134,25 @@ def parsed(text: str, name: str) -> tuple[Check, ...]:
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        found += _each(_check(lines[begin:end], f"{name}:{begin + 1}"))
+        place = f"{name}:{begin + 1}"
+        header, query = _header(lines[begin:end], place)
+        found += [
+            _check({key: _replaced(value, pairs) for key, value in header.items()}, _replaced(query, pairs), place)
+            for pairs in _each(header.pop("each", ""), place)
+        ]
     return tuple(found)
 
 
-def _each(check: Check) -> list[Check]:
-    """Return a check once for each of the values that its header has for some names."""
-    if not check.each:
-        return [check]
-    names, equals, rows = check.each.partition("=")
-    keys = [one.strip() for one in names.split(",")]
+def _each(text: str, place: str) -> list[list[tuple[str, str]]]:
+    """Return the values that a header has for some names, with these; one time none where it has none."""
+    if not text:
+        return [[]]
+    names, equals, rows = text.partition("=")
+    keys = [f"{{{one.strip()}}}" for one in names.split(",")]
     values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
     if not equals or any(len(row) != len(keys) or not all(row) for row in values):
-        raise UsageError(f"{check.place}: `each` is `name, name = value, value; value, value`: {check.each!r}")
-    found = []
-    for row in values:
-        pairs = [(f"{{{key}}}", value) for key, value in zip(keys, row, strict=True)]
-        found.append(
-            replace(check, each="", query=_replaced(check.query, pairs), message=_replaced(check.message, pairs))
-        )
-    return found
+        raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {text!r}")
+    return [list(zip(keys, row, strict=True)) for row in values]
 
 
 def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -156,7 +161,8 @@ def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def _check(lines: Sequence[str], place: str) -> Check:
+def _header(lines: Sequence[str], place: str) -> tuple[dict[str, str], str]:
+    """Return the keys of a header with their values, and the query below it."""
     header: dict[str, str] = {}
     key = ""
     count = 0
@@ -174,6 +180,10 @@ def _check(lines: Sequence[str], place: str) -> Check:
                 f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}"
             )
         header[key] = value
+    return header, "\n".join(lines[count:]).strip().rstrip(";")
+
+
+def _check(header: Mapping[str, str], query: str, place: str) -> Check:
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
     if header["code"] not in Code.__members__ or header.get("severity", "error") not in _SEVERITIES:
@@ -192,9 +202,9 @@ def _check(lines: Sequence[str], place: str) -> Check:
         layouts=_words(header.get("layouts", "")),
         files=_words(header.get("files", "")),
         where=header.get("where", ""),
+        when=_words(header.get("when", "")),
         slot=header.get("in", ""),
-        each=header.get("each", ""),
-        query="\n".join(lines[count:]).strip().rstrip(";"),
+        query=query,
         at=header.get("at", ""),
         about=header.get("about", ""),
         tolerance=header.get("tolerance", ""),
@@ -230,7 +240,7 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
 
 def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
     columns = {one["column_name"] for one in batch.rows(f"describe (\n{check.query}\n)")}
-    apart = "cycle, severity" if "severity" in columns else "cycle"
+    apart = ", ".join(["cycle", *(one for one in ("place", "severity") if one in columns)])
     order = "".join(f", {one}" for one in ("file", "row") if one in columns)
     query = (
         f"select *, count(*) over (partition by {apart}) as in_all from (\n{check.query}\n) "
@@ -238,13 +248,13 @@ def _findings(batch: Batch, check: Check, cycles: Mapping[int, Cycle]) -> Iterat
         f"qualify row_number() over (partition by {apart} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
         f"order by {apart}{order}"
     )
-    rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
+    rows: dict[tuple[int, str, Severity], list[dict[str, Any]]] = {}
     for row in batch.rows(query):
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
-        rows.setdefault((row["cycle"], severity), []).append(row)
-    for (number, severity), several in rows.items():
+        rows.setdefault((row["cycle"], row.get("place", ""), severity), []).append(row)
+    for (number, table, severity), several in rows.items():
         cycle = cycles[number]
-        place = check.place_in(cycle)
+        place = place_of(table, cycle) if table else check.place_in(cycle)
         assert place is not None
         slot, inner = place
         files = [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]

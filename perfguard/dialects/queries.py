@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -34,9 +34,9 @@ _MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type"
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = {
     "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
-    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend"), kind="Task Type"),
+    "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend", "database"), kind="Task Type"),
     "ms-2.3": _MINDSPORE,
-    "ms-2.5+": _MINDSPORE,
+    "ms-2.5+": replace(_MINDSPORE, folders=("trace", "ascend", "database")),
     "ms-2.5+cpu": _MINDSPORE,
 }
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
