@@ -12,6 +12,7 @@ from perfguard.artifacts.table import Cells
 if TYPE_CHECKING:
     import polars as pl
 
+    from perfguard.artifacts.layout import FoundFile
     from perfguard.artifacts.readers import Content
     from perfguard.artifacts.readers.large_comma import Rows
     from perfguard.artifacts.table import Table
@@ -70,9 +71,20 @@ class SlotRows:
         self._batch.without_file(self._shape.name, self._cycle, self._file)
 
 
-def add_tables(batch: Batch, cycle: int, file: int, slot: str, version: str, content: Content) -> None:
+def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:
     """Put the rows of a file that was read whole into the table of its slot, those of a database into its tables."""
-    for shape in shapes_of(slot):
+    shapes = [shape for shape in shapes_of(file.slot.name) if version in shape.versions]
+    for shape in shapes:
         table = content.tables.get(shape.inner) if shape.inner else content.table
-        if table is not None and version in shape.versions:
-            SlotRows(batch, cycle, file, shape, version).add(table)
+        if table is not None:
+            SlotRows(batch, cycle, number, shape, version).add(table)
+    if names := [shape.inner for shape in shapes if shape.inner]:
+        rows = [content.tables[name].height if name in content.tables else 0 for name in names]
+        batch.add(
+            "database_tables",
+            cycle,
+            file=[file.path.name] * len(names),
+            name=names,
+            is_there=np.array([name in content.tables for name in names], np.bool_),
+            rows=np.array(rows, np.int64),
+        )

@@ -172,6 +172,14 @@ TABLES: dict[str, dict[str, str]] = {
         "whole_us": "double",
         "duration_ns": "bigint",
     },
+    # The tables that the schema of a database names, whether it has them, and how many rows; `file` is what it is called.
+    "database_tables": {
+        "cycle": "integer",
+        "file": "varchar",
+        "name": "varchar",
+        "is_there": "boolean",
+        "rows": "bigint",
+    },
     # The steps of a window, from 0, with the number that the profiler gave them and the thread that marks them.
     "steps": {
         "cycle": "integer",

@@ -7,13 +7,15 @@ line `--   ...` goes on with the one above. Keys:
 * `needs`: tables that must be there, `a, b`: both, `a | b`: one of them; that of a slot if its file was read, others if they
   have rows;
 * `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
+  `when`: conditions that must be known to be on;
 * `files`: slots that must have been read, besides that of the file whose rows are meant;
 * `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
-  each, with `{part}` replaced in it and in the message;
+  each, with `{part}` replaced in it and in the rest of the header;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
-A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
+A query returns `cycle`, `row` where it knows one, what its message names, and where it differs from row to row `severity`, and
+`place`, the table that is meant instead of that after `in`.
 
 Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
 """
@@ -50,6 +52,7 @@ _KEYS = frozenset(
         "needs",
         "layouts",
         "where",
+        "when",
         "files",
         "each",
         "in",
@@ -75,6 +78,7 @@ class Check:
     query: str
     layouts: frozenset[str] = frozenset()
     where: str = ""
+    when: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     slot: str = ""
     at: str = ""
@@ -94,7 +98,10 @@ class Check:
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
         is_read = self.is_own or self.place_in(cycle) is not None
         are_read = is_read and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
-        return is_of_layout and are_read and (not self.where or cycle.conditions.get(self.where) is not False)
+        are_on = all(map(cycle.conditions.get, self.when)) and (
+            not self.where or cycle.conditions.get(self.where) is not False
+        )
+        return is_of_layout and are_read and are_on
 
     def _are_read(self, cycle: Cycle) -> bool:
         return all(
@@ -146,24 +153,24 @@ def parsed(text: str, name: str, *, own: bool = False) -> tuple[Check, ...]:
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
     for begin, end in pairwise([*begins, len(lines)]):
-        found += [_check(one, name, begin + 1, own=own) for one in _each(lines[begin:end], f"{name}:{begin + 1}")]
+        header, count = _header(lines[begin:end], f"{name}:{begin + 1}")
+        query = "\n".join(lines[begin + count : end])
+        for pairs in _each(header.pop("each", ""), f"{name}:{begin + 1}"):
+            replaced = {key: _replaced(value, pairs) for key, value in header.items()}
+            found.append(_check(replaced, _replaced(query, pairs), name, begin + 1, count, own=own))
     return tuple(found)
 
 
-def _each(lines: Sequence[str], place: str) -> Iterator[Sequence[str]]:
-    """Yield the lines of a check once for each of the values that its header has for some names."""
-    header, _ = _header(lines, place)
-    if "each" not in header:
-        yield lines
-        return
-    names, equals, rows = header["each"].partition("=")
-    keys = [one.strip() for one in names.split(",")]
+def _each(text: str, place: str) -> list[list[tuple[str, str]]]:
+    """Return the values that a header has for some names, with these; one time none where it has none."""
+    if not text:
+        return [[]]
+    names, equals, rows = text.partition("=")
+    keys = [f"{{{one.strip()}}}" for one in names.split(",")]
     values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
     if not equals or any(len(row) != len(keys) for row in values):
-        raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {header['each']!r}")
-    for row in values:
-        pairs = [(f"{{{key}}}", value) for key, value in zip(keys, row, strict=True)]
-        yield [_replaced(line, pairs) for line in lines]
+        raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {text!r}")
+    return [list(zip(keys, row, strict=True)) for row in values]
 
 
 def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -194,9 +201,8 @@ def _header(lines: Sequence[str], place: str) -> tuple[dict[str, str], int]:
     return header, count
 
 
-def _check(lines: Sequence[str], file: str, first: int, *, own: bool) -> Check:
+def _check(header: Mapping[str, str], query: str, file: str, first: int, count: int, *, own: bool) -> Check:
     place = f"{file}:{first}"
-    header, count = _header(lines, place)
     if missing := [one for one in _REQUIRED if not header.get(one)]:
         raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
     code = header["code"]
@@ -220,14 +226,15 @@ def _check(lines: Sequence[str], file: str, first: int, *, own: bool) -> Check:
         layouts=_words(header.get("layouts", "")),
         files=_words(header.get("files", "")),
         where=header.get("where", ""),
+        when=_words(header.get("when", "")),
         slot=header.get("in", ""),
-        query="\n".join(lines[count:]).strip().rstrip(";"),
+        query=query.strip().rstrip(";"),
         at=header.get("at", ""),
         about=header.get("about", ""),
         tolerance=header.get("tolerance", ""),
         source=header.get("source", ""),
         place=place,
-        line=first + count + next((at for at, line in enumerate(lines[count:]) if line.strip()), 0),
+        line=first + count + next((at for at, line in enumerate(query.split("\n")) if line.strip()), 0),
     )
 
 
@@ -259,7 +266,9 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
 def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
     """Ask a check of tables; yield what it says of the cycles, with their numbers."""
     columns = [one["column_name"] for one in tables.rows(f"describe ({check.query}\n)")]
-    apart = "cycle, severity" if "severity" in columns else "cycle"
+    # In a user's check `place` is a column like others.
+    told = ("severity",) if check.is_own else ("place", "severity")
+    apart = ", ".join(["cycle", *(one for one in told if one in columns)])
     # What names no row comes in the order of what it says.
     kept = ("file", "row") if "row" in columns else [name for name in columns if name not in ("cycle", "severity")]
     order = "".join(f', "{one}"' for one in kept if one in columns)
@@ -269,13 +278,14 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
         f"qualify row_number() over (partition by {apart} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
         f"order by {apart}{order}"
     )
-    rows: dict[tuple[int, Severity], list[dict[str, Any]]] = {}
+    rows: dict[tuple[int, str, Severity], list[dict[str, Any]]] = {}
     for row in tables.rows(query):
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
-        rows.setdefault((row["cycle"], severity), []).append(row)
-    for (number, severity), several in rows.items():
+        table = "" if check.is_own else row.get("place", "")
+        rows.setdefault((row["cycle"], table, severity), []).append(row)
+    for (number, table, severity), several in rows.items():
         cycle = cycles[number]
-        where = check.place_in(cycle)
+        where = place_of(table, cycle) if table else check.place_in(cycle)
         pairs = [(_place(cycle, where, check, row), check.worded(row)) for row in several]
         count = several[0]["in_all"]
         whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None})

@@ -110,7 +110,7 @@ def _read(
             # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
             if version is not None:
-                add_tables(to.tables, to.cycle, to.file, file.slot.name, version, content)
+                add_tables(to.tables, to.cycle, to.file, file, version, content)
             return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
         misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
         if best is None or misfit < best[0]:

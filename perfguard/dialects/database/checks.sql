@@ -1,0 +1,745 @@
+-- What must hold in a database and in the one of its analysis. Where nothing else is said, the source is a real database of
+-- torch_npu level 1 (msinsight test data): all of this holds for each of its rows.
+
+-- check: memory_of_the_database_adds_up
+-- code: I106
+-- needs: db_memory_record
+-- in: db_memory_record
+-- about: The records of a component on a device are in the order of their times. Exact.
+-- message: its time lies {early_ns} ns before that of its component's previous row
+select cycle, row, before_ns - timestamp_ns as early_ns
+from (
+  select cycle, row, timestamp_ns, lag(timestamp_ns) over (partition by cycle, component, device_id order by row) as before_ns
+  from db_memory_record)
+where timestamp_ns < before_ns
+
+-- check: memory_of_the_database_adds_up
+-- code: I107
+-- each: table, when, allocated, reserved = db_memory_record, in all, total_allocated_bytes, total_reserved_bytes;
+--   db_op_memory, at its allocation, allocation_total_allocated_bytes, allocation_total_reserved_bytes;
+--   db_op_memory, at its release, release_total_allocated_bytes, release_total_reserved_bytes
+-- needs: {table}
+-- in: {table}
+-- about: No more is allocated than is reserved. Exact.
+-- message: {allocated} bytes are allocated {when}, more than the {reserved} reserved
+select cycle, row, {allocated} as allocated, {reserved} as reserved from {table} where {allocated} > {reserved}
+
+-- check: memory_of_the_database_adds_up
+-- code: I107
+-- each: length, released = duration, release_time; active_duration, active_release_time
+-- needs: db_op_memory
+-- in: db_op_memory
+-- about: Durations of a block are what lies between its times. Exact.
+-- message: {length} is {length_ns} ns, {released} - allocation_time is {life_ns} ns
+select cycle, row, {length}_ns as length_ns, {released}_ns - allocation_time_ns as life_ns
+from db_op_memory where {length}_ns <> {released}_ns - allocation_time_ns
+
+-- check: memory_of_the_database_adds_up
+-- code: I107
+-- needs: db_op_memory
+-- in: db_op_memory
+-- about: The size of a block is a multiple of 512 bytes. Exact.
+-- message: {size} bytes are no multiple of 512
+select cycle, row, size_bytes as size from db_op_memory where size_bytes % 512 <> 0
+
+-- check: counters_of_the_database_are_whole
+-- code: I115
+-- needs: db_task_pmu_info, db_compute_task_info
+-- in: db_task_pmu_info
+-- about: Counters are of tasks in COMPUTE_TASK_INFO. Exact.
+-- message: globalTaskId is {task}, which COMPUTE_TASK_INFO does not have
+select cycle, row, global_task_id as task
+from db_task_pmu_info anti join db_compute_task_info using (cycle, global_task_id)
+where cycle in (select cycle from db_compute_task_info)
+
+-- check: counters_of_the_database_are_whole
+-- code: I114
+-- needs: db_task_pmu_info, db_compute_task_info
+-- in: db_task_pmu_info
+-- about: A task has each counter once. Exact.
+-- message: task {task} has {counter} twice
+select cycle, row, global_task_id as task, coalesce(text_of(cycle, name), name::text) as counter
+from (
+  select cycle, row, global_task_id, name, row_number() over (partition by cycle, global_task_id, name order by row) as time
+  from db_task_pmu_info)
+where time > 1 and cycle in (select cycle from db_compute_task_info)
+
+-- check: counters_of_the_database_are_whole
+-- code: I105
+-- needs: db_task_pmu_info, db_compute_task_info
+-- in: db_compute_task_info
+-- about: Tasks of one kind have the same counters. A kind may have none (DSA_SQE). Exact; a task without any is a warning: the
+--   profiler may lose counters on the way.
+-- message: task {task} ({kind}) has {own} counters in TASK_PMU_INFO, all tasks of its kind have {usual}
+select cycle, row, global_task_id as task, kind, coalesce(counters, 0) as own, usual,
+  if(counters is null, 'warning', 'error') as severity
+from counted_tasks where counters is distinct from usual
+
+-- check: counters_of_the_database_are_whole
+-- code: I105
+-- needs: db_task_pmu_info, db_compute_task_info
+-- in: db_task_pmu_info
+-- about: A unit whose time is counted has its ratio, and the other way round. Counters of the whole core have no ratio; other groups
+--   than PipeUtilization have no times of units.
+-- message: no task has {absent}, and there is {present}
+with halves as (
+  select cycle, regexp_extract(counter, '(.*)_(time|ratio)$', 1) as unit, bool_or(ends_with(counter, '_time')) as has_time,
+    bool_or(ends_with(counter, '_ratio')) as has_ratio
+  from counter_names
+  where regexp_matches(counter, '_(time|ratio)$') and not regexp_matches(counter, '(_total|aicore|aiv|aic)_time$')
+  group by all)
+select cycle, unit || if(has_time, '_ratio', '_time') as absent, unit || if(has_time, '_time', '_ratio') as present
+from halves
+where has_time <> has_ratio and cycle in (select cycle from halves where has_time)
+
+-- check: counters_of_the_database_are_whole
+-- code: I105
+-- each: core = aic; aiv
+-- needs: db_task_pmu_info, db_compute_task_info
+-- in: db_task_pmu_info
+-- about: The whole core has its time and its cycles.
+-- message: there is {present} of the time and the cycles of {core}, and not the other one
+select cycle, any_value(counter) as present
+from counter_names where counter in ('{core}_total_time', '{core}_total_cycles')
+group by cycle having count(*) = 1
+
+-- check: memory_tables_tell_the_same
+-- code: I107
+-- needs: db_memory_record
+-- in: db_memory_record
+-- about: A record of PTA or GE is followed by one of PTA+GE at the same time, where there are any, and each of these follows one.
+--   Exact; databases of one device only.
+-- source: torch_npu: prof_db_parse/_memory_db_parser.py
+-- message: {component} at {time_ns} ns is {where} {other_ns} ns
+select cycle, row, component, timestamp_ns as time_ns,
+  if(component = 'PTA+GE', 'no sum of the record above, which is of', 'not followed by PTA+GE, the next one is of') as where,
+  coalesce(if(component = 'PTA+GE', above_ns, below_ns)::text, 'no') as other_ns
+from summed_records
+where component in ('PTA', 'GE') and timestamp_ns is distinct from below_ns
+  or component = 'PTA+GE' and timestamp_ns is distinct from above_ns
+
+-- check: memory_tables_tell_the_same
+-- code: I107
+-- each: name = allocated; reserved
+-- needs: db_memory_record
+-- in: db_memory_record
+-- about: A record of PTA+GE is the sum of the last one of each. Exact, bytes.
+-- source: torch_npu: prof_db_parse/_memory_db_parser.py
+-- message: PTA+GE has {own} bytes {name}, PTA {of_pta} and GE {of_ge}
+select cycle, row, total_{name}_bytes as own, pta_{name}_bytes as of_pta, ge_{name}_bytes as of_ge
+from summed_records
+where component = 'PTA+GE' and total_{name}_bytes <> pta_{name}_bytes::hugeint + ge_{name}_bytes
+
+-- check: memory_tables_tell_the_same
+-- code: I107
+-- needs: db_memory_record, db_npu_op_mem
+-- in: db_memory_record
+-- about: A record of GE has time, allocated and reserved of a row of NPU_OP_MEM, and the other way round. Exact, bytes.
+-- source: torch_npu: prof_db_parse/_memory_db_parser.py
+-- message: {here} records of GE at {time_ns} ns with {allocated} bytes allocated and {reserved} reserved, NPU_OP_MEM has {there}
+select cycle, time_ns, allocated, reserved, sum(here) as here, sum(1 - here) as there
+from (
+  select cycle, timestamp_ns as time_ns, total_allocated_bytes as allocated, total_reserved_bytes as reserved, 1 as here
+  from memory_records where component = 'GE'
+  union all
+  select cycle, timestamp_ns, total_allocate_bytes, total_reserve_bytes, 0 from db_npu_op_mem)
+where cycle in (select cycle from db_npu_op_mem)
+  and cycle not in (select cycle from db_memory_record group by cycle having count(distinct device_id) > 1)
+group by all having sum(here) <> sum(1 - here)
+
+-- check: memory_tables_tell_the_same
+-- code: I107
+-- needs: db_memory_record, db_op_memory
+-- in: db_op_memory
+-- about: When a block is allocated there is a record, where nine blocks in ten have one.
+-- message: {size} bytes are allocated at {time_ns} ns, MEMORY_RECORD has no record then
+with lost as (
+  select cycle, row, size_bytes as size, allocation_time_ns as time_ns
+  from db_op_memory anti join (select cycle, timestamp_ns as allocation_time_ns from db_memory_record) as records
+    using (cycle, allocation_time_ns)
+  where allocation_time_ns is not null and cycle in (select cycle from db_memory_record)),
+few as (
+  select cycle
+  from (select cycle, count(*) as lost from lost group by cycle) join (select cycle, count(*) as rows from db_op_memory group by cycle) using (cycle)
+  where lost <= 0.1 * rows)
+select * from lost where cycle in (from few)
+
+-- check: memory_tables_tell_the_same
+-- code: I107
+-- needs: db_npu_op_mem, db_op_memory
+-- in: db_op_memory
+-- about: A block of an operator in NPU_OP_MEM is an allocation and the next release of the same operator and address. Exact, bytes.
+-- source: torch_npu: prof_db_parse/_memory_db_parser.py
+-- message: operator {name} took {size} bytes at {time_ns} ns and released them at {end_ns} ns {here} times here, {there} times in
+--   NPU_OP_MEM
+with sums as (
+  select cycle, name, size_bytes, time_ns, released_ns, sum(here) as here, sum(1 - here) as there
+  from (
+    select cycle, name, size_bytes, allocation_time_ns as time_ns, release_time_ns as released_ns, 1 as here
+    from db_op_memory semi join (select distinct cycle, operator_name as name from db_npu_op_mem) using (cycle, name)
+    union all
+    select cycle, operator_name, size_bytes, timestamp_ns, released_ns, 0 from engine_blocks)
+  where cycle in (select cycle from engine_blocks)
+  group by all having sum(here) <> sum(1 - here))
+select cycle, coalesce(text_of(cycle, name), name::text) as name, size_bytes as size, time_ns, coalesce(released_ns::text, 'no') as end_ns,
+  here, there
+from sums
+
+-- check: communication_of_the_database_adds_up
+-- code: I109
+-- needs: db_comm_analyzer_time
+-- in: db_comm_analyzer_time
+-- about: idle = elapse - transit - wait.
+-- tolerance: 1 ns, and half a ns for each of the four
+-- message: idle is {idle_ms:.9g} ms, elapse - transit - wait is {rest_ms:.9g} ms
+select cycle, row, idle_time_ns / 1e6 as idle_ms, rest_ns / 1e6 as rest_ms
+from (
+  select *, elapse_time_ns::hugeint - transit_time_ns - wait_time_ns as rest_ns from db_comm_analyzer_time)
+where abs(rest_ns - idle_time_ns) > 3
+
+-- check: communication_of_the_database_adds_up
+-- code: I109
+-- needs: db_comm_analyzer_time
+-- in: db_comm_analyzer_time
+-- about: Synchronization is part of wait.
+-- tolerance: 1 ns, and half a ns for each of the two
+-- message: synchronization is {own_ms:.9g} ms, more than wait, {wait_ms:.9g} ms
+select cycle, row, synchronization_time_ns / 1e6 as own_ms, wait_time_ns / 1e6 as wait_ms
+from db_comm_analyzer_time where synchronization_time_ns - wait_time_ns > 2
+
+-- check: communication_of_the_database_adds_up
+-- code: I109
+-- each: table = db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
+-- needs: {table}
+-- in: {table}
+-- about: Bandwidth = size / time; a byte a ns is a GB/s.
+-- tolerance: 1e-4 GB/s, 1e-6 of it, and what half a byte and half a ns cost
+-- message: bandwidth is {own:.9g} GB/s, {size:.9g} MB in {time_ms:.9g} ms are {real:.4f}
+select cycle, row, bandwidth_gb_per_s as own, transit_size_bytes / 1e6 as size, transit_time_ns / 1e6 as time_ms, real
+from (
+  select *, if(transit_time_ns > 0, transit_size_bytes / transit_time_ns, 0) as real,
+    if(transit_time_ns > 0, 0.5 / transit_time_ns, 0) as half
+  from {table})
+where abs(bandwidth_gb_per_s - real) > 0.0001 + 0.000001 * real + half * (1 + real)
+
+-- check: communication_of_the_database_adds_up
+-- code: I109
+-- needs: db_comm_analyzer_bandwidth
+-- in: db_comm_analyzer_bandwidth
+-- about: Where a link of an operation lists its packages they add up to its size and its time, which are in each of their rows.
+-- tolerance: 1 byte and 1 ns, 1e-9 of it, and half a byte for each package and half a ns for each row
+-- message: {size:.9g} MB in {time_ms:.9g} ms, the packages of its link add up to {sizes_mb:.9g} MB in {times_ms:.9g} ms
+select cycle, row, transit_size_bytes / 1e6 as size, transit_time_ns / 1e6 as time_ms, sizes / 1e6 as sizes_mb, times / 1e6 as times_ms
+from (
+  select cycle, row, transit_size_bytes, transit_time_ns, coalesce(sum(package_size_bytes * count) over link, 0) as sizes,
+    coalesce(sum(total_duration_ns::double) over link, 0) as times, coalesce(sum(count) over link, 0) as packages,
+    count(*) over link as rows
+  from db_comm_analyzer_bandwidth
+  window link as (partition by cycle, hccl_op_name, group_name, transport_type, step, type))
+where packages > 0 and (
+  abs(transit_size_bytes - sizes) > 1.5 + 1e-9 * sizes + 0.5 * packages or abs(transit_time_ns - times) > 1.5 + 1e-9 * times + 0.5 * rows)
+
+-- check: operations_are_made_of_their_tasks
+-- code: I109
+-- needs: db_communication_op, db_communication_task_info, db_task
+-- in: db_communication_task_info
+-- where: level1
+-- about: Where there are operations there are tasks of them.
+-- message: it has no rows, and COMMUNICATION_OP has {operations} operations
+select cycle, count(*) as operations
+from db_communication_op where cycle not in (select distinct cycle from db_communication_task_info)
+group by cycle
+
+-- check: operations_are_made_of_their_tasks
+-- code: I109
+-- needs: db_communication_op, db_communication_task_info, db_task
+-- in: db_communication_op
+-- about: An operation lasts from the start of its first task to the end of its last one. Exact; not asked where most begin elsewhere,
+--   since then it is another version.
+-- message: operation {op_id} lasts from {start_ns} to {end_ns} ns, its {tasks} tasks in COMMUNICATION_TASK_INFO from {first_ns} to
+--   {last_ns} ns
+select * from operation_tasks where is_meant and (start_ns <> first_ns or end_ns <> last_ns)
+
+-- check: operations_are_made_of_their_tasks
+-- code: I109
+-- severity: warning
+-- needs: db_communication_op, db_communication_task_info, db_task
+-- in: db_communication_op
+-- about: An operation has tasks, where some operation has.
+-- message: operation {op_id} has no task in COMMUNICATION_TASK_INFO
+select cycle, row, op_id from operation_tasks where tasks is null and op_id is not null
+
+-- check: operations_are_made_of_their_tasks
+-- code: I109
+-- each: column, of_task = op_name, name; group_name, group_name
+-- needs: db_communication_op, db_communication_task_info, db_task
+-- in: db_communication_op
+-- about: The tasks of an operation carry its name and its group. Exact.
+-- message: {column} of operation {op_id} is {own}, of a task of it in COMMUNICATION_TASK_INFO it is {other}
+select operation.cycle, operation.row, operation.op_id,
+  coalesce(text_of(operation.cycle, operation.{column}), operation.{column}::text, 'null') as own,
+  coalesce(text_of(operation.cycle, task.{of_task}), task.{of_task}::text, 'null') as other
+from db_communication_op as operation
+join (
+  select cycle, op_id, {of_task}
+  from db_communication_task_info semi join db_task using (cycle, global_task_id)
+  group by all) as task
+  on task.cycle = operation.cycle and task.op_id = operation.op_id and task.{of_task} is distinct from operation.{column}
+qualify row_number() over (partition by operation.cycle, operation.row) = 1
+
+-- check: communication_tables_have_the_same_operations
+-- code: I114
+-- needs: db_comm_analyzer_time
+-- in: db_comm_analyzer_time
+-- about: An operation of a group has one row in a step. Exact.
+-- message: operation {operation} of group {group_name} has a second row in {step}
+select cycle, row, hccl_op_name as operation, group_name, coalesce(nullif(step, ''), 'no step') as step
+from db_comm_analyzer_time
+qualify row_number() over (partition by cycle, coalesce(step, ''), group_name, hccl_op_name, type order by row) > 1
+
+-- check: communication_tables_have_the_same_operations
+-- code: I109
+-- each: table, operation = db_comm_analyzer_bandwidth, hccl_op_name; db_comm_analyzer_matrix, op_name
+-- needs: {table}, db_comm_analyzer_time
+-- in: {table}
+-- about: An operation has its row in CommAnalyzerTime, by step, group and name. Exact.
+-- message: operation {operation} of group {group_name} in {step} has no row in CommAnalyzerTime
+select cycle, row, operation, group_name, coalesce(nullif(step, ''), 'no step') as step
+from (select cycle, row, coalesce(step, '') as step, coalesce(group_name, '') as group_name, {operation} as operation from {table}) as told
+anti join (select cycle, coalesce(step, '') as step, coalesce(group_name, '') as group_name, hccl_op_name as operation from db_comm_analyzer_time) as times
+  using (cycle, step, group_name, operation)
+where operation not in ('', 'Total Op Info')
+
+-- check: communication_tables_have_the_same_operations
+-- code: I109
+-- needs: db_comm_analyzer_matrix, db_comm_analyzer_bandwidth, db_comm_analyzer_time
+-- in: db_comm_analyzer_matrix
+-- about: `<type>-total` of a group moved as much between devices as CommAnalyzerBandwidth says of all operations of that type, and is
+--   there for each type that moved.
+-- tolerance: 1 byte and 1 ns, 1e-9 of it, and half of each for each row
+-- message: {kind}-total of group {group_name} in {step} is {size:.9g} MB in {time_ms:.9g} ms between devices, the operations in
+--   CommAnalyzerBandwidth moved {told_mb:.9g} MB in {told_ms:.9g} ms
+select cycle, kind, group_name, step, size_total / 1e6 as size, time_total / 1e6 as time_ms, size_told / 1e6 as told_mb, time_told / 1e6 as told_ms
+from moved_by_kind
+where abs(size_total - size_told) > 1 + 1e-9 * size_told + 0.5 * rows or abs(time_total - time_told) > 1 + 1e-9 * time_told + 0.5 * rows
+
+-- check: communication_of_the_database_is_what_ran
+-- code: I113
+-- needs: db_comm_analyzer_time, db_communication_op
+-- in: db_comm_analyzer_time
+-- about: Some operation of CommAnalyzerTime is in COMMUNICATION_OP, by its name.
+-- message: none of its {rows} operations is in COMMUNICATION_OP of the profiler's database: one of the two is of another run
+from operations_apart
+
+-- check: communication_of_the_database_is_what_ran
+-- code: I109
+-- needs: db_comm_analyzer_time, db_communication_op
+-- in: db_comm_analyzer_time
+-- about: Each operation in CommAnalyzerTime ran.
+-- source: torch_npu: prof_db_parse/_communication_db_parser.py
+-- message: operation {name} did not run: COMMUNICATION_OP does not have it
+select cycle, row, name
+from lost_operations
+where cycle in (select cycle from db_communication_op) and cycle not in (select cycle from operations_apart)
+
+-- check: communication_of_the_database_is_what_ran
+-- code: I109
+-- needs: db_comm_analyzer_time, db_communication_op
+-- in: db_comm_analyzer_time
+-- about: elapse_time of an operation = endNs - startNs.
+-- tolerance: 2 ns, 1e-9 of it, and half a ns
+-- source: torch_npu: prof_db_parse/_communication_db_parser.py
+-- message: elapse_time of {name} is {elapse_ms:.9g} ms, in COMMUNICATION_OP it lasts {lasts_ms:.9g} ms
+select cycle, row, name, elapse_ns / 1e6 as elapse_ms, lasts_ns / 1e6 as lasts_ms
+from paired_operations where abs(elapse_ns::hugeint - lasts_ns) > 2.5 + 1e-9 * lasts_ns
+
+-- check: communication_of_the_database_is_what_ran
+-- code: I109
+-- needs: db_comm_analyzer_time, db_communication_op
+-- in: db_comm_analyzer_time
+-- about: start_timestamp of an operation is startNs, told by another clock (21 us off for all four real operations).
+-- tolerance: 1 ms, and 1e-4 of the session: both clocks may drift
+-- message: {name} starts at {told_us:.3f} us here, at {start_us:.3f} us in COMMUNICATION_OP
+with sessions as (
+  select cycle, any_value(end_time_ns - start_time_ns) as session_ns from db_session_time_info group by cycle having count(*) = 1)
+select cycle, row, name, told_ns / 1000 as told_us, start_ns / 1000 as start_us
+from paired_operations left join sessions using (cycle)
+where abs(told_ns - start_ns) > 1000000 + coalesce(greatest(session_ns, 0), 0) // 10000
+
+-- check: communication_of_the_database_is_what_ran
+-- code: I109
+-- needs: db_comm_analyzer_time, db_communication_op
+-- in: db_communication_op
+-- about: Each operation that ran in a step has its row in CommAnalyzerTime: where it begins between the first and the last operation of
+--   a step, and in torch_npu where it begins further inside a step than the two clocks differ.
+-- source: torch_npu: prof_db_parse/_communication_db_parser.py
+-- message: operation {name} has no row in CommAnalyzerTime
+with clocks as (
+  select cycle, least(1000000, max(abs(told_ns - start_ns)) + 1000) as apart_ns from paired_operations group by cycle),
+spans as (
+  select cycle, min(ran.start_ns)::hugeint as start_ns, max(ran.end_ns)::hugeint as end_ns
+  from timed_operations join ran_operations as ran using (cycle, name)
+  group by cycle, step
+  union all
+  select cycle, start_ns::hugeint + coalesce(apart_ns, 1000000), end_ns::hugeint - coalesce(apart_ns, 1000000)
+  from device_steps left join clocks using (cycle)
+  where step <> '' or cycle not in (select cycle from recorded_steps)),
+edges as (
+  select cycle, row, name, start_ns::hugeint as start_ns, null as end_ns
+  from ran_operations anti join timed_operations using (cycle, name)
+  where cycle not in (select cycle from operations_apart)
+  union all
+  select cycle, null, null, start_ns, end_ns from spans)
+select cycle, row, coalesce(name, 'without a name') as name
+from (
+  select *, max(end_ns) over (partition by cycle order by start_ns, row is null rows unbounded preceding) as latest_ns from edges)
+where row is not null and start_ns < latest_ns
+
+-- check: steps_of_the_database_add_up
+-- code: I108
+-- needs: db_step_trace_time
+-- in: db_step_trace_time
+-- about: communication = what is overlapped + what is not.
+-- tolerance: 2 ns: three decimals of a us, added up as floats
+-- message: overlapped is {over_us:.9g} us, the rest of communication is {rest_us:.9g} us
+select cycle, row, overlapped_ns / 1000 as over_us, rest_ns / 1000 as rest_us
+from (select *, communication_ns - communication_not_overlapped_ns as rest_ns from db_step_trace_time)
+where abs(rest_ns::hugeint - overlapped_ns) > 2
+
+-- check: steps_of_the_database_add_up
+-- code: I108
+-- needs: db_step_trace_time
+-- in: db_step_trace_time
+-- about: What is not overlapped = bubble + communication without receive.
+-- tolerance: 2 ns: three decimals of a us, added up as floats
+-- message: communication without receive is {sent_us:.9g} us, what is not overlapped minus bubble is {rest_us:.9g} us
+select cycle, row, communication_not_overlapped_and_exclude_receive_ns / 1000 as sent_us, rest_ns / 1000 as rest_us
+from (select *, communication_not_overlapped_ns - bubble_ns as rest_ns from db_step_trace_time)
+where abs(rest_ns::hugeint - communication_not_overlapped_and_exclude_receive_ns) > 2
+
+-- check: steps_of_the_database_add_up
+-- code: I108
+-- needs: db_step_trace_time
+-- in: db_step_trace_time
+-- about: computing + communication not overlapped + free = stage + bubble. It may be less where a device has several steps.
+-- tolerance: 0.5 us, as in step_trace_time.csv
+-- message: computing + communication not overlapped + free is {parts_us:.9g} us, stage + bubble is {whole_us:.9g} us
+select cycle, row, parts / 1000 as parts_us, whole / 1000 as whole_us
+from (
+  select cycle, row, computing_ns::hugeint + communication_not_overlapped_ns + free_ns as parts, stage_ns::hugeint + bubble_ns as whole,
+    count(*) over (partition by cycle, device_id) = 1 as is_alone
+  from db_step_trace_time)
+where parts - whole > 500 or is_alone and parts - whole < -500
+
+-- check: steps_of_the_database_add_up
+-- code: I113
+-- needs: db_step_trace_time, db_step_time
+-- in: db_step_trace_time
+-- about: The steps of StepTraceTime are those of STEP_TIME. Exact.
+-- message: it holds steps {here}, STEP_TIME in the profiler's database steps {there}
+with here as (select cycle, list_sort(list(distinct step)) as steps from db_step_trace_time where step <> '' group by cycle),
+there as (select cycle, list_sort(list(distinct id::varchar)) as steps from db_step_time where id is not null group by cycle)
+select cycle, array_to_string(here.steps, ', ') as here, array_to_string(there.steps, ', ') as there
+from here join there using (cycle) where here.steps <> there.steps
+
+-- check: steps_are_the_marks_of_the_host
+-- code: I113
+-- needs: db_step_time, db_pytorch_api
+-- in: db_step_time
+-- about: STEP_TIME has the steps that ProfilerStep#N of PYTORCH_API mark.
+-- message: PYTORCH_API marks step {number} (ProfilerStep#{number}), STEP_TIME does not have it
+select cycle, number from host_step_marks anti join (select cycle, id as number from db_step_time) as steps using (cycle, number)
+
+-- check: steps_are_the_marks_of_the_host
+-- code: I108
+-- needs: db_step_time, db_pytorch_api
+-- in: db_step_time
+-- about: A step lasts as long as its mark. Exact.
+-- message: step {id} lasts from {start_ns} to {end_ns} ns, ProfilerStep#{id} in PYTORCH_API from {marked_ns} to {until_ns} ns
+select steps.cycle, row, id, steps.start_ns, steps.end_ns, marks.start_ns as marked_ns, marks.end_ns as until_ns
+from db_step_time as steps join host_step_marks as marks on marks.cycle = steps.cycle and marks.number = steps.id
+where steps.start_ns <> marks.start_ns or steps.end_ns <> marks.end_ns
+
+-- check: step_times_are_what_ran
+-- code: I108
+-- needs: db_step_trace_time, db_task, db_compute_task_info, db_cann_api
+-- in: db_step_trace_time
+-- about: A row of StepTraceTime = lengths of what its tasks of COMPUTE_TASK_INFO and its collective operations cover. Its tasks are
+--   those whose launch (CANN_API of type node) lies in the step's STEP_TIME; it reaches from the first of them to the end of the last
+--   or of the step, and its operations of COMMUNICATION_OP begin in there. Overlapped counts once; free is what is left from the first
+--   to the last, stage all of that but receives; preparing is how long after the start of the step the first begins. Other versions
+--   of torch_npu take other tasks and operations: a row has to agree with one of them. Where most of it is off that is remarkable
+--   only: so is the rule then, of a version that nobody has read.
+-- tolerance: 2 ns, and 1e-9 of it
+-- source: torch_npu: prof_db_parse/_trace_step_time_db_parser.py and _step_info_db_parser.py
+-- message: {name} is {own_us:.9g} us, what ran {which} makes {told_us:.9g} us
+select cycle, row, name, own / 1000 as own_us, told / 1000 as told_us, if(step = '', 'in all', 'in step ' || step) as which,
+  if(2 * off <= columns, 'error', 'warning') as severity
+from compared_steps where is_off
+
+-- check: spans_of_the_database_have_two_ends
+-- code: I106
+-- each: table, begin, end = db_task, start_ns, end_ns; db_communication_op, start_ns, end_ns; db_cann_api, start_ns, end_ns;
+--   db_pytorch_api, start_ns, end_ns; db_step_time, start_ns, end_ns; db_session_time_info, start_time_ns, end_time_ns
+-- needs: {table}
+-- in: {table}
+-- about: What starts ends no earlier. Exact; events without duration are real (PROFILING_ENABLE).
+-- message: it ends {early_ns} ns before it starts
+select cycle, row, {begin} - {end} as early_ns from {table} where {begin} > {end}
+
+-- check: ids_of_the_database_resolve
+-- code: I115
+-- needs: db_string_ids
+-- in: db_string_ids
+-- about: Every name is an id of STRING_IDS. Exact.
+-- message: {name} is {id}, which STRING_IDS.id does not have
+select cycle, row, place, name, id from ids_of_texts anti join db_string_ids using (cycle, id) where id is not null
+
+-- check: ids_of_the_database_resolve
+-- code: I115
+-- each: table, column, other, key = db_compute_task_info, global_task_id, db_task, global_task_id;
+--   db_communication_task_info, global_task_id, db_task, global_task_id; db_communication_task_info, op_id, db_communication_op, op_id;
+--   db_task_pmu_info, global_task_id, db_task, global_task_id; db_pytorch_api, callchain_id, db_pytorch_callchains, id;
+--   db_npu_module_mem, module_id, db_enum_module, id; db_pytorch_api, connection_id, db_connection_ids, id;
+--   db_cann_api, type, db_enum_api_type, id; db_pytorch_api, type, db_enum_api_type, id; db_task, device_id, db_npu_info, id;
+--   db_rank_device_map, device_id, db_npu_info, id
+-- needs: {table}, {other}
+-- in: {table}
+-- about: Tasks, operations, modules, devices, kinds and call chains are in their own tables. Exact. Not the connection ids of TASK: two
+--   of 552 are in no CANN_API of a correct database.
+-- message: {column} is {id}, which {key} of {other} does not have
+select cycle, row, {column} as id
+from {table} anti join (select cycle, {key} as {column} from {other}) as there using (cycle, {column})
+where {column} is not null
+
+-- check: ids_of_the_database_resolve
+-- code: I115
+-- each: table, column, other = db_communication_op, data_type, db_enum_hccl_data_type;
+--   db_communication_task_info, data_type, db_enum_hccl_data_type; db_communication_task_info, link_type, db_enum_hccl_link_type;
+--   db_communication_task_info, transport_type, db_enum_hccl_transport_type; db_communication_task_info, rdma_type, db_enum_hccl_rdma_type
+-- needs: {table}, {other}
+-- in: {table}
+-- about: What HCCL has names for is in its enumerations; from 65534 on it is none, or unknown. Exact.
+-- message: {column} is {id}, which {other} does not have
+select cycle, row, {column} as id
+from {table} anti join (select cycle, id as {column} from {other}) as there using (cycle, {column})
+where {column} < 65534
+
+-- check: ids_of_the_database_resolve
+-- code: S102
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- about: The table that ids lead to is there. Not an enumeration: other versions may have none.
+-- message: table '{absent}' is missing: {name} leads to it
+with pointing as (
+  select cycle, 'TASK' as absent, 'COMPUTE_TASK_INFO.globalTaskId' as name from lacking('COMPUTE_TASK_INFO', 'TASK')
+  union all select cycle, 'TASK', 'COMMUNICATION_TASK_INFO.globalTaskId' from lacking('COMMUNICATION_TASK_INFO', 'TASK')
+  union all select cycle, 'TASK', 'TASK_PMU_INFO.globalTaskId' from lacking('TASK_PMU_INFO', 'TASK')
+  union all select cycle, 'COMMUNICATION_OP', 'COMMUNICATION_TASK_INFO.opId' from lacking('COMMUNICATION_TASK_INFO', 'COMMUNICATION_OP')
+  union all select cycle, 'PYTORCH_CALLCHAINS', 'PYTORCH_API.callchainId' from lacking('PYTORCH_API', 'PYTORCH_CALLCHAINS')
+  where cycle in (select cycle from db_pytorch_api where callchain_id is not null)
+  union all select cycle, 'CONNECTION_IDS', 'PYTORCH_API.connectionId' from lacking('PYTORCH_API', 'CONNECTION_IDS')
+  where cycle in (select cycle from db_pytorch_api where connection_id is not null))
+select cycle, absent, min(name) as name from pointing group by cycle, absent
+
+-- check: ids_of_the_database_are_unique
+-- code: I114
+-- each: table, column = db_string_ids, id; db_task, global_task_id; db_compute_task_info, global_task_id; db_step_time, id
+-- needs: {table}
+-- in: {table}
+-- about: An id has one row. Exact.
+-- message: {column} {id} has a second row
+select cycle, row, {column} as id
+from {table} semi join (select cycle, {column} from {table} group by all having count(*) > 1) as repeated using (cycle, {column})
+qualify row_number() over (partition by cycle, {column} order by row) > 1
+
+-- check: what_the_database_holds_lies_in_the_session
+-- code: I113
+-- needs: db_session_time_info
+-- in: db_session_time_info
+-- about: No profiler runs for a month.
+-- message: the session lasts {days:.6g} days
+select cycle, any_value(end_time_ns - start_time_ns) / 86400e9 as days
+from db_session_time_info group by cycle having count(*) = 1 and days > 31
+
+-- check: what_the_database_holds_lies_in_the_session
+-- code: I113
+-- needs: db_session_time_info
+-- in: db_session_time_info
+-- about: All times lie in the session: else a table is of another run, or in another unit.
+-- tolerance: 10 s: device times are joined with the session's by the profiler's own correlation of clocks
+-- message: {name} is {after_s:.6g} s after the start of the session, outside of it
+with sessions as (
+  select cycle, any_value(start_time_ns) as start_ns, any_value(end_time_ns) as end_ns
+  from db_session_time_info group by cycle having count(*) = 1)
+select cycle, row, place, name, (at_ns - start_ns) / 1e9 as after_s
+from times_of_databases join sessions using (cycle)
+where end_ns is not null and (at_ns - start_ns < -10000000000 or at_ns - end_ns > 10000000000)
+
+-- check: the_database_is_of_its_rank
+-- code: I113
+-- needs: db_rank_device_map, database_tables
+-- in: db_rank_device_map
+-- about: The rank in the name of `..._profiler_<rank>.db` is one of RANK_DEVICE_MAP. Exact.
+-- message: it says it is of rank {ranks}, the file's name says {named}
+with names as (
+  select cycle, try_cast(regexp_extract(file, '_([0-9]+)\.db$', 1) as bigint) as named from database_tables where name = 'RANK_DEVICE_MAP')
+select cycle, any_value(named) as named, string_agg(rank_id, ', ' order by row) as ranks
+from db_rank_device_map join names using (cycle)
+where named is not null
+group by cycle having not bool_or(rank_id is not distinct from named)
+
+-- check: something_ran_according_to_the_database
+-- code: C112
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- at: $.TASK
+-- where: npu
+-- about: TASK has rows where the NPU was traced.
+-- message: the NPU was traced, and no task is here
+select cycle from database_tables where name = 'TASK' and is_there and rows = 0
+
+-- check: something_ran_according_to_the_database
+-- code: C112
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- at: $.TASK
+-- when: npu
+-- about: TASK is there where somebody says that the NPU was traced: a table without rows may not be written at all.
+-- message: the NPU was traced, and no task is here
+select cycle from database_tables where name = 'TASK' and not is_there
+
+-- check: what_ran_is_described
+-- code: S102
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, db_task, database_tables
+-- in: {slot}
+-- where: aicore
+-- about: Where TASK has kernels there is COMPUTE_TASK_INFO. Not where the profiler's level has none.
+-- message: table 'COMPUTE_TASK_INFO' is missing: TASK has {kernels} kernels
+select cycle, count(*) as kernels from kernel_tasks
+where cycle in (select cycle from database_tables where name = 'COMPUTE_TASK_INFO' and not is_there)
+group by cycle
+
+-- check: what_ran_is_described
+-- code: C103
+-- needs: db_task, db_compute_task_info
+-- in: db_compute_task_info
+-- where: aicore
+-- about: Where TASK has kernels COMPUTE_TASK_INFO has rows. Not where the profiler's level has none.
+-- message: it has no rows, TASK has {kernels} kernels
+select cycle, count(*) as kernels from kernel_tasks where cycle not in (select distinct cycle from db_compute_task_info) group by cycle
+
+-- check: what_ran_is_described
+-- code: I101
+-- needs: db_task, db_compute_task_info
+-- in: db_task
+-- where: aicore
+-- about: A kernel of TASK, or another task of its launch, is in COMPUTE_TASK_INFO, where nine kernels in ten are. On the real database
+--   17 of 202 are shadows of a task that is described.
+-- message: task {task} ({kind}) is a kernel, COMPUTE_TASK_INFO does not have it
+with lost as (
+  select cycle, row, global_task_id as task, kind
+  from (from kernel_tasks anti join db_compute_task_info using (cycle, global_task_id)) as kernels
+  anti join (select cycle, connection_id from db_task semi join db_compute_task_info using (cycle, global_task_id)) as launched
+    using (cycle, connection_id)
+  where connection_id is not null and cycle in (select cycle from db_compute_task_info)),
+few as (
+  select cycle
+  from (select cycle, count(*) as lost from lost group by cycle) join (select cycle, count(*) as rows from kernel_tasks group by cycle) using (cycle)
+  where lost <= 0.1 * rows)
+select * from lost where cycle in (from few)
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- each: filled, absent = CONNECTION_IDS, PYTORCH_API; PYTORCH_CALLCHAINS, PYTORCH_API
+-- needs: ascend_pytorch_profiler, database_tables
+-- in: ascend_pytorch_profiler
+-- about: What operators of the host lead to comes with them.
+-- message: table '{absent}' is missing: {filled} has {rows} rows
+from lacking('{filled}', '{absent}')
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- needs: ascend_pytorch_profiler, database_tables
+-- in: ascend_pytorch_profiler
+-- when: aicore
+-- about: CANN's own calls are there at every level.
+-- message: table 'CANN_API' is missing: COMPUTE_TASK_INFO has {rows} rows
+from lacking('COMPUTE_TASK_INFO', 'CANN_API')
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- each: absent = MEMORY_RECORD; OP_MEMORY
+-- needs: ascend_pytorch_profiler, database_tables
+-- in: ascend_pytorch_profiler
+-- when: memory, npu
+-- about: torch_npu writes both tables of memory with profile_memory.
+-- source: torch_npu: prof_db_parse/
+-- message: table '{absent}' is missing: profile_memory was on
+from lacking('PYTORCH_API', '{absent}')
+
+-- check: tables_of_the_database_come_together
+-- code: I107
+-- each: table = db_memory_record; db_op_memory
+-- needs: {table}, db_pytorch_api
+-- in: {table}
+-- when: memory, npu
+-- about: With profile_memory the tables of memory have rows.
+-- message: it has no rows, and profile_memory was on
+select distinct cycle from db_pytorch_api where cycle not in (select distinct cycle from {table})
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- needs: db_pytorch_api, db_meta_data, database_tables
+-- in: ascend_pytorch_profiler
+-- about: torch_npu writes STEP_TIME where ProfilerStep#N of PYTORCH_API mark steps, since it writes META_DATA too.
+-- source: torch_npu: prof_db_parse/
+-- message: table 'STEP_TIME' is missing: PYTORCH_API marks {steps} steps, the first is {number}
+select cycle, count(*) as steps, min(number) as number
+from host_step_marks
+where cycle in (select cycle from database_tables where name = 'STEP_TIME' and not is_there)
+group by cycle
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- needs: analysis, ascend_pytorch_profiler, database_tables
+-- in: analysis
+-- about: torch_npu always writes StepTraceTime.
+-- source: torch_npu: prof_db_parse/
+-- message: table 'StepTraceTime' is missing: torch_npu always writes it
+select cycle from database_tables where name = 'StepTraceTime' and not is_there
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- each: slot, absent = analysis, CommAnalyzerTime; analysis, CommAnalyzerBandwidth; analysis, CommAnalyzerMatrix;
+--   ascend_pytorch_profiler, COMMUNICATION_TASK_INFO
+-- needs: analysis, ascend_pytorch_profiler, database_tables
+-- in: {slot}
+-- when: level1, npu
+-- about: From level 1 on the analysis of communication has all of its tables, and operations their tasks.
+-- source: torch_npu: prof_db_parse/
+-- message: table '{absent}' is missing: COMMUNICATION_OP has {rows} operations
+from lacking('COMMUNICATION_OP', '{absent}')
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- each: slot, filled = analysis, CommAnalyzerBandwidth; analysis, CommAnalyzerMatrix; communication_analyzer, CommAnalyzerBandwidth;
+--   communication_analyzer, CommAnalyzerMatrix
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- about: What the links of operations carried comes with their times.
+-- message: table 'CommAnalyzerTime' is missing: {filled} has {rows} rows
+from lacking('{filled}', 'CommAnalyzerTime')
+
+-- check: tables_of_the_database_come_together
+-- code: S102
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, db_comm_analyzer_time, database_tables
+-- in: {slot}
+-- about: Operations whose times are in CommAnalyzerTime ran.
+-- message: table 'COMMUNICATION_OP' is missing: CommAnalyzerTime has {rows} operations
+from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')

@@ -1,0 +1,329 @@
+-- What the tables of a database say together.
+
+-- What an id of STRING_IDS stands for: the first text, where it has several.
+create view db_texts as
+select cycle, id, arg_min(value, row) as text from db_string_ids group by cycle, id;
+
+create macro text_of(wanted_cycle, wanted) as (select text from db_texts where cycle = wanted_cycle and id = wanted);
+
+-- Tasks of COMPUTE_TASK_INFO of a database that has counters, of a kind of which some task has counters: how many it has (null:
+-- none), and how many there are in all tasks of its kind.
+create view counted_tasks as
+with counters as (select distinct cycle, global_task_id, name from db_task_pmu_info),
+tasks as (
+  select described.cycle, row, global_task_id, text as kind
+  from db_compute_task_info as described join db_texts on db_texts.cycle = described.cycle and db_texts.id = task_type),
+of_kinds as (
+  select cycle, kind, count(*) as usual
+  from (select distinct cycle, kind, counters.name from tasks join counters using (cycle, global_task_id))
+  group by cycle, kind),
+of_tasks as (select cycle, global_task_id, count(*) as counters from counters group by cycle, global_task_id)
+select tasks.cycle, row, global_task_id, kind, counters, usual
+from tasks join of_kinds using (cycle, kind) left join of_tasks using (cycle, global_task_id);
+
+-- The names of counters that a database has, where it has tasks as well.
+create view counter_names as
+select distinct cycle, text as counter
+from db_texts
+semi join (select distinct cycle, name from db_task_pmu_info) as used on used.cycle = db_texts.cycle and used.name = db_texts.id
+where cycle in (select cycle from db_compute_task_info);
+
+-- MEMORY_RECORD of databases of one device, with the names of components.
+create view memory_records as
+select records.cycle, row, text as component, timestamp_ns, total_allocated_bytes, total_reserved_bytes
+from db_memory_record as records left join db_texts on db_texts.cycle = records.cycle and db_texts.id = records.component
+where records.cycle in (select cycle from db_memory_record group by cycle having count(distinct device_id) = 1);
+
+-- The same beside the last record of each component; of databases that sum them up. `above_ns`, `below_ns`: the times of the record
+-- above, and of the one below where that is a sum.
+create view summed_records as
+select *, lag(timestamp_ns) over records as above_ns,
+  if(lead(component) over records = 'PTA+GE', lead(timestamp_ns) over records, null) as below_ns,
+  coalesce(last_value(if(component = 'PTA', total_allocated_bytes, null) ignore nulls) over before, 0) as pta_allocated_bytes,
+  coalesce(last_value(if(component = 'GE', total_allocated_bytes, null) ignore nulls) over before, 0) as ge_allocated_bytes,
+  coalesce(last_value(if(component = 'PTA', total_reserved_bytes, null) ignore nulls) over before, 0) as pta_reserved_bytes,
+  coalesce(last_value(if(component = 'GE', total_reserved_bytes, null) ignore nulls) over before, 0) as ge_reserved_bytes
+from memory_records
+where cycle in (select cycle from memory_records where component = 'PTA+GE')
+window records as (partition by cycle order by row),
+  before as (partition by cycle order by row rows between unbounded preceding and current row);
+
+-- Allocations of NPU_OP_MEM with the next release of their operator and address; a second allocation at the same address takes the
+-- place of the first.
+create view engine_blocks as
+select cycle, operator_name, size_bytes, timestamp_ns, released_ns
+from (
+  select *, lead(type) over blocks as next_type, lead(timestamp_ns) over blocks as released_ns
+  from db_npu_op_mem
+  window blocks as (partition by cycle, operator_name, addr, device_id order by row)) as changes
+semi join (select cycle, id from db_texts where text = 'allocate') as kinds on kinds.cycle = changes.cycle and kinds.id = type
+where next_type is distinct from type;
+
+-- Operations of COMMUNICATION_OP with the tasks of COMMUNICATION_TASK_INFO, as far as TASK has them: how many, and where they begin
+-- and end. `is_meant`: most operations begin where their first task does; else this version means something else by it.
+create view operation_tasks as
+with tasks as (
+  select cycle, global_task_id, any_value(start_ns) as start_ns, any_value(end_ns) as end_ns
+  from db_task semi join db_communication_task_info using (cycle, global_task_id)
+  group by cycle, global_task_id),
+sums as (
+  select cycle, op_id, count(*) as tasks, min(start_ns) as first_ns, max(end_ns) as last_ns
+  from db_communication_task_info join tasks using (cycle, global_task_id)
+  group by cycle, op_id)
+select cycle, row, op_id, start_ns, end_ns, tasks, first_ns, last_ns,
+  2 * count(*) filter (start_ns <> first_ns) over (partition by cycle) <= count(*) over (partition by cycle) as is_meant
+from db_communication_op left join sums using (cycle, op_id)
+where cycle in (select cycle from db_communication_task_info);
+
+-- What a rank moved over links between devices, by kind of operation: `<kind>-total` of CommAnalyzerMatrix beside all operations of
+-- the kind in CommAnalyzerBandwidth, where the matrix adds them up.
+create view moved_by_kind as
+with links as (
+  select cycle, step, group_name, nullif(regexp_extract(hccl_op_name, '^([A-Za-z]+)-total$', 1), '') as kind,
+    transit_size_bytes as size_bytes, transit_time_ns as time_ns, true as is_total
+  from db_comm_analyzer_matrix where transport_type <> 'LOCAL'),
+speeds as (
+  select cycle, step, group_name, lower(regexp_extract(hccl_op_name, '^(?:hcom_)?([A-Za-z]+)', 1)) as kind,
+    any_value(transit_size_bytes), any_value(transit_time_ns), false
+  from db_comm_analyzer_bandwidth where transport_type in ('RDMA', 'HCCS', 'PCIE', 'SIO')
+  group by cycle, step, group_name, hccl_op_name, transport_type)
+select cycle, coalesce(step, '') as step, group_name, kind, count(*) as rows,
+  coalesce(sum(size_bytes) filter (is_total), 0) as size_total, coalesce(sum(size_bytes) filter (not is_total), 0) as size_told,
+  coalesce(sum(time_ns) filter (is_total), 0) as time_total, coalesce(sum(time_ns) filter (not is_total), 0) as time_told
+from (from links where kind is not null union all from speeds)
+where cycle in (
+  select cycle from db_comm_analyzer_matrix where regexp_matches(hccl_op_name, '-(top1|middle|bottom[123]|total)$'))
+group by cycle, coalesce(step, ''), group_name, kind;
+
+-- Operations of COMMUNICATION_OP with their names.
+create view ran_operations as
+select operations.cycle, row, text as name, start_ns, end_ns, connection_id
+from db_communication_op as operations left join db_texts on db_texts.cycle = operations.cycle and db_texts.id = op_name;
+
+-- Operations of CommAnalyzerTime: not the entry that adds up those of a step, in versions that write one.
+create view timed_operations as
+select cycle, row, hccl_op_name as name, coalesce(step, '') as step, start_timestamp_ns as start_ns, elapse_time_ns as elapse_ns
+from db_comm_analyzer_time where hccl_op_name <> 'Total Op Info';
+
+create view lost_operations as select * from timed_operations anti join ran_operations using (cycle, name);
+
+-- Databases of two runs: some operations were timed and some ran, and no name is in both.
+create view operations_apart as
+select cycle, rows
+from (select cycle, count(*) as rows from timed_operations group by cycle) as timed
+join (select cycle, count(*) as lost from lost_operations group by cycle) as lost using (cycle)
+where rows = lost and cycle in (select cycle from db_communication_op);
+
+-- Operations whose name is once in CommAnalyzerTime and once in COMMUNICATION_OP.
+create view paired_operations as
+with timed as (select * from timed_operations qualify count(*) over (partition by cycle, name) = 1),
+ran as (select * from ran_operations qualify count(*) over (partition by cycle, name) = 1)
+select cycle, timed.row, name, timed.start_ns as told_ns, elapse_ns, ran.start_ns, ran.end_ns - ran.start_ns as lasts_ns
+from timed join ran using (cycle, name);
+
+-- Where STEP_TIME has several rows of a step the last one counts, and of very many steps the first ones.
+create view recorded_steps as
+select cycle, id::varchar as step, start_ns, end_ns
+from (select * from db_step_time qualify row_number() over (partition by cycle, id order by row desc) = 1)
+where start_ns is not null and end_ns is not null
+qualify row_number() over (partition by cycle order by row) <= 200;
+
+-- Events ProfilerStep#N of PYTORCH_API that occur once.
+create view host_step_marks as
+select cycle, number, any_value(start_ns) as start_ns, any_value(end_ns) as end_ns
+from (
+  select called.cycle, number, start_ns, end_ns
+  from db_pytorch_api as called
+  join (select cycle, id, try_cast(regexp_extract(text, '^ProfilerStep#([0-9]{1,18})$', 1) as bigint) as number from db_texts) as marks
+    on marks.cycle = called.cycle and marks.id = called.name
+  where number is not null)
+group by cycle, number having count(*) = 1;
+
+-- Steps of torch_npu whose tasks can be told by their launches: those of STEP_TIME, and without a name all there is, where STEP_TIME
+-- has none or StepTraceTime a row without one.
+create view told_steps as
+with whole as (
+  select cycle
+  from database_tables
+  where is_there and name in ('TASK', 'COMPUTE_TASK_INFO', 'CANN_API')
+    and cycle in (select cycle from database_tables where name = 'STEP_TIME')
+    and cycle not in (select cycle from db_task group by cycle having count(distinct device_id) > 1)
+  group by cycle having count(*) = 3)
+select cycle, step, start_ns, end_ns from recorded_steps semi join whole using (cycle)
+union all
+select cycle, '', null, null
+from whole
+where cycle not in (select cycle from recorded_steps) or cycle in (select cycle from db_step_trace_time where coalesce(step, '') = '');
+
+-- What was launched by a call of CANN (of type node) that lies in a step.
+create view launched_tasks as
+select launches.cycle, step, task.start_ns, task.end_ns, global_task_id
+from db_task as task
+join (
+  select distinct told_steps.cycle, step, connection_id
+  from told_steps
+  join db_cann_api as called on called.cycle = told_steps.cycle
+    and called.start_ns >= coalesce(told_steps.start_ns, 0) and called.end_ns <= coalesce(told_steps.end_ns, 9223372036854775807)
+  where type = 10000) as launches
+  on launches.cycle = task.cycle and launches.connection_id = task.connection_id;
+
+-- Where a step lies on the device: from the first task that was launched in it to the end of the last one, or of the step.
+create view device_steps as
+select cycle, step, coalesce(first_ns, told_steps.start_ns, 0) as start_ns,
+  greatest(coalesce(last_ns, 0), coalesce(told_steps.end_ns, 4611686018427387904)) as end_ns
+from told_steps
+left join (select cycle, step, min(start_ns) as first_ns, max(end_ns) as last_ns from launched_tasks group by cycle, step)
+  using (cycle, step);
+
+-- What computes (tasks of COMPUTE_TASK_INFO) and what communicates in a step. Three versions of torch_npu tell them differently: what
+-- was launched in the step and whole operations that begin while it is on the device; all that begins then; what was launched, tasks
+-- of operations as well.
+create view step_spans as
+with steps as (from device_steps),
+launched as (from launched_tasks),
+begun as (
+  select steps.cycle, step, task.start_ns, task.end_ns, global_task_id
+  from steps
+  join db_task as task on task.cycle = steps.cycle and task.start_ns >= steps.start_ns and task.start_ns < steps.end_ns),
+moved as (
+  select steps.cycle, step, ran.start_ns, ran.end_ns, coalesce(starts_with(name, 'hcom_receive'), false) as is_receive, connection_id
+  from steps
+  join ran_operations as ran on ran.cycle = steps.cycle and ran.start_ns >= steps.start_ns and ran.start_ns < steps.end_ns),
+parts as (
+  select moving.cycle, global_task_id, bool_or(coalesce(starts_with(text, 'hcom_receive'), false)) as is_receive
+  from db_communication_task_info as moving
+  left join db_texts on db_texts.cycle = moving.cycle and db_texts.id = moving.name
+  group by moving.cycle, global_task_id),
+computing as (select cycle, step, start_ns, end_ns from launched semi join db_compute_task_info using (cycle, global_task_id))
+select cycle, step, unnest([1, 3]) as version, false as is_moving, false as is_receive, start_ns, end_ns from computing
+union all
+select cycle, step, 2, false, false, start_ns, end_ns from begun semi join db_compute_task_info using (cycle, global_task_id)
+union all
+select cycle, step, 1, true, is_receive, start_ns, end_ns from moved
+union all
+select cycle, step, 2, true, is_receive, start_ns, end_ns from moved semi join db_task using (cycle, connection_id)
+union all
+select cycle, step, 3, true, is_receive, start_ns, end_ns from launched join parts using (cycle, global_task_id);
+
+-- The columns of StepTraceTime that follow from what is in a step, by version.
+create view step_versions as
+with lanes_of_steps as (
+  select *, unnest(['both', if(is_moving, 'moving', 'computing')]) as lane from step_spans),
+covered as (
+  select cycle, step, version, lane, sum(greatest(end_ns - greatest(start_ns, before_ns), 0)) as busy, min(start_ns) as first_ns,
+    max(end_ns) - min(start_ns) as span, sum(if(is_receive, end_ns - start_ns, 0)) as received
+  from (
+    select *, max(end_ns) over (
+      partition by cycle, step, version, lane order by start_ns rows between unbounded preceding and 1 preceding) as before_ns
+    from lanes_of_steps)
+  group by cycle, step, version, lane),
+sums as (
+  select cycle, step, version, coalesce(max(busy) filter (lane = 'computing'), 0) as computing,
+    coalesce(max(busy) filter (lane = 'moving'), 0) as moving, max(busy) filter (lane = 'both') as whole,
+    max(span) filter (lane = 'both') as span, coalesce(max(received) filter (lane = 'moving'), 0) as received,
+    max(first_ns) filter (lane = 'computing') as first_ns, max(first_ns) filter (lane = 'moving') as first_moving_ns
+  from covered
+  group by cycle, step, version)
+select steps.cycle, steps.step, versions.version, unnest([
+    {'name': 'computing', 'told': coalesce(computing, 0)},
+    {'name': 'communication', 'told': coalesce(moving, 0)},
+    {'name': 'communication_not_overlapped', 'told': coalesce(whole - computing, 0)},
+    {'name': 'free', 'told': coalesce(span - whole, 0)},
+    {'name': 'stage', 'told': coalesce(span - received, 0)},
+    {'name': 'bubble', 'told': coalesce(received, 0)},
+    {'name': 'preparing', 'told': least(first_ns, first_moving_ns) - steps.start_ns + if(first_ns is null, null, 0)}
+  ], recursive := true)
+from told_steps as steps
+cross join (select unnest([1, 2, 3]) as version) as versions
+left join sums on sums.cycle = steps.cycle and sums.step = steps.step and sums.version = versions.version;
+
+-- Rows of StepTraceTime, column by column beside what ran, for the version that agrees best with the row; of databases of one device.
+create view compared_steps as
+with rows_of_steps as (
+  select cycle, row, coalesce(step, '') as step, unnest([
+      {'name': 'computing', 'own': computing_ns}, {'name': 'communication', 'own': communication_ns},
+      {'name': 'communication_not_overlapped', 'own': communication_not_overlapped_ns}, {'name': 'free', 'own': free_ns},
+      {'name': 'stage', 'own': stage_ns}, {'name': 'bubble', 'own': bubble_ns}, {'name': 'preparing', 'own': preparing_ns}
+    ], recursive := true)
+  from (select *, count(*) over (partition by cycle) as rows from db_step_trace_time)
+  where row < 200 and (coalesce(step, '') <> '' or rows = 1)
+    and cycle not in (select cycle from db_step_trace_time group by cycle having count(distinct coalesce(device_id, -2)) > 1)),
+compared as (
+  select cycle, row, step, version, name, own, told, coalesce(abs(own::hugeint - told) > 2 + 1e-9 * abs(told), false) as is_off
+  from rows_of_steps join step_versions using (cycle, step, name)
+  where told is not null),
+counted as (
+  select *, count(*) filter (is_off) over (partition by cycle, row, version) as off,
+    count(*) filter (version = 1) over (partition by cycle, row) as columns
+  from compared)
+select * from counted qualify rank() over (partition by cycle, row order by off, version) = 1;
+
+-- Cells that hold an id of STRING_IDS, with their table (`place`) and their column.
+create view ids_of_texts as
+select cycle, row, 'db_task' as place, 'taskType' as name, task_type as id from db_task
+union all select cycle, row, 'db_compute_task_info',
+  unnest(['name', 'taskType', 'opType', 'inputFormats', 'inputDataTypes', 'inputShapes', 'outputFormats', 'outputDataTypes', 'outputShapes', 'attrInfo']),
+  unnest([name, task_type, op_type, input_formats, input_data_types, input_shapes, output_formats, output_data_types, output_shapes, attr_info])
+from db_compute_task_info
+union all select cycle, row, 'db_cann_api', 'name', name from db_cann_api
+union all select cycle, row, 'db_communication_op',
+  unnest(['opName', 'groupName', 'algType', 'opType']),
+  unnest([op_name, group_name, alg_type, op_type])
+from db_communication_op
+union all select cycle, row, 'db_communication_task_info',
+  unnest(['name', 'taskType', 'groupName']),
+  unnest([name, task_type, group_name])
+from db_communication_task_info
+union all select cycle, row, 'db_pytorch_api',
+  unnest(['name', 'inputShapes', 'inputDtypes']),
+  unnest([name, input_shapes, input_dtypes])
+from db_pytorch_api
+union all select cycle, row, 'db_pytorch_callchains', 'stack', stack from db_pytorch_callchains
+union all select cycle, row, 'db_memory_record', 'component', component from db_memory_record
+union all select cycle, row, 'db_op_memory', 'name', name from db_op_memory
+union all select cycle, row, 'db_npu_op_mem',
+  unnest(['operatorName', 'type', 'component']),
+  unnest([operator_name, type, component])
+from db_npu_op_mem
+union all select cycle, row, 'db_task_pmu_info', 'name', name from db_task_pmu_info
+union all select cycle, row, 'db_npu_mem', 'type', type from db_npu_mem
+union all select cycle, row, 'db_hbm', 'type', type from db_hbm
+union all select cycle, row, 'db_llc', 'mode', mode from db_llc;
+
+-- Times of the profiler's database, with their table (`place`) and their column.
+create view times_of_databases as
+select cycle, row, 'db_task' as place, unnest(['startNs', 'endNs']) as name, unnest([start_ns, end_ns]) as at_ns from db_task
+union all select cycle, row, 'db_communication_op', unnest(['startNs', 'endNs']), unnest([start_ns, end_ns]) from db_communication_op
+union all select cycle, row, 'db_cann_api', unnest(['startNs', 'endNs']), unnest([start_ns, end_ns]) from db_cann_api
+union all select cycle, row, 'db_pytorch_api', unnest(['startNs', 'endNs']), unnest([start_ns, end_ns]) from db_pytorch_api
+union all select cycle, row, 'db_step_time', unnest(['startNs', 'endNs']), unnest([start_ns, end_ns]) from db_step_time
+union all select cycle, row, 'db_npu_mem', 'timestampNs', timestamp_ns from db_npu_mem
+union all select cycle, row, 'db_npu_op_mem', 'timestampNs', timestamp_ns from db_npu_op_mem
+union all select cycle, row, 'db_npu_module_mem', 'timestampNs', timestamp_ns from db_npu_module_mem
+union all select cycle, row, 'db_aicore_freq', 'timestampNs', timestamp_ns from db_aicore_freq
+union all select cycle, row, 'db_hbm', 'timestampNs', timestamp_ns from db_hbm
+union all select cycle, row, 'db_llc', 'timestampNs', timestamp_ns from db_llc
+union all select cycle, row, 'db_acc_pmu', 'timestampNs', timestamp_ns from db_acc_pmu
+union all select cycle, row, 'db_soc_bandwidth_level', 'timestampNs', timestamp_ns from db_soc_bandwidth_level
+union all select cycle, row, 'db_memory_record', 'timestamp', timestamp_ns from db_memory_record
+union all select cycle, row, 'db_op_memory',
+  unnest(['allocationTime', 'releaseTime', 'activeReleaseTime']),
+  unnest([allocation_time_ns, release_time_ns, active_release_time_ns])
+from db_op_memory;
+
+-- Tasks that run code of an operator on the cores of the device, and are no part of a collective operation.
+create view kernel_tasks as
+with kinds as (
+  select cycle, id, text as kind
+  from db_texts
+  where text in (
+    'KERNEL_AICORE', 'KERNEL_AIVEC', 'KERNEL_MIX_AIC', 'KERNEL_MIX_AIV', 'AI_CORE', 'AI_VECTOR_CORE', 'MIX_AIC', 'MIX_AIV'))
+select task.cycle, row, kind, global_task_id, connection_id
+from (from db_task anti join db_communication_op using (cycle, connection_id)) as task
+join kinds on kinds.cycle = task.cycle and kinds.id = task_type;
+
+-- Databases in which one table has rows and another one is missing.
+create macro lacking(filled, absent) as table
+select cycle, rows
+from (select cycle, rows from database_tables where name = filled and rows > 0) as filled_ones
+semi join (select cycle from database_tables where name = absent and not is_there) as absent_ones using (cycle);
