@@ -67,8 +67,8 @@ def _by_layout() -> Mapping[str, Dialect]:
 DIALECTS: Mapping[str, Dialect] = _Dialects()
 #: The queries that say what ran, in their order.
 WORK = ("steps", "nested", "executions")
-_VIEW = re.compile(r"^create view (\w+) as\n(.*?);$", re.DOTALL | re.MULTILINE)
-_FILL = re.compile(r"^create view fill_(\w+) as\n.*?;$", re.DOTALL | re.MULTILINE)
+_VIEW = re.compile(r"^create view (\w+) as\b(.*?);$", re.DOTALL | re.MULTILINE)
+_FILL = re.compile(r"^create view fill_(\w+) as\b.*?;$", re.DOTALL | re.MULTILINE)
 #: By table whose rows are those of a file: its slot, where it is neither its own name nor the trace of its dialect.
 SLOTS: Mapping[str, str] = {"kernels": "kernel_details", "kernel_counters": "kernel_details"}
 _NAMED = re.compile(r"number_of\('([^']*)'\)")

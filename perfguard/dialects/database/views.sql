@@ -1,7 +1,7 @@
 -- What the tables of a database say together.
 
 -- What an id of STRING_IDS stands for: the first text, where it has several.
-create view db_texts as
+create view fill_db_texts as
 select cycle, id, arg_min(value, row) as text from db_string_ids group by cycle, id;
 
 create macro text_of(wanted_cycle, wanted) as (select text from db_texts where cycle = wanted_cycle and id = wanted);
@@ -22,21 +22,21 @@ select tasks.cycle, row, global_task_id, kind, counters, usual
 from tasks join of_kinds using (cycle, kind) left join of_tasks using (cycle, global_task_id);
 
 -- The names of counters that a database has, where it has tasks as well.
-create view counter_names as
+create view fill_counter_names as
 select distinct cycle, text as counter
 from db_texts
 semi join (select distinct cycle, name from db_task_pmu_info) as used on used.cycle = db_texts.cycle and used.name = db_texts.id
 where cycle in (select cycle from db_compute_task_info);
 
 -- MEMORY_RECORD of databases of one device, with the names of components.
-create view memory_records as
+create view fill_memory_records as
 select records.cycle, row, text as component, timestamp_ns, total_allocated_bytes, total_reserved_bytes
 from db_memory_record as records left join db_texts on db_texts.cycle = records.cycle and db_texts.id = records.component
 where records.cycle in (select cycle from db_memory_record group by cycle having count(distinct device_id) = 1);
 
 -- The same beside the last record of each component; of databases that sum them up. `above_ns`, `below_ns`: the times of the record
 -- above, and of the one below where that is a sum.
-create view summed_records as
+create view fill_summed_records as
 select *, lag(timestamp_ns) over records as above_ns,
   if(lead(component) over records = 'PTA+GE', lead(timestamp_ns) over records, null) as below_ns,
   coalesce(last_value(if(component = 'PTA', total_allocated_bytes, null) ignore nulls) over before, 0) as pta_allocated_bytes,
@@ -50,7 +50,7 @@ window records as (partition by cycle order by row),
 
 -- Allocations of NPU_OP_MEM with the next release of their operator and address; a second allocation at the same address takes the
 -- place of the first.
-create view engine_blocks as
+create view fill_engine_blocks as
 select cycle, operator_name, size_bytes, timestamp_ns, released_ns
 from (
   select *, lead(type) over blocks as next_type, lead(timestamp_ns) over blocks as released_ns
@@ -61,7 +61,7 @@ where next_type is distinct from type;
 
 -- Operations of COMMUNICATION_OP with the tasks of COMMUNICATION_TASK_INFO, as far as TASK has them: how many, and where they begin
 -- and end. `is_meant`: most operations begin where their first task does; else this version means something else by it.
-create view operation_tasks as
+create view fill_operation_tasks as
 with tasks as (
   select cycle, global_task_id, any_value(start_ns) as start_ns, any_value(end_ns) as end_ns
   from db_task semi join db_communication_task_info using (cycle, global_task_id)
@@ -96,40 +96,40 @@ where cycle in (
 group by cycle, coalesce(step, ''), group_name, kind;
 
 -- Operations of COMMUNICATION_OP with their names.
-create view ran_operations as
+create view fill_ran_operations as
 select operations.cycle, row, text as name, start_ns, end_ns, connection_id
 from db_communication_op as operations left join db_texts on db_texts.cycle = operations.cycle and db_texts.id = op_name;
 
 -- Operations of CommAnalyzerTime: not the entry that adds up those of a step, in versions that write one.
-create view timed_operations as
+create view fill_timed_operations as
 select cycle, row, hccl_op_name as name, coalesce(step, '') as step, start_timestamp_ns as start_ns, elapse_time_ns as elapse_ns
 from db_comm_analyzer_time where hccl_op_name <> 'Total Op Info';
 
-create view lost_operations as select * from timed_operations anti join ran_operations using (cycle, name);
+create view fill_lost_operations as select * from timed_operations anti join ran_operations using (cycle, name);
 
 -- Databases of two runs: some operations were timed and some ran, and no name is in both.
-create view operations_apart as
+create view fill_operations_apart as
 select cycle, rows
 from (select cycle, count(*) as rows from timed_operations group by cycle) as timed
 join (select cycle, count(*) as lost from lost_operations group by cycle) as lost using (cycle)
 where rows = lost and cycle in (select cycle from db_communication_op);
 
 -- Operations whose name is once in CommAnalyzerTime and once in COMMUNICATION_OP.
-create view paired_operations as
+create view fill_paired_operations as
 with timed as (select * from timed_operations qualify count(*) over (partition by cycle, name) = 1),
 ran as (select * from ran_operations qualify count(*) over (partition by cycle, name) = 1)
 select cycle, timed.row, name, timed.start_ns as told_ns, elapse_ns, ran.start_ns, ran.end_ns - ran.start_ns as lasts_ns
 from timed join ran using (cycle, name);
 
 -- Where STEP_TIME has several rows of a step the last one counts, and of very many steps the first ones.
-create view recorded_steps as
+create view fill_recorded_steps as
 select cycle, id::varchar as step, start_ns, end_ns
 from (select * from db_step_time qualify row_number() over (partition by cycle, id order by row desc) = 1)
 where start_ns is not null and end_ns is not null
 qualify row_number() over (partition by cycle order by row) <= 200;
 
 -- Events ProfilerStep#N of PYTORCH_API that occur once.
-create view host_step_marks as
+create view fill_host_step_marks as
 select cycle, number, any_value(start_ns) as start_ns, any_value(end_ns) as end_ns
 from (
   select called.cycle, number, start_ns, end_ns
@@ -141,7 +141,7 @@ group by cycle, number having count(*) = 1;
 
 -- Steps of torch_npu whose tasks can be told by their launches: those of STEP_TIME, and without a name all there is, where STEP_TIME
 -- has none or StepTraceTime a row without one.
-create view told_steps as
+create view fill_told_steps as
 with whole as (
   select cycle
   from database_tables
@@ -156,7 +156,7 @@ from whole
 where cycle not in (select cycle from recorded_steps) or cycle in (select cycle from db_step_trace_time where coalesce(step, '') = '');
 
 -- What was launched by a call of CANN (of type node) that lies in a step.
-create view launched_tasks as
+create view fill_launched_tasks as
 select launches.cycle, step, task.start_ns, task.end_ns, global_task_id
 from db_task as task
 join (
@@ -168,7 +168,7 @@ join (
   on launches.cycle = task.cycle and launches.connection_id = task.connection_id;
 
 -- Where a step lies on the device: from the first task that was launched in it to the end of the last one, or of the step.
-create view device_steps as
+create view fill_device_steps as
 select cycle, step, coalesce(first_ns, told_steps.start_ns, 0) as start_ns,
   greatest(coalesce(last_ns, 0), coalesce(told_steps.end_ns, 4611686018427387904)) as end_ns
 from told_steps
@@ -312,7 +312,7 @@ union all select cycle, row, 'db_op_memory',
 from db_op_memory;
 
 -- Tasks that run code of an operator on the cores of the device, and are no part of a collective operation.
-create view kernel_tasks as
+create view fill_kernel_tasks as
 with kinds as (
   select cycle, id, text as kind
   from db_texts
