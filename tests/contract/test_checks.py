@@ -58,20 +58,34 @@ select 1
         ({"layouts": "ms-2.5+"}, {"trace_view"}, False),
         ({"where": "level1"}, {"trace_view"}, False),
         ({"where": "level2"}, {"trace_view"}, True),
+        ({"when": "level2"}, {"trace_view"}, False),
+        ({"when": "memory"}, {"trace_view"}, True),
+        ({"when": "memory, level1"}, {"trace_view"}, False),
     ],
 )
 def test_a_check_is_asked_where_its_files_were_read(tmp_path, header, slots, is_asked):
     (check,) = parsed(written(**header), "a.sql")
     cycle = Cycle(
         layout=layout_named("pt-npu"), place=tmp_path, rank=0, index=0, artifacts=dict.fromkeys(slots), asked=Asked(),
-        conditions={"level1": False},
+        conditions={"level1": False, "memory": True},
     )  # fmt: skip
     assert check.is_for(cycle) is is_asked
+
+
+def test_a_header_with_several_values_for_a_name_is_several_checks():
+    text = written(each="table, when = db_task, a; db_hbm, b", needs="{table}", message="{step} {when}", **{"in": "{table}"})
+    checks = parsed(text.replace("select cycle, step", "from {table}"), "a.sql")
+    assert [(one.needs, one.slot, one.message, one.query) for one in checks] == [
+        ((frozenset({"db_task"}),), "db_task", "{step} a", "from db_task"),
+        ((frozenset({"db_hbm"}),), "db_hbm", "{step} b", "from db_hbm"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (written(each="table"), "`each` is `name, name = value, value; value, value`: 'table'"),
+        (written(each="table, when = a"), "`each` is"),
         (written(code="X1"), "code 'X1', severity 'error' are not both known"),
         (written(severity="fatal"), "code 'I113', severity 'fatal' are not both known"),
         (written(message=""), "has no message"),

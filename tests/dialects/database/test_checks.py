@@ -1,0 +1,269 @@
+"""What must hold of databases, as tables: each rule is breached, and silent where it has to be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from perfguard.artifacts.layout import FoundFile, layout_named
+from perfguard.artifacts.readers import Content
+from perfguard.artifacts.slot_rows import add_tables
+from perfguard.artifacts.table import Cells, Table
+from perfguard.artifacts.tables import batch
+from perfguard.contract.checks import broken_rules
+from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.queries import definitions, named_texts
+
+FILES = {"ascend_pytorch_profiler": "ascend_pytorch_profiler_1.db", "analysis": "analysis.db"}
+#: Texts by their ids.
+TEXTS = ("PTA", "GE", "PTA+GE", "allocate", "release", "AI_CORE", "aic_mac_time", "aic_mac_ratio", "aic_total_time", "hcom_a")
+ID = {text: number for number, text in enumerate(TEXTS)}
+#: Tables, with a mapping for each row.
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def table(name: str, rows: list[dict[str, Any]]) -> Table:
+    names = dict.fromkeys(key for row in rows for key in row)
+    cells = {key: [None if row.get(key) is None else json.dumps(row[key]) for row in rows] for key in names}
+    return Table(frame=pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String)), cells=Cells.JSON, path=name)
+
+
+def found(check: str, tables: Tables, analysis: Tables | None = None, **conditions: bool) -> list[tuple[str, str]]:
+    """Return place and code of what a check says of two databases."""
+    layout = layout_named("pt-npu")
+    slots = {slot.name: slot for slot in layout.slots}
+    strings = [{"id": number, "value": text} for text, number in ID.items()]
+    contents = {"ascend_pytorch_profiler": {"STRING_IDS": strings, **tables}, "analysis": analysis or {}}
+    with batch(definitions(frozenset({layout.id})), named_texts()) as there:
+        artifacts = {}
+        for name, rows in contents.items():
+            content = Content(document={}, tables={key: table(key, several) for key, several in rows.items()})
+            file = FoundFile(slot=slots[name], path=Path(FILES[name]), rank=1)
+            add_tables(there, 0, 0, file, name, content)
+            artifacts[name] = Artifact(slot=file.slot, path=file.path, content=content, place=FILES[name], schema=name)
+        cycle = Cycle(
+            layout=layout, place=Path(), rank=1, index=0, artifacts=artifacts, asked=Asked(), conditions=conditions
+        )
+        there.hand_over()
+        said = broken_rules(there, {0: cycle}).get(0, [])
+    return [(one.place.partition(".db ")[2] or one.place, one.code.name) for one in said if one.check == check]
+
+
+def records(*rows: tuple[str, int, int, int]) -> list[dict[str, Any]]:
+    columns = ("component", "timestamp", "totalAllocated", "totalReserved")
+    return [{**dict(zip(columns, (ID[row[0]], *row[1:]), strict=True)), "deviceId": 0} for row in rows]
+
+
+def engine(*rows: tuple[str, int, int]) -> list[dict[str, Any]]:
+    return [
+        {"operatorName": 4, "addr": address, "type": ID[kind], "size": 512, "timestampNs": at, "deviceId": 0,
+         "totalAllocate": 512, "totalReserve": 2048, "component": ID["GE"]}
+        for kind, at, address in rows
+    ]  # fmt: skip
+
+
+def block(start: int, end: int | None, name: int = 4) -> dict[str, Any]:
+    return {"name": name, "size": 512, "allocationTime": start, "releaseTime": end, "deviceId": 0}
+
+
+PTA, GE, SUM = ("PTA", 5, 512, 1024), ("GE", 5, 1024, 2048), ("PTA+GE", 5, 512, 1024)
+BOTH = [("PTA", 5, 512, 1024), ("PTA+GE", 5, 512, 1024), ("GE", 7, 512, 2048), ("PTA+GE", 7, 1024, 3072)]
+MANY = [block(1, None, 99) for _ in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("tables", "places"),
+    [
+        pytest.param({"MEMORY_RECORD": records(*BOTH)}, [], id="sums"),
+        pytest.param({"MEMORY_RECORD": records(PTA, GE)}, [], id="no sums at all"),
+        pytest.param({"MEMORY_RECORD": records(*BOTH, ("GE", 9, 0, 0))}, ["MEMORY_RECORD[4]"], id="no sum follows"),
+        pytest.param({"MEMORY_RECORD": records(*BOTH, ("PTA+GE", 9, 1024, 3072))}, ["MEMORY_RECORD[4]"], id="a sum of nothing"),
+        pytest.param({"MEMORY_RECORD": records(*BOTH[:3], ("PTA+GE", 7, 1023, 3072))}, ["MEMORY_RECORD[3]"], id="allocated"),
+        pytest.param({"MEMORY_RECORD": records(*BOTH[:3], ("PTA+GE", 7, 1024, 9))}, ["MEMORY_RECORD[3]"], id="reserved"),
+        pytest.param(
+            {"MEMORY_RECORD": [*records(*BOTH[:3]), {**records(BOTH[3])[0], "deviceId": 1}]}, [], id="two devices"
+        ),
+        pytest.param(
+            {"MEMORY_RECORD": records(("GE", 7, 512, 2048)), "NPU_OP_MEM": engine(("allocate", 7, 1))}, [], id="of CANN"
+        ),
+        pytest.param(
+            {"MEMORY_RECORD": records(("GE", 8, 512, 2048)), "NPU_OP_MEM": engine(("allocate", 7, 1))},
+            ["MEMORY_RECORD", "MEMORY_RECORD"],
+            id="at another time than CANN says",
+        ),
+        pytest.param(
+            {"MEMORY_RECORD": records(PTA), "OP_MEMORY": [*[block(5, None)] * 9, block(6, None)]},
+            ["OP_MEMORY[9]"],
+            id="a block without a record",
+        ),
+        pytest.param(
+            {"MEMORY_RECORD": records(PTA), "OP_MEMORY": [*[block(5, None)] * 8, *[block(6, None)] * 2]},
+            [],
+            id="many blocks without a record",
+        ),
+        pytest.param(
+            {"NPU_OP_MEM": engine(("allocate", 7, 1), ("release", 9, 1)), "OP_MEMORY": [block(7, 9), *MANY]}, [], id="blocks"
+        ),
+        pytest.param(
+            {"NPU_OP_MEM": engine(("allocate", 7, 1), ("release", 9, 1)), "OP_MEMORY": [block(7, 8), *MANY]},
+            ["OP_MEMORY", "OP_MEMORY"],
+            id="a block released at another time",
+        ),
+        pytest.param(
+            {"NPU_OP_MEM": engine(("allocate", 7, 1), ("allocate", 8, 1)), "OP_MEMORY": [block(8, None)]},
+            [],
+            id="an address taken again",
+        ),
+    ],
+)  # fmt: skip
+def test_tables_of_memory_tell_the_same(tables, places):
+    assert found("memory_tables_tell_the_same", tables) == [(place, "I107") for place in places]
+
+
+def counters(*names: str, task: int = 1) -> list[dict[str, Any]]:
+    return [{"globalTaskId": task, "name": ID[name], "value": 1.5} for name in names]
+
+
+KERNEL = {"globalTaskId": 1, "taskType": ID["AI_CORE"]}
+HALVES = ("aic_mac_time", "aic_mac_ratio")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "counted", "said"),
+    [
+        ([KERNEL], counters(*HALVES), []),
+        ([KERNEL], counters(*HALVES, "aic_total_time"), [("TASK_PMU_INFO", "I105")]),
+        ([KERNEL], counters("aic_mac_time"), [("TASK_PMU_INFO", "I105")]),
+        ([KERNEL], counters("aic_mac_ratio"), []),
+        ([KERNEL], counters(*HALVES, *HALVES[:1]), [("TASK_PMU_INFO[2]", "I114")]),
+        ([KERNEL], [*counters(*HALVES), *counters(*HALVES, task=2)], [("TASK_PMU_INFO[2]", "I115"), ("TASK_PMU_INFO[3]", "I115")]),
+        ([KERNEL, {**KERNEL, "globalTaskId": 2}], counters(*HALVES), [("COMPUTE_TASK_INFO[1]", "I105")]),
+        (
+            [KERNEL, {**KERNEL, "globalTaskId": 2}],
+            [*counters(*HALVES), *counters(*HALVES[:1], task=2)],
+            [("COMPUTE_TASK_INFO[1]", "I105")],
+        ),
+        ([KERNEL, {"globalTaskId": 2, "taskType": 99}], counters(*HALVES), []),
+        ([], counters("aic_mac_time"), []),
+    ],
+)  # fmt: skip
+def test_tasks_of_a_kind_have_the_same_counters(tasks, counted, said):
+    assert found("counters_of_the_database_are_whole", {"COMPUTE_TASK_INFO": tasks, "TASK_PMU_INFO": counted}) == said
+
+
+SESSION = {"SESSION_TIME_INFO": [{"startTimeNs": 10**18, "endTimeNs": 10**18 + 10**9}]}
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("check", "tables", "said"),
+    [
+        ("ids_of_the_database_are_unique", {"STRING_IDS": [{"id": 1, "value": "a"}, {"id": 1, "value": "b"}]}, ["STRING_IDS[1]"]),
+        ("ids_of_the_database_are_unique", {"STEP_TIME": [{"id": 1}, {"id": 2}]}, []),
+        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": 10**18 + 5}], **SESSION}, []),
+        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": 10**18 - 10**10 - 1}], **SESSION}, ["HBM[0]"]),
+        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": LARGEST}], **SESSION}, ["HBM[0]"]),
+        ("what_the_database_holds_lies_in_the_session", {"SESSION_TIME_INFO": [{"startTimeNs": 0, "endTimeNs": LARGEST}]}, ["SESSION_TIME_INFO"]),
+        ("spans_of_the_database_have_two_ends", {"SESSION_TIME_INFO": [{"startTimeNs": 9, "endTimeNs": 8}]}, ["SESSION_TIME_INFO[0]"]),
+        ("ids_of_the_database_resolve", {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 3}], "NPU_INFO": [{"id": 0}]}, ["RANK_DEVICE_MAP[0]"]),
+        ("ids_of_the_database_resolve", {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 3}]}, []),
+        ("ids_of_the_database_resolve", {"COMMUNICATION_OP": [{"dataType": 65534}, {"dataType": 5}], "ENUM_HCCL_DATA_TYPE": [{"id": 4}]}, ["COMMUNICATION_OP[1]"]),
+        ("ids_of_the_database_resolve", {"HBM": [{"type": 5}, {"type": 50}], "LLC": [{"mode": 60}]}, ["HBM[1]", "LLC[0]"]),
+        ("ids_of_the_database_resolve", {"PYTORCH_API": [{"connectionId": None}]}, []),
+        ("ids_of_the_database_resolve", {"PYTORCH_API": [{"connectionId": 3}]}, [FILES["ascend_pytorch_profiler"]]),
+    ],
+)  # fmt: skip
+def test_ids_and_times_of_a_database(check, tables, said):
+    assert [place for place, _ in found(check, tables)] == said
+
+
+@pytest.mark.parametrize(
+    ("tables", "conditions", "said"),
+    [
+        ({"TASK": []}, {}, ["$.TASK"]),
+        ({"TASK": []}, {"npu": False}, []),
+        ({}, {"npu": True}, ["$.TASK"]),
+        ({}, {}, []),
+    ],
+)
+def test_something_ran_where_the_npu_was_traced(tables, conditions, said):
+    assert [place for place, _ in found("something_ran_according_to_the_database", tables, **conditions)] == said
+
+
+def ran(name: str, start: int, end: int) -> dict[str, Any]:
+    return {"opName": ID[name], "startNs": start, "endNs": end, "opId": start}
+
+
+def timed(name: str, start_us: float, elapse_ms: float) -> dict[str, Any]:
+    return {"hccl_op_name": name, "group_name": "1", "start_timestamp": start_us, "elapse_time": elapse_ms, "step": "step1"}
+
+
+@pytest.mark.parametrize(
+    ("operations", "times", "said"),
+    [
+        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1e6, 1000.0)], []),
+        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1e6, 1000.00001)], [("CommAnalyzerTime[0]", "I109")]),
+        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1.1e6, 1000.0)], [("CommAnalyzerTime[0]", "I109")]),
+        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("b", 1e6, 1000.0)], [("CommAnalyzerTime", "I113")]),
+        (
+            [ran("hcom_a", 10**9, 2 * 10**9)],
+            [timed("hcom_a", 1e6, 1000.0), timed("b", 1e6, 1000.0)],
+            [("CommAnalyzerTime[1]", "I109")],
+        ),
+        # It begins while the step's one operation runs; and when that has ended.
+        ([ran("hcom_a", 10**9, 2 * 10**9), ran("GE", 10**9 + 1, 9)], [timed("hcom_a", 1e6, 1000.0)], [("COMMUNICATION_OP[1]", "I109")]),
+        ([ran("hcom_a", 10**9, 2 * 10**9), ran("GE", 2 * 10**9, 9)], [timed("hcom_a", 1e6, 1000.0)], []),
+        ([], [timed("hcom_a", 1e6, 1000.0)], []),
+    ],
+)  # fmt: skip
+def test_operations_that_were_timed_ran(operations, times, said):
+    check = "communication_of_the_database_is_what_ran"
+    assert found(check, {"COMMUNICATION_OP": operations}, {"CommAnalyzerTime": times}) == said
+
+
+#: A step of 100 ns in which a kernel runs from 110 to 130 and a collective operation from 120 to 150, launched in it.
+STEP: Tables = {
+    "STEP_TIME": [{"id": 1, "startNs": 100, "endNs": 200}],
+    "CANN_API": [{"startNs": 101, "endNs": 102, "type": 10000, "connectionId": one} for one in (1, 2)],
+    "TASK": [
+        {"startNs": 110, "endNs": 130, "globalTaskId": 1, "connectionId": 1, "deviceId": 0},
+        {"startNs": 120, "endNs": 150, "globalTaskId": 2, "connectionId": 2, "deviceId": 0},
+    ],
+    "COMPUTE_TASK_INFO": [{"globalTaskId": 1}],
+    "COMMUNICATION_OP": [{"opName": ID["hcom_a"], "startNs": 120, "endNs": 150, "connectionId": 2}],
+    "COMMUNICATION_TASK_INFO": [{"globalTaskId": 2, "name": ID["hcom_a"]}],
+}  # fmt: skip
+TIMES = {
+    "step": "1", "computing": 0.02, "communication": 0.03, "communication_not_overlapped": 0.02, "free": 0.0, "stage": 0.04,
+    "bubble": 0.0, "preparing": 0.01,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("step", "tables", "severities"),
+    [
+        ({}, {}, 0),
+        ({"computing": 0.025}, {}, 1),
+        ({"preparing": 0.005, "free": 0.003}, {}, 2),
+        ({"step": "2"}, {}, 0),
+        ({"step": None}, {"STEP_TIME": []}, 0),
+        ({"step": None, "computing": 0.025}, {"STEP_TIME": []}, 1),
+        # The oldest version: tasks of operations.
+        ({"communication": 0.03}, {"COMMUNICATION_OP": []}, 0),
+        ({"computing": 0.025}, {"TASK": [{**one, "deviceId": row} for row, one in enumerate(STEP["TASK"])]}, 0),
+    ],
+)
+def test_times_of_a_step_are_what_ran(step, tables, severities):
+    rows = {"StepTraceTime": [{**TIMES, **step}]}
+    said = found("step_times_are_what_ran", {**STEP, **tables}, rows)
+    assert said == [("StepTraceTime[0]", "I108")] * severities
+
+
+def test_the_same_of_a_hundred_rows_is_told_by_table():
+    tables: Tables = {"HBM": [{"type": 50}] * 103, "LLC": [{"mode": 60}]}
+    said = [place for place, _ in found("ids_of_the_database_resolve", tables)]
+    assert (len(said), said[-2:]) == (102, ["HBM", "LLC[0]"])
