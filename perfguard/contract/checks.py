@@ -10,7 +10,7 @@ line `--   ...` goes on with the one above. Keys:
 * `files`: slots that must have been read, besides that of the file whose rows are meant;
 * `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
-  each, with `{part}` replaced in it and in the message;
+  each, with `{part}` replaced in it, in the message, in `needs` and in `in`;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
 A query returns `cycle`, `row` where it knows one, what its message names, and `severity` where that differs from row to row.
@@ -145,7 +145,14 @@ def _each(check: Check) -> list[Check]:
     for row in values:
         pairs = [(f"{{{key}}}", value) for key, value in zip(keys, row, strict=True)]
         found.append(
-            replace(check, each="", query=_replaced(check.query, pairs), message=_replaced(check.message, pairs))
+            replace(
+                check,
+                each="",
+                query=_replaced(check.query, pairs),
+                message=_replaced(check.message, pairs),
+                needs=tuple(frozenset(_replaced(one, pairs) for one in tables) for tables in check.needs),
+                slot=_replaced(check.slot, pairs),
+            )
         )
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -19,8 +19,9 @@ from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 class Dialect:
     """What of a layout is in tables: the trace in `slot`, and the folders whose queries are asked of it."""
 
-    slot: str
     folders: tuple[str, ...]
+    #: Empty: its trace, if it has one, is read whole.
+    slot: str = ""
     #: The argument that says what a span is; None: the trace is one of torch.
     kind: str | None = None
 
@@ -31,11 +32,15 @@ class Dialect:
 
 
 _MINDSPORE = Dialect(slot="trace_view", folders=("trace", "ascend"), kind="type")
+_FLAT = Dialect(folders=("mindspore_flat",))
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = {
     "pt-torch": Dialect(slot="trace", folders=("trace", "torch")),
     "pt-npu": Dialect(slot="trace_view", folders=("trace", "ascend"), kind="Task Type"),
-    "ms-2.3": _MINDSPORE,
+    "ms-1.x": _FLAT,
+    "ms-2.0": _FLAT,
+    "ms-2.1": _FLAT,
+    "ms-2.3": replace(_MINDSPORE, folders=(*_MINDSPORE.folders, *_FLAT.folders)),
     "ms-2.5+": _MINDSPORE,
     "ms-2.5+cpu": _MINDSPORE,
 }
