@@ -35,7 +35,7 @@ with sums as (
     any_value(slack) as slack, bool_or(of_executions) as of_executions
   from device_types group by cycle having sum(total_ns) > 0),
 means as (select cycle, sum(mean_ns)::double as mean_ns, count(*) as operators from aicore_intermediate_detail group by cycle)
-select cycle, total_ns, shares, types, whole, slack, 0.5 * (1 + types + coalesce(operators, 0)) as rounded_ns,
+select cycle, total_ns, shares, types, whole, slack, 0.5 * (types + coalesce(operators, 0)) as rounded_ns,
   case
     when not of_executions then total_ns
     when mean_ns is null then least(greatest(100 * total_ns / nullif(shares, 0), total_ns), 2 * total_ns)
@@ -93,3 +93,45 @@ from (
   union all select cycle, 5, 'aicpu_intermediate', run_end_ns from aicpu_intermediate)
 where time_ns > 0
 group by cycle, place, file_name;
+
+-- Types of a GPU's operators, those that either file has: what they say of themselves, and what their operators add up to.
+create view gpu_types as
+with sums as (
+  select cycle, op_type, sum(op_occurrences) as count, sum(op_total_time_ns) as total_ns, count(*) as operators
+  from gpu_op_detail_info group by cycle, op_type)
+select coalesce(listed.cycle, sums.cycle) as cycle, coalesce(listed.op_type, sums.op_type) as type,
+  coalesce(type_occurrences, 0) as times, coalesce(count, 0) as count, coalesce(total_time_ns, 0) as here_ns,
+  coalesce(total_ns, 0) as there_ns, coalesce(operators, 0) as operators
+from gpu_op_type_info as listed full join sums on sums.cycle = listed.cycle and sums.op_type = listed.op_type;
+
+-- Operators of a GPU, those that either file has, with their executions.
+create view gpu_operators as
+with listed as (
+  select cycle, op_full_name as name, sum(op_occurrences) as times, sum(op_total_time_ns) as total_ns
+  from gpu_op_detail_info group by cycle, op_full_name),
+executions as (
+  select cycle, full_op_name as name, count(*) as count, sum(duration_ns) as total_ns
+  from gpu_op_execute_timestamp group by cycle, full_op_name)
+select coalesce(listed.cycle, executions.cycle) as cycle, coalesce(listed.name, executions.name) as name, coalesce(times, 0) as times,
+  coalesce(count, 0) as count, coalesce(listed.total_ns, 0) as there_ns, coalesce(executions.total_ns, 0) as here_ns
+from listed full join executions on executions.cycle = listed.cycle and executions.name = listed.name;
+
+-- Activities of a GPU, those that either file has, with their executions. Where the fewer of them agree in number the two files may
+-- tell activities apart by something else: then there is none.
+create view gpu_activities as
+with listed as (
+  select cycle, name, stream_id, sum(occurrences) as times, sum(total_duration_ns) as total_ns, max(max_duration_ns) as most_ns,
+    min(min_duration_ns) as least_ns
+  from gpu_activity_data group by cycle, name, stream_id),
+executions as (
+  select cycle, name, stream_id, count(*) as count, sum(duration_ns) as total_ns, max(duration_ns) as most_ns, min(duration_ns) as least_ns
+  from activity_execute_timestamp group by cycle, name, stream_id),
+both_files as (
+  select coalesce(listed.cycle, executions.cycle) as cycle, coalesce(listed.name, executions.name) as name, times, count,
+    coalesce(times = count, false) as is_counted, listed.total_ns, executions.total_ns as total_there_ns, listed.most_ns,
+    executions.most_ns as most_there_ns, listed.least_ns, executions.least_ns as least_there_ns
+  from listed full join executions
+    on executions.cycle = listed.cycle and executions.name = listed.name and executions.stream_id = listed.stream_id)
+from both_files
+where cycle in (
+  select cycle from both_files group by cycle having 2 * count(*) filter (is_counted) > least(count(times), count(count)));
