@@ -1,4 +1,5 @@
-"""What must agree in the flat files MindSpore 1.x to 2.4 writes of an Ascend device.
+"""What must agree in the flat files of an Ascend device (MindSpore 1.x to 2.4) and is in no table: documents, JSON in cells,
+columns named after operators. All else is asked of the tables (`dialects/mindspore_flat`).
 
 The files kept their names while their writers changed: up to 2.0 they are made by parsers of MindSpore's own, from 2.1 on
 out of msprof's op_summary. Whatever holds for one of the two only is asked of that one; which one wrote a directory is
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,6 @@ _CUT_TICKS = 5
 _VERSION = re.compile(r"^(\d+)\.(\d+)")
 
 _DETAIL = "aicore_intermediate_detail"
-#: One thing, one column; renamed from version to version.
-_NAME = ("full_op_name", "full_kernel_name", "full_kernel_time", "op_full_name", "op_name", "kernel_name")
-_TIME = ("execution_time", "task_duration")
 #: Keys of flops_summary: the column they are made of, whether they are its mean, and their last decimal.
 _FLOPS = {
     "cube_FLOPs": (("MFLOPs(10^6 cube)",), False, 1e-4),
@@ -62,31 +60,30 @@ def communication_in_steps_lasts_from_start_to_end(cycle: Cycle) -> Iterator[Fin
     import polars as pl
 
     slack = 0 if _writer(cycle) is _Writer.UP_TO_2_0 else _CUT_TICKS
-    for artifact in _artifacts(cycle, "step_trace_raw"):
-        rows = _steps(artifact)
-        wrong = []
-        for start in [name for name in rows.columns if name.endswith("_start_point")]:
-            name = start.removesuffix("_start_point")
-            if name not in rows.columns or f"{name}_end_point" not in rows.columns:
-                continue
-            part = rows.select(
-                "row",
-                "step_num",
-                operator=pl.lit(name),
-                duration=pl.col(name),
-                other=pl.col(f"{name}_end_point") - pl.col(start),
+    artifact = cycle.artifacts["step_trace_raw"]
+    rows, table = _steps(artifact), artifact.content.table
+    assert table is not None
+    parts = []
+    for start in [name for name in rows.columns if name.endswith("_start_point")]:
+        name = start.removesuffix("_start_point")
+        if name in rows.columns and f"{name}_end_point" in rows.columns:
+            other = pl.col(f"{name}_end_point") - pl.col(start)
+            parts.append(rows.select("row", "step_num", operator=pl.lit(name), duration=pl.col(name), other=other))
+    if not parts:
+        return
+    wrong = pl.concat(parts).filter((pl.col("duration") - pl.col("other")).abs() > slack).sort("row")
+    yield from disagreements(
+        Code.I109,
+        (
+            (
+                f"{artifact.place}{table.place(row)}",
+                f"step {step}: {name} lasts {duration} (10 ns), from its start to its end it is {other}",
             )
-            wrong.append(part.filter((pl.col("duration") - pl.col("other")).abs() > slack))
-        if wrong:
-            yield from _broken_rows(
-                artifact,
-                pl.concat(wrong).sort("row"),
-                Code.I109,
-                lambda row: (
-                    f"step {row['step_num']}: {row['operator']} lasts {row['duration']} (10 ns), from its start to its "
-                    f"end it is {row['other']}"
-                ),
-            )
+            for row, step, name, duration, other in wrong.iter_rows()
+        ),
+        count=wrong.height,
+        place=artifact.place,
+    )
 
 
 # -- communication ---------------------------------------------------------------------------------------------------
@@ -167,24 +164,22 @@ def average_of_communication_follows(cycle: Cycle) -> Iterator[Finding]:
 # -- operators of the device -----------------------------------------------------------------------------------------
 
 
-@invariant(needs=("ascend_timeline_summary", _DETAIL))
+@invariant(layouts=("ms-2.1", "ms-2.3"), needs=("ascend_timeline_summary", _DETAIL))
 def device_summary_is_of_these_operators(cycle: Cycle) -> Iterator[Finding]:
     """From 2.1 on: num_of_ops, op_exe_times and total_time are the number, executions and time of the detail table.
 
     Counts are exact, the time has a relative 1e-6. Up to 2.0 they are of other sets: real output has fewer executions
     than operators. Source: MindSpore 2.1 source: ascend_timeline_generator.py, ascend_op_generator.py.
     """
-    detail = _details(cycle)
-    if detail is None or _writer(cycle) is not _Writer.SINCE_2_1:
-        return
-    artifact, other = cycle.artifacts["ascend_timeline_summary"], cycle.artifacts[_DETAIL].path.name
-    summary = artifact.content.document
-    for key, count in (("num_of_ops", detail.height), ("op_exe_times", int(detail["times"].sum()))):
+    artifact, detail = cycle.artifacts["ascend_timeline_summary"], cycle.artifacts[_DETAIL]
+    summary, frame, other = artifact.content.document, detail.content.frame, detail.path.name
+    times = as_int64(frame["execution_frequency"])
+    for key, count in (("num_of_ops", frame.height), ("op_exe_times", int(times.sum()))):
         if key in summary and summary[key] != count:
             yield Finding(
                 code=Code.I101, place=f"{artifact.place} $.{key}", message=f"{summary[key]} here, {count} in {other}"
             )
-    total = float((detail["time"] * detail["times"]).sum())
+    total = float((as_float64(frame["task_duration"]) * times).sum())
     if "total_time" in summary and not _equal(summary["total_time"], total):
         yield Finding(
             code=Code.I104,
@@ -220,18 +215,10 @@ def flops_add_up(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-# -- operators of the AI CPU -----------------------------------------------------------------------------------------
-
-
 # -- what the checks share -------------------------------------------------------------------------------------------
 
 
 _LAYOUTS = {"ms-1.x": _Writer.UP_TO_2_0, "ms-2.1": _Writer.SINCE_2_1, "ms-2.3": _Writer.SINCE_2_1}
-
-
-def _artifacts(cycle: Cycle, slot: str) -> list[Artifact]:
-    """Every file of a slot; some have one for every mode or stage."""
-    return [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]
 
 
 def _writer(cycle: Cycle) -> _Writer | None:
@@ -266,36 +253,6 @@ def _steps(artifact: Artifact) -> pl.DataFrame:
     is_step = pl.col("step_num").str.contains(r"^[1-9][0-9]*$")
     points = [name for name in ("fp_point", "bp_point") if name in counted]
     return numbers.filter(is_step & pl.any_horizontal(pl.col(name) != 0 for name in points))
-
-
-def _broken_rows(
-    artifact: Artifact, wrong: pl.DataFrame, code: Code, message: Callable[[dict[str, Any]], str]
-) -> Iterator[Finding]:
-    """Word rows that were filtered, each by its number in `row`."""
-    table = artifact.content.table
-    assert table is not None
-    yield from disagreements(
-        code,
-        ((f"{artifact.place}{table.place(row['row'])}", message(row)) for row in wrong.iter_rows(named=True)),
-        count=wrong.height,
-        place=artifact.place,
-    )
-
-
-def _details(cycle: Cycle) -> pl.DataFrame | None:
-    """The detail table in numbers: name, time, times (1 where there is no frequency, before 2.0)."""
-    import polars as pl
-
-    frame = cycle.artifacts[_DETAIL].content.frame
-    name, time = _column(frame, _NAME), _column(frame, _TIME)
-    if name is None or time is None:
-        return None
-    times = (
-        as_int64(frame["execution_frequency"])
-        if "execution_frequency" in frame.columns
-        else pl.repeat(1, frame.height, dtype=pl.Int64, eager=True)
-    )
-    return pl.DataFrame({"name": frame[name], "time": as_float64(frame[time]), "times": times})
 
 
 def _equal(one: float, other: float) -> bool:

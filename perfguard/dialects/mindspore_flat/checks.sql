@@ -390,15 +390,15 @@ where here.place = {place} and believed.place < {place} and (
 -- code: I105
 -- needs: {table}
 -- in: {table}
--- each: table, count, total, average = gpu_op_detail_info, op_occurrences, op_total_time, op_avg_time;
+-- each: table, times, total, average = gpu_op_detail_info, op_occurrences, op_total_time, op_avg_time;
 --   gpu_op_type_info, type_occurrences, total_time, avg_time; gpu_activity_data, occurrences, total_duration, avg_duration
 -- about: Average * count = total in the tables of operators, types and activities.
 -- tolerance: relative 2e-5 (six digits are printed), and half a ns for each that is counted
 -- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: {count} times {average_ns} ns is not the total, {total_ns} ns
-select cycle, row, {count} as count, {average}_ns as average_ns, {total}_ns as total_ns
+select cycle, row, {times} as count, {average}_ns as average_ns, {total}_ns as total_ns
 from {table}
-where abs({count}::double * {average}_ns - {total}_ns) > 0.00002 * {total}_ns + 0.5 * ({count} + 1)
+where abs({times}::double * {average}_ns - {total}_ns) > 0.00002 * {total}_ns + 0.5 * ({times} + 1)
 
 -- check: gpu_averages_follow
 -- code: I105
