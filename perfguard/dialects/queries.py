@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Dialect:
     """The folders whose queries are asked of a layout, and the slot of its trace, if it has one."""
 
-    slot: str = ""
     folders: tuple[str, ...]
+    #: Empty: its trace, if it has one, is read whole.
+    slot: str = ""
     #: The argument that says what a span is; None: the trace is one of torch.
     kind: str | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import unquoted
-from perfguard.dialects.disagreement import disagreeing_rows, disagreements
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import quantity
 from perfguard.findings import Code, Finding
@@ -25,8 +25,6 @@ _MOST = 0.9
 #: Six significant digits are printed, or a float's own; a clock is joined to a microsecond.
 _RELATIVE = 1e-4
 _CLOCK_US = 1.0
-#: Between two files of one run lie the steps of its window, and no more.
-_ONE_RUN_US = 3600e6
 
 
 def _named(frame: pl.DataFrame, *names: str) -> str | None:
@@ -109,38 +107,6 @@ def the_display_is_the_timeline(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-@invariant(needs=("output_op_compute_time", "aicore_intermediate_detail"))
-def compute_times_are_the_details(cycle: Cycle) -> Iterator[Finding]:
-    """compute_time of every operator = its execution_time in aicore_intermediate_detail, and it is listed once."""
-    import polars as pl
-
-    artifact, detail = cycle.artifacts["output_op_compute_time"], cycle.artifacts["aicore_intermediate_detail"]
-    cells, other = artifact.content.frame, detail.content.frame
-    name, time = _named(other, "full_op_name", "full_kernel_name"), _named(other, "execution_time", "task_duration")
-    if name is None or time is None or time != "execution_time":
-        return
-    there = other.select(pl.col(name).alias("name"), quantity(other, time).alias("there")).unique("name")
-    rows = cells.with_row_index("row").select("row", name=pl.col("op_name"), here=quantity(cells, "compute_time(ms)"))
-    gone = there.join(rows, on="name", how="anti").sort("name")["name"].to_list()
-    if gone and len(gone) <= (1 - _MOST) * there.height:
-        message = f"{len(gone)} operators of {detail.path.name} are not here: {', '.join(gone[:8])}"
-        yield Finding(code=Code.I101, place=artifact.place, message=message)
-    rows = rows.filter(~pl.col("name").str.contains(r"^total( op)?$")).join(
-        there, on="name", how="left", maintain_order="left"
-    )
-    again = rows.filter(~pl.col("name").is_first_distinct())
-    yield from disagreements(
-        Code.I114,
-        (
-            (_at(artifact, row), f"{name} is listed a second time")
-            for row, name in again.select("row", "name").iter_rows()
-        ),
-        count=again.height,
-        place=artifact.place,
-    )
-    yield from _same_numbers(artifact, rows, detail.path.name, "ms")
-
-
 @invariant(needs=("output_op_compute_time_detail", "aicore_intermediate_type"))
 def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
     """compute_time per type = the time of aicore_intermediate_type, called_times its frequency, types are listed once."""
@@ -173,176 +139,7 @@ def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(needs=("output_data_preprocess_aicpu", "aicpu_intermediate"))
-def aicpu_files_say_the_same(cycle: Cycle) -> Iterator[Finding]:
-    """Rows of output_data_preprocess_aicpu and aicpu_intermediate with one number are one execution: all they share agrees."""
-    import polars as pl
-
-    artifact, other = cycle.artifacts["output_data_preprocess_aicpu"], cycle.artifacts["aicpu_intermediate"]
-    cells, there = artifact.content.frame, other.content.frame
-    number = _named(there, "serial_number", "serial_num")
-    if number is None:
-        return
-    rows = cells.with_row_index("row").with_columns(number=pl.col("serial_number").str.strip_chars())
-    again = rows["number"].is_duplicated() & ~rows["number"].is_first_distinct()
-    yield from disagreeing_rows(
-        artifact, again, Code.I114, lambda row: f"the number {row['number']} is there a second time", frame=rows
-    )
-    lost = there.filter(~there[number].str.strip_chars().is_in(rows["number"].to_list()))
-    if lost.height:
-        message = f"{lost.height} executions of {other.path.name} are not here, the first is number {lost[number][0]}"
-        yield Finding(code=Code.I101, place=artifact.place, message=message)
-    both = rows.join(
-        there.with_columns(number=pl.col(number).str.strip_chars()), on="number", how="left", suffix=" there"
-    )
-    for column in ("total_time(ms)", "dispatch_time(ms)", "execution_time(ms)", "run_start", "run_end"):
-        plain = column.removesuffix("(ms)")
-        theirs = f"{plain} there" if f"{plain} there" in both.columns else plain
-        if column not in cells.columns or theirs not in both.columns or theirs == column:
-            continue
-        here, its = quantity(both, column), quantity(both, theirs)
-        off = (here - its).abs() > 1e-9 + 1e-12 * its.abs()
-        yield from disagreements(
-            Code.I101,
-            (
-                (_at(artifact, both["row"][at]), f"{column} is {here[at]:g}, in {other.path.name} {its[at]:g}")
-                for at in off.fill_null(False).arg_true().to_list()
-            ),
-            place=artifact.place,
-        )
-
-
-def _same_numbers(artifact: Artifact, rows: pl.DataFrame, there: str, unit: str) -> Iterator[Finding]:
-    """Say of which rows `here` is not `there`; of those the other file has."""
-    import polars as pl
-
-    known = rows.filter(pl.col("there").is_not_null())
-    off = known.filter((pl.col("here") - pl.col("there")).abs() > 1e-9 + _RELATIVE * pl.col("there").abs())
-    if off.height > (1 - _MOST) * known.height:
-        yield Finding(
-            code=Code.I113,
-            place=artifact.place,
-            message=f"{off.height} of {known.height} operators have other times in {there}: another run, or another unit",
-        )
-        return
-    yield from disagreements(
-        Code.I101,
-        (
-            (_at(artifact, row), f"{name}: {here:g} {unit} here, {its:g} {unit} in {there}")
-            for row, name, here, its in off.select("row", "name", "here", "there").iter_rows()
-        ),
-        count=off.height,
-        place=artifact.place,
-    )
-
-
 # -- clocks ------------------------------------------------------------------------------------------------------------
-
-#: Slot, column of a start on the device's clock, microseconds in its unit; columns of one slot differ by version.
-_CLOCKS = (
-    ("output_timeline_data", "start_time(ms)", 1000.0),
-    ("output_timeline_data", "start_time(us)", 1.0),
-    ("step_trace_raw", "start_point", 0.01),
-    ("output_format_data_hwts", "Cycle_counter", 0.01),
-    ("aicpu_intermediate", "run_start", 1.0),
-    ("aicpu_intermediate", "run_end", 1.0),
-)
-
-
-@invariant(layouts=("ms-1.x", "ms-2.0"))
-def flat_files_share_a_clock(cycle: Cycle) -> Iterator[Finding]:
-    """Starts in output_timeline_data, aicpu_intermediate, step_trace_raw and the hardware's counter lie within an
-    hour of each other.
-
-    All four are of the device's clock: ms, us, and 10 ns since it started. Later versions write another clock for AI CPU.
-    """
-    found: list[tuple[Artifact, float, float]] = []
-    for slot, column, scale in _CLOCKS:
-        artifact = cycle.artifacts.get(slot)
-        if artifact is None or artifact.content.table is None or column not in artifact.content.frame.columns:
-            continue
-        times = quantity(artifact.content.frame, column) * scale
-        times = times.filter(times > 0)
-        first, last = times.min(), times.max()
-        if isinstance(first, float) and isinstance(last, float):
-            found.append((artifact, first, last))
-    for artifact, first, last in found[1:]:
-        reference = found[0]
-        if first > reference[2] + _ONE_RUN_US or last < reference[1] - _ONE_RUN_US or last - first > _ONE_RUN_US * 24:
-            yield Finding(
-                code=Code.I113,
-                place=artifact.place,
-                message=f"its times are {first / 1e6:.6g} to {last / 1e6:.6g} s, those of {reference[0].path.name} "
-                f"{reference[1] / 1e6:.6g} to {reference[2] / 1e6:.6g} s",
-            )
-
-
-@invariant(needs=("step_trace_raw",))
-def steps_follow_each_other(cycle: Cycle) -> Iterator[Finding]:
-    """Steps are numbered one by one and start one after the other; the last row is the average. Real output, ten files."""
-    artifact = cycle.artifacts["step_trace_raw"]
-    cells = artifact.content.frame
-    if cells.height == 1:
-        yield Finding(code=Code.I108, place=artifact.place, message="it has the average row, and no step")
-    if not {"step_num", "start_point"} <= set(cells.columns) or cells.height < 3:
-        return
-    steps = cells.head(cells.height - 1)
-    number, start = quantity(steps, "step_num"), quantity(steps, "start_point")
-    before, earlier = number.shift(1), start.shift(1)
-    frame = steps.with_columns(
-        number.alias("number"), before.alias("before"), start.alias("start"), earlier.alias("earlier")
-    )
-    yield from _broken(
-        artifact,
-        frame,
-        number != before + 1,
-        Code.I108,
-        lambda row: f"step {row['step_num']} follows step {row['before']:g}",
-    )
-    unnumbered = number.is_null()
-    yield from _broken(
-        artifact, frame, unnumbered, Code.I108, lambda row: "only the last row, the average, has no number"
-    )
-    # Rows the writer could not fill are zeros.
-    yield from _broken(
-        artifact,
-        frame,
-        (start < earlier) & (start > 0),
-        Code.I106,
-        lambda row: (
-            f"step {row['step_num']} starts at {row['start']:.0f}, before the one it follows, {row['earlier']:.0f}"
-        ),
-    )
-
-
-def _broken(artifact: Artifact, frame: pl.DataFrame, broken: pl.Series, code: Code, message: Any) -> Iterator[Finding]:
-    rows = broken.fill_null(False).arg_true().to_list()
-    yield from disagreements(
-        code,
-        ((_at(artifact, row), message(frame.row(row, named=True))) for row in rows),
-        count=len(rows),
-        place=artifact.place,
-    )
-
-
-@invariant(layouts=("ms-1.x",), needs=("ascend_cluster_analyse", "step_trace_raw"))
-def parts_of_a_step_are_those_of_the_trace(cycle: Cycle) -> Iterator[Finding]:
-    """In the form of data parallel training, rows are the steps of step_trace_raw: interval, forward and backward, tail."""
-    artifact, trace = cycle.artifacts["ascend_cluster_analyse"], cycle.artifacts["step_trace_raw"]
-    columns = ("iteration_interval", "fp_and_bp", "tail")
-    cells, raw = artifact.content.frame, trace.content.frame
-    if not set(columns) <= set(cells.columns) or not set(columns) <= set(raw.columns) or cells.height != raw.height - 1:
-        return
-    for column in columns:
-        here, there = quantity(cells, column), quantity(raw, column).head(cells.height)
-        frame = cells.with_columns(here.alias("here"), there.alias("there"))
-        yield from _broken(
-            artifact,
-            frame,
-            here != there,
-            Code.I108,
-            lambda row, column=column: f"{column} is {row['here']:g}, in {trace.path.name} {row['there']:g}",
-        )
 
 
 # -- ranks, pipelines, shapes ------------------------------------------------------------------------------------------
@@ -509,17 +306,3 @@ def a_communication_operator_has_three_columns(cycle: Cycle) -> Iterator[Finding
         if lost := [f"{base}{end}" for end in ends if f"{base}{end}" not in columns]:
             message = f"column {lost[0]!r} is missing: a communication operator has three"
             yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
-
-
-@invariant(needs=("hccl_raw",))
-def communication_is_listed_step_by_step(cycle: Cycle) -> Iterator[Finding]:
-    """Rows of hccl_raw are in the order of their steps, each once; the last, numbered -, is no step. Source: real output."""
-    artifact = cycle.artifacts["hccl_raw"]
-    frame = artifact.content.frame
-    number = quantity(frame, "step_num")
-    yield from disagreeing_rows(
-        artifact,
-        number <= number.shift(1),
-        Code.I106,
-        lambda row: f"step {row['step_num'].strip()} does not follow the step of the row above",
-    )

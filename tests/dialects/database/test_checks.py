@@ -20,7 +20,18 @@ from perfguard.dialects.queries import definitions, named_texts
 
 FILES = {"ascend_pytorch_profiler": "ascend_pytorch_profiler_1.db", "analysis": "analysis.db"}
 #: Texts by their ids.
-TEXTS = ("PTA", "GE", "PTA+GE", "allocate", "release", "AI_CORE", "aic_mac_time", "aic_mac_ratio", "aic_total_time", "hcom_a")
+TEXTS = (
+    "PTA",
+    "GE",
+    "PTA+GE",
+    "allocate",
+    "release",
+    "AI_CORE",
+    "aic_mac_time",
+    "aic_mac_ratio",
+    "aic_total_time",
+    "hcom_a",
+)
 ID = {text: number for number, text in enumerate(TEXTS)}
 #: Tables, with a mapping for each row.
 Tables = dict[str, list[dict[str, Any]]]
@@ -199,7 +210,13 @@ def ran(name: str, start: int, end: int) -> dict[str, Any]:
 
 
 def timed(name: str, start_us: float, elapse_ms: float) -> dict[str, Any]:
-    return {"hccl_op_name": name, "group_name": "1", "start_timestamp": start_us, "elapse_time": elapse_ms, "step": "step1"}
+    return {
+        "hccl_op_name": name,
+        "group_name": "1",
+        "start_timestamp": start_us,
+        "elapse_time": elapse_ms,
+        "step": "step1",
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,505 @@
+-- What must hold in the flat files of MindSpore 1.x to 2.4, and between them.
+
+-- check: step_parts_add_up
+-- code: I108
+-- layouts: ms-1.x
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: Total = end - start = interval + fp_and_bp + tail, and every part is the distance of its points. In inference there is no
+--   bp_point: fp = end - fp_point.
+-- tolerance: none
+-- source: real output (405 steps of 10 files, no exception)
+-- message: step {step}: {part} is {here_ns} ns, but {parts} is {there_ns} ns
+select cycle, row, step, part, here_ns, parts, there_ns from step_parts where here_ns <> there_ns
+
+-- check: step_parts_add_up
+-- code: I108
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: The same. MindSpore since 2.1 cuts each number off on its own.
+-- tolerance: 5 ticks of 10 ns; none where the details are those of a version up to 2.0
+-- source: MindSpore 2.0: step_trace_parser.py; MindSpore 2.1: ascend_steptrace_generator.py
+-- message: step {step}: {part} is {here_ns} ns, but {parts} is {there_ns} ns
+select cycle, row, step, part, here_ns, parts, there_ns
+from step_parts
+where abs(here_ns - there_ns) > if(cycle in (select cycle from aicore_intermediate_detail where task_type is null), 0, 50)
+
+-- check: steps_follow_each_other
+-- code: I108
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: There is a step besides the average.
+-- message: it has the average row, and no step
+select cycle from step_lines where rows = 1
+
+-- check: steps_follow_each_other
+-- code: I108
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: Steps are numbered one by one.
+-- source: real output, ten files
+-- message: step {step} follows step {before}
+select cycle, row, step_num as step, before from step_lines where place < rows and rows >= 3 and step_num <> before::hugeint + 1
+
+-- check: steps_follow_each_other
+-- code: I108
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: The last row is the average, and no other is.
+-- source: real output, ten files
+-- message: only the last row, the average, has no number
+select cycle, row from step_lines where place < rows and rows >= 3 and step_num is null
+
+-- check: steps_follow_each_other
+-- code: I106
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: Steps start one after the other. Rows that the writer could not fill are zeros.
+-- source: real output, ten files
+-- message: step {step} starts at {start_ns} ns, before the one that it follows, which starts at {earlier_ns} ns
+select cycle, row, step_num as step, start_point_ns as start_ns, earlier_ns
+from step_lines
+where place < rows and rows >= 3 and start_point_ns < earlier_ns and start_point_ns > 0
+
+-- check: parts_of_a_step_are_those_of_the_trace
+-- code: I108
+-- layouts: ms-1.x
+-- needs: ascend_cluster_analyse, step_trace_raw
+-- in: ascend_cluster_analyse
+-- each: part = iteration_interval; fp_and_bp; tail
+-- about: In the form of data parallel training, rows are the steps of step_trace_raw: interval, forward and backward, tail. Exact.
+-- source: real output of MindSpore 1.x
+-- message: {part} is {here_ns} ns, in step_trace_raw it is {there_ns} ns
+with listed as (
+  select cycle, file, row, {part}_ns as here_ns, row_number() over (partition by cycle, file order by row) as place,
+    count(*) over (partition by cycle, file) as rows
+  from ascend_cluster_analyse)
+select listed.cycle, listed.file, listed.row, here_ns, {part}_ns as there_ns
+from listed join step_lines on step_lines.cycle = listed.cycle and step_lines.place = listed.place and step_lines.rows = listed.rows + 1
+where here_ns <> {part}_ns
+
+-- check: cluster_times_add_up
+-- code: I109
+-- needs: ascend_cluster_analyse
+-- in: ascend_cluster_analyse
+-- each: whole, part = communication_alone_time, receive_alone_time; stage_time, computation_time
+-- about: Communication alone = receive + collective communication; stage = computation + collective communication. Only the files of
+--   pipeline parallel training have these columns.
+-- tolerance: 160 ns: three numbers with four decimals of a ms meet
+-- source: MindSpore 2.0: ascend_timeline_generator.py; real output
+-- message: {whole} is {here_ns} ns, but {part} + collective_communication_alone_time is {there_ns} ns
+select cycle, file, row, {whole}_ns as here_ns, {part}_ns + collective_communication_alone_time_ns as there_ns
+from ascend_cluster_analyse
+where abs(here_ns - there_ns) > 160
+
+-- check: communication_is_listed_step_by_step
+-- code: I106
+-- needs: hccl_raw
+-- in: hccl_raw
+-- about: Rows of hccl_raw are in the order of their steps, each once; the last, numbered -, is no step.
+-- source: real output
+-- message: step {step} follows step {before}
+select cycle, row, step_num as step, before
+from (select cycle, row, step_num, lag(step_num) over (partition by cycle order by row) as before from hccl_raw)
+where step_num <= before
+
+-- check: device_shares_follow
+-- code: I105
+-- needs: aicore_intermediate_type
+-- in: aicore_intermediate_type
+-- about: The shares of all types add up to the whole: 100 up to 2.0, 1 from 2.1 on. MindSpore 2.0 divides by more than the time of
+--   all, so there they add up to less.
+-- tolerance: half of the second decimal of a percent, 1e-6 of a fraction, for each type; what times in whole ns cost
+-- source: MindSpore 1.x and 2.0: integrator.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
+-- message: percent adds up to {shares:.6g}, not to {expected:.6g}
+select cycle, shares, whole * total_ns / base_ns as expected
+from share_bases
+where abs(shares - expected) > slack * types + whole * rounded_ns / base_ns
+
+-- check: device_shares_follow
+-- code: I105
+-- needs: aicore_intermediate_type
+-- in: aicore_intermediate_type
+-- about: Percent = the time of the type / the time of all; in 2.0 / that plus the mean of every operator once more.
+-- tolerance: half of the second decimal of a percent, 1e-6 of a fraction; what times in whole ns cost
+-- source: MindSpore 1.x and 2.0: integrator.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
+-- message: {type}: percent is {share:.6g}, but {total_ns} of {base_ns:.0f} ns is {expected:.6g}
+select cycle, row, type, share, device_types.total_ns, base_ns, device_types.whole * device_types.total_ns / base_ns as expected
+from device_types join share_bases using (cycle)
+where abs(share - expected) > device_types.slack + device_types.whole * (0.5 + rounded_ns * device_types.total_ns / base_ns) / base_ns
+
+-- check: device_types_are_the_sum_of_details
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_type, aicore_intermediate_detail, framework_raw
+-- in: aicore_intermediate_type
+-- about: The frequency of a type is the sum over the operators that framework_raw says are of it. Before 2.0 an operator counts once,
+--   in 2.0 as often as it ran. From 2.1 on one is of msprof's op_statistic, the other of its op_summary.
+-- source: MindSpore 1.x and 2.0: integrator.py; real output of 1.x
+-- message: {type}: frequency {times} here, {count} in the details
+select cycle, row, type, times, count from type_sums where not is_counted
+
+-- check: device_types_are_the_sum_of_details
+-- code: I104
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_type, aicore_intermediate_detail, framework_raw
+-- in: aicore_intermediate_type
+-- about: The time of a type is the sum over its operators: of their means before 2.0, of all executions in 2.0.
+-- tolerance: relative 1e-6, and 1 ns; half a ns for each mean that is counted
+-- source: MindSpore 1.x and 2.0: integrator.py; real output of 1.x
+-- message: {type}: {total_ns} ns here, its operators in the details add up to {sum_ns:.0f} ns
+select cycle, row, type, total_ns, sum_ns
+from type_sums
+where is_counted and abs(total_ns - sum_ns) > 1.5 + 0.5 * times + 0.000001 * sum_ns
+
+-- check: device_operators_are_listed_once
+-- code: I114
+-- needs: aicore_intermediate_detail
+-- in: aicore_intermediate_detail
+-- about: An operator has one row in aicore_intermediate_detail.
+-- source: MindSpore 2.0: integrator.py; real output
+-- message: {name}: a row above has it, too
+select cycle, row, name
+from (select cycle, row, name, row_number() over (partition by cycle, name order by row) as time from aicore_intermediate_detail)
+where time > 1
+
+-- check: device_types_are_listed_once
+-- code: I114
+-- needs: aicore_intermediate_type
+-- in: aicore_intermediate_type
+-- about: A type has one row in aicore_intermediate_type.
+-- source: MindSpore 2.0: integrator.py; real output
+-- message: {type}: a row above has it, too
+select cycle, row, type
+from (select cycle, row, type, row_number() over (partition by cycle, type order by row) as time from aicore_intermediate_type)
+where time > 1
+
+-- check: device_operators_are_of_the_graph
+-- code: I101
+-- needs: aicore_intermediate_detail, framework_raw
+-- in: aicore_intermediate_detail
+-- about: Every operator of aicore_intermediate_detail is in framework_raw. Not asked where the type table has a blank type: then
+--   MindSpore 2.0 itself says that it missed some.
+-- source: MindSpore 2.0: integrator.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
+-- message: {name}: it ran, but it is not in framework_raw
+select cycle, row, name
+from aicore_intermediate_detail anti join framework_raw using (cycle, name)
+where cycle not in (select cycle from aicore_intermediate_type where type = '')
+
+-- check: device_times_are_those_of_the_timeline
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_detail, output_timeline_data
+-- in: aicore_intermediate_detail
+-- about: The frequency of an operator (there is none before 2.0) is the number of its executions in output_timeline_data, and it has
+--   one there. From 2.1 on the timeline holds AI Core operators only.
+-- source: MindSpore 2.0: optime_parser.py; real output of 1.x
+-- message: {name}: {times} executions here, {count} in output_timeline_data
+select cycle, row, name, coalesce(times, 1) as times, count from timed_operators where not is_counted
+
+-- check: device_times_are_those_of_the_timeline
+-- code: I105
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_detail, output_timeline_data
+-- in: aicore_intermediate_detail
+-- about: The time of an operator is the mean of its executions in output_timeline_data.
+-- tolerance: relative 1e-6, and 2 ns
+-- source: MindSpore 2.0: optime_parser.py; real output of 1.x
+-- message: {name}: {mean_ns} ns here, its executions in output_timeline_data last {duration_ns:.0f} ns on average
+select cycle, row, name, mean_ns, duration_ns
+from timed_operators
+where is_counted and abs(mean_ns - duration_ns) > 2 + 0.000001 * duration_ns
+
+-- check: device_times_are_those_of_the_timeline
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_detail, output_timeline_data
+-- in: output_timeline_data
+-- about: Every operator of output_timeline_data is in the details.
+-- source: MindSpore 2.0: optime_parser.py; real output of 1.x
+-- message: {name}: {count} executions here, and it is not in the details
+select cycle, name, count(*) as count
+from output_timeline_data anti join aicore_intermediate_detail using (cycle, name)
+group by cycle, name
+
+-- check: device_timeline_is_in_order
+-- code: I106
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_timeline_data
+-- in: output_timeline_data
+-- about: Starts in output_timeline_data do not go back: the writer sorts.
+-- source: MindSpore 2.0: optime_parser.py; real output of 1.x
+-- message: {name}: it begins at {start_ns} ns, after one at {before_ns} ns
+from timeline_breaks
+
+-- check: device_timeline_is_in_order
+-- code: I106
+-- severity: warning
+-- layouts: ms-2.1, ms-2.3
+-- needs: output_timeline_data
+-- in: output_timeline_data
+-- about: The same. The order is that of msprof's op_summary since 2.1, so a break is only remarkable.
+-- source: MindSpore 2.1: ascend_op_generator.py
+-- message: {name}: it begins at {start_ns} ns, after one at {before_ns} ns
+from timeline_breaks
+
+-- check: aicpu_total_is_dispatch_and_execution
+-- code: I104
+-- layouts: ms-2.1, ms-2.3
+-- needs: aicpu_intermediate
+-- in: aicpu_intermediate
+-- about: total_time = dispatch_time + execution_time. Older files break it throughout (7.9 ms of 0.15 and 0.22 ms).
+-- tolerance: relative 1e-6, and 2 ns
+-- source: MindSpore 2.1: ascend_op_generator.py
+-- message: total_time is {total_ns} ns, but dispatch_time + execution_time is {sum_ns} ns
+select cycle, row, total_time_ns as total_ns, dispatch_time_ns + execution_time_ns as sum_ns
+from aicpu_intermediate
+where abs(total_ns - sum_ns) > 2 + 0.000001 * sum_ns
+
+-- check: aicpu_rows_are_numbered
+-- code: I114
+-- needs: aicpu_intermediate
+-- in: aicpu_intermediate
+-- about: Rows are numbered 1, 2, 3 and so on.
+-- source: MindSpore 2.0: aicpu_data_parser.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
+-- message: the number is {number} in row {nth}
+select cycle, row, serial_number as number, nth
+from (select cycle, row, serial_number, row_number() over (partition by cycle order by row) as nth from aicpu_intermediate)
+where serial_number <> nth
+
+-- check: aicpu_rows_are_numbered
+-- code: I106
+-- needs: aicpu_intermediate
+-- in: aicpu_intermediate
+-- about: No execution ends before it begins.
+-- source: MindSpore 2.0: aicpu_data_parser.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
+-- message: it ends at {end_ns} ns, before it begins at {start_ns} ns
+select cycle, row, run_start_ns as start_ns, run_end_ns as end_ns from aicpu_intermediate where run_end_ns < run_start_ns
+
+-- check: aicpu_files_say_the_same
+-- code: I114
+-- needs: output_data_preprocess_aicpu, aicpu_intermediate
+-- in: output_data_preprocess_aicpu
+-- about: A number is there once.
+-- source: real output of MindSpore 1.x
+-- message: the number {number} is there a second time
+select cycle, row, serial_number as number
+from (
+  select cycle, row, serial_number, row_number() over (partition by cycle, serial_number order by row) as time
+  from output_data_preprocess_aicpu)
+where time > 1
+
+-- check: aicpu_files_say_the_same
+-- code: I101
+-- needs: output_data_preprocess_aicpu, aicpu_intermediate
+-- in: output_data_preprocess_aicpu
+-- about: Every execution of aicpu_intermediate is there.
+-- source: real output of MindSpore 1.x
+-- message: {lost} executions of aicpu_intermediate are not here, the first is number {first}
+select cycle, count(*) as lost, arg_min(serial_number, row) as first
+from aicpu_intermediate anti join output_data_preprocess_aicpu using (cycle, serial_number)
+group by cycle
+
+-- check: aicpu_files_say_the_same
+-- code: I101
+-- needs: output_data_preprocess_aicpu, aicpu_intermediate
+-- in: output_data_preprocess_aicpu
+-- each: column = total_time; dispatch_time; execution_time; run_start; run_end
+-- about: Rows of output_data_preprocess_aicpu and aicpu_intermediate with one number are one execution: all that they share agrees.
+-- tolerance: 1 ns
+-- source: real output of MindSpore 1.x
+-- message: {column} is {here_ns} ns, in aicpu_intermediate it is {there_ns} ns
+select here.cycle, here.row, here.{column}_ns as here_ns, there.{column}_ns as there_ns
+from output_data_preprocess_aicpu as here join aicpu_intermediate as there using (cycle, serial_number)
+where abs(here_ns - there_ns::hugeint) > 1
+
+-- check: compute_times_are_the_details
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_op_compute_time, aicore_intermediate_detail
+-- in: output_op_compute_time
+-- about: Every operator of the details is there; where more than one in ten is missing it is another set of operators.
+-- source: real output of MindSpore 1.x
+-- message: {gone} operators of aicore_intermediate_detail are not here: {names}
+select cycle, gone, names
+from (
+  select cycle, count(distinct name) as gone, array_to_string(list_sort(list(distinct name))[:8], ', ') as names
+  from aicore_intermediate_detail
+  anti join output_op_compute_time as listed on listed.cycle = aicore_intermediate_detail.cycle and op_name = name
+  group by cycle)
+join (select cycle, count(distinct name) as operators from aicore_intermediate_detail group by cycle) using (cycle)
+where gone <= 0.1 * operators
+
+-- check: compute_times_are_the_details
+-- code: I114
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_op_compute_time, aicore_intermediate_detail
+-- in: output_op_compute_time
+-- about: An operator is listed once. The last row is the total.
+-- source: real output of MindSpore 1.x
+-- message: {name} is listed a second time
+select cycle, row, name
+from (
+  select cycle, row, op_name as name, row_number() over (partition by cycle, op_name order by row) as time
+  from output_op_compute_time)
+where time > 1 and not regexp_full_match(name, 'total( op)?')
+
+-- check: compute_times_are_the_details
+-- code: I113
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_op_compute_time, aicore_intermediate_detail
+-- in: output_op_compute_time
+-- about: The file is of the run of the details, and in its unit: nine in ten operators have the time that they have there.
+-- source: real output of MindSpore 1.x
+-- message: {off} of {known} operators have other times in aicore_intermediate_detail: another run, or another unit
+select cycle, off, known from compute_counts where off > 0.1 * known
+
+-- check: compute_times_are_the_details
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_op_compute_time, aicore_intermediate_detail
+-- in: output_op_compute_time
+-- about: compute_time of an operator = its execution_time in aicore_intermediate_detail.
+-- tolerance: relative 1e-4 (six digits are printed, or those of a float), and 1 ns
+-- source: real output of MindSpore 1.x
+-- message: {name}: {here_ns} ns here, {there_ns} ns in aicore_intermediate_detail
+select cycle, row, name, here_ns, there_ns
+from compute_times join compute_counts using (cycle)
+where is_off and off <= 0.1 * known
+
+-- check: flat_files_share_a_clock
+-- code: I113
+-- layouts: ms-1.x, ms-2.0
+-- needs: {table}
+-- in: {table}
+-- each: table, place = step_trace_raw, 2; output_format_data_hwts, 3; aicpu_intermediate, 4; aicpu_intermediate, 5
+-- about: Starts in output_timeline_data, aicpu_intermediate, step_trace_raw and the counter of the hardware are of the clock of the
+--   device, and of one run: within an hour of each other. Later versions write another clock for AI CPU.
+-- source: real output of MindSpore 1.x
+-- message: its times are {first_s:.6g} to {last_s:.6g} s, those of {file_name} {from_s:.6g} to {to_s:.6g} s
+with first as (select cycle, min(place) as place from device_clocks group by cycle),
+believed as (from device_clocks semi join first using (cycle, place))
+select here.cycle, here.first_ns / 1e9 as first_s, here.last_ns / 1e9 as last_s, believed.file_name, believed.first_ns / 1e9 as from_s,
+  believed.last_ns / 1e9 as to_s
+from device_clocks as here join believed using (cycle)
+where here.place = {place} and believed.place < {place} and (
+  first_s > to_s + 3600 or last_s < from_s - 3600 or last_s - first_s > 86400)
+
+-- check: gpu_averages_follow
+-- code: I105
+-- needs: {table}
+-- in: {table}
+-- each: table, times, total, average = gpu_op_detail_info, op_occurrences, op_total_time, op_avg_time;
+--   gpu_op_type_info, type_occurrences, total_time, avg_time; gpu_activity_data, occurrences, total_duration, avg_duration
+-- about: Average * count = total in the tables of operators, types and activities.
+-- tolerance: relative 2e-5 (six digits are printed), and half a ns for each that is counted
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {count} times {average_ns} ns is not the total, {total_ns} ns
+select cycle, row, {times} as count, {average}_ns as average_ns, {total}_ns as total_ns
+from {table}
+where abs({times}::double * {average}_ns - {total}_ns) > 0.00002 * {total}_ns + 0.5 * ({times} + 1)
+
+-- check: gpu_averages_follow
+-- code: I105
+-- needs: gpu_activity_data
+-- in: gpu_activity_data
+-- about: The shortest execution of an activity is no longer than their average, and that no longer than the longest.
+-- tolerance: relative 2e-5, and 1 ns
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: the shortest takes {least_ns} ns, the average is {average_ns} ns, the longest takes {most_ns} ns
+select cycle, row, min_duration_ns as least_ns, avg_duration_ns as average_ns, max_duration_ns as most_ns
+from gpu_activity_data
+where least_ns > average_ns * 1.00002 + 1 or average_ns > most_ns * 1.00002 + 1
+
+-- check: gpu_types_are_the_sum_of_details
+-- code: I101
+-- needs: gpu_op_type_info, gpu_op_detail_info
+-- in: gpu_op_type_info
+-- about: Occurrences of a type = the sum over its operators, and the types are the same.
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {type}: {times} here, {count} in gpu_op_detail_info
+select cycle, type, times, count from gpu_types where times <> count
+
+-- check: gpu_types_are_the_sum_of_details
+-- code: I104
+-- needs: gpu_op_type_info, gpu_op_detail_info
+-- in: gpu_op_type_info
+-- about: The total of a type = the sum over its operators.
+-- tolerance: relative 2e-5, and half a ns for each operator
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {type}: {here_ns} ns here, {there_ns} ns in gpu_op_detail_info
+select cycle, type, here_ns, there_ns
+from gpu_types
+where abs(here_ns - there_ns) > 0.00002 * there_ns + 0.5 * (operators + 1)
+
+-- check: gpu_shares_follow
+-- code: I105
+-- needs: {table}
+-- in: {table}
+-- each: table, total = gpu_op_type_info, total_time; gpu_op_detail_info, op_total_time
+-- about: total_proportion = the total of a row / the sum of all. In percent, or as a fraction: nobody had a real file.
+-- tolerance: 2e-5 of the whole (six digits are printed), and what times in whole ns cost
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: total_proportion is {share:g}, {total_ns} of {sum_ns} ns is {expected:g}
+with sums as (
+  select cycle, sum({total}_ns) as sum_ns, count(*) as rows, if(sum(total_proportion) > 2, 100, 1) as whole
+  from {table} group by cycle having sum({total}_ns) > 0)
+select cycle, row, total_proportion as share, {total}_ns as total_ns, sum_ns, whole * {total}_ns / sum_ns as expected
+from {table} join sums using (cycle)
+where abs(share - expected) > whole * (0.00002 + 0.5 * (1 + rows * {total}_ns / sum_ns) / sum_ns)
+
+-- check: gpu_timestamps_are_occurrences
+-- code: I102
+-- needs: gpu_op_execute_timestamp, gpu_op_detail_info
+-- in: gpu_op_execute_timestamp
+-- about: As many executions as op_occurrences, of the same operators.
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {name}: {count} executions here, {times} in gpu_op_detail_info
+select cycle, name, count, times from gpu_operators where times <> count
+
+-- check: gpu_timestamps_are_occurrences
+-- code: I104
+-- needs: gpu_op_execute_timestamp, gpu_op_detail_info
+-- in: gpu_op_execute_timestamp
+-- about: The executions of an operator add up to its total.
+-- tolerance: relative 2e-5 (six digits are printed), and half a ns for each
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {name}: executions of {here_ns} ns here, {there_ns} ns in gpu_op_detail_info
+select cycle, name, here_ns, there_ns
+from gpu_operators
+where times = count and abs(here_ns - there_ns) > 0.00002 * there_ns + 0.5 * (count + 1)
+
+-- check: gpu_activities_are_their_executions
+-- code: I102
+-- needs: gpu_activity_data, activity_execute_timestamp
+-- in: activity_execute_timestamp
+-- about: Occurrences of an activity = its lines in activity_execute_timestamp, by name and stream.
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {name}: {count} executions here, {times} in gpu_activity_data
+select cycle, name, coalesce(count, 0) as count, coalesce(times, 0) as times from gpu_activities where not is_counted
+
+-- check: gpu_activities_are_their_executions
+-- code: I104
+-- needs: gpu_activity_data, activity_execute_timestamp
+-- in: gpu_activity_data
+-- each: column, words, rounded = total, total time, count + 1; most, longest time, 2; least, shortest time, 2
+-- about: Total, longest and shortest time of an activity = those of its lines in activity_execute_timestamp.
+-- tolerance: relative 2e-5 (six digits are printed), and half a ns for each
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {name}: the {words} is {here_ns} ns, its executions in activity_execute_timestamp make {there_ns} ns
+select cycle, name, {column}_ns as here_ns, {column}_there_ns as there_ns
+from gpu_activities
+where is_counted and abs(here_ns - there_ns) > 0.00002 * here_ns + 0.5 * ({rounded})
+
+-- check: gpu_executions_lie_together
+-- code: I113
+-- needs: gpu_op_execute_timestamp
+-- in: gpu_op_execute_timestamp
+-- about: All executions begin within a day of most others. The clock is that of a process, in ns.
+-- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
+-- message: {name} starts at {start_ns} ns, most others about {usual_ns:.0f} ns
+select cycle, row, full_op_name as name, start_ns, usual_ns
+from gpu_op_execute_timestamp
+join (select cycle, median(start_ns) as usual_ns from gpu_op_execute_timestamp group by cycle) using (cycle)
+where abs(start_ns - usual_ns) > 86400e9

@@ -1,0 +1,137 @@
+-- What the flat files of MindSpore 1.x to 2.4 say.
+
+-- Rows of step_trace_raw with the row above: the last one is the average.
+create view step_lines as
+select *, lag(step_num) over lines as before, lag(start_point_ns) over lines as earlier_ns, row_number() over lines as place,
+  count(*) over (partition by cycle) as rows
+from step_trace_raw
+window lines as (partition by cycle order by row);
+
+-- Parts of the steps with what they follow from. Not of the average (numbered -, by old versions 0), nor of rows filled with zeros.
+create view step_parts as
+select cycle, row, step_num as step,
+  unnest(['total', 'total', 'total', 'iteration_interval', 'fp_and_bp', 'tail', 'fp']) as part,
+  unnest([total_ns, total_ns, total_ns, iteration_interval_ns, fp_and_bp_ns, tail_ns, fp_ns]) as here_ns,
+  unnest(['end_point - start_point', 'iteration_interval + fp_and_bp + tail', 'iteration_interval + fp', 'fp_point - start_point',
+    'bp_point - fp_point', 'end_point - bp_point', 'end_point - fp_point']) as parts,
+  unnest([end_point_ns - start_point_ns::hugeint, iteration_interval_ns::hugeint + fp_and_bp_ns + tail_ns,
+    iteration_interval_ns::hugeint + fp_ns, fp_point_ns - start_point_ns::hugeint, bp_point_ns - fp_point_ns::hugeint,
+    end_point_ns - bp_point_ns::hugeint, end_point_ns - fp_point_ns::hugeint]) as there_ns
+from step_trace_raw
+where step_num > 0 and (fp_point_ns <> 0 or bp_point_ns <> 0);
+
+-- Types with the unit of their share: percent with two decimals up to 2.0, exact fractions from 2.1 on.
+create view device_types as
+select cycle, row, type, coalesce(total_time_ns, execution_time_ns) as total_ns, execution_frequency as times,
+  coalesce(listed.share, listed.percent) as share, if(listed.share is null, 100, 1) as whole,
+  if(listed.share is null, 0.0051, 0.000001) as slack, total_time_ns is not null and listed.share is null as of_executions
+from aicore_intermediate_type as listed;
+
+-- What shares are shares of. MindSpore 2.0 divides by the time of all executions plus the mean of every operator once more; without
+-- the details that mean is between nothing and all of the time. `rounded_ns`: what times in whole ns can cost the base.
+create view share_bases as
+with sums as (
+  select cycle, sum(total_ns)::double as total_ns, sum(share) as shares, count(*) as types, any_value(whole) as whole,
+    any_value(slack) as slack, bool_or(of_executions) as of_executions
+  from device_types group by cycle having sum(total_ns) > 0),
+means as (select cycle, sum(mean_ns)::double as mean_ns, count(*) as operators from aicore_intermediate_detail group by cycle)
+select cycle, total_ns, shares, types, whole, slack, 0.5 * (types + coalesce(operators, 0)) as rounded_ns,
+  case
+    when not of_executions then total_ns
+    when mean_ns is null then least(greatest(100 * total_ns / nullif(shares, 0), total_ns), 2 * total_ns)
+    when abs(100 - shares) <= abs(100 * total_ns / (total_ns + mean_ns) - shares) then total_ns
+    else total_ns + mean_ns
+  end as base_ns
+from sums left join means using (cycle);
+
+-- Types with what the operators that framework_raw says are of them add up to.
+create view type_sums as
+with kinds as (select cycle, name, arg_max(type, row) as type from framework_raw group by cycle, name),
+sums as (
+  select cycle, type, sum(mean_ns::double * coalesce(execution_frequency, 1)) as sum_ns,
+    sum(coalesce(execution_frequency, 1)) as count
+  from aicore_intermediate_detail join kinds using (cycle, name)
+  group by cycle, type)
+select cycle, row, type, times, coalesce(count, 0) as count, total_ns, sum_ns, times = coalesce(count, 0) or type = '' as is_counted
+from device_types left join sums using (cycle, type);
+
+-- Operators of the details with their executions in the timeline.
+create view timed_operators as
+with executions as (
+  select cycle, name, avg(duration_ns) as duration_ns, count(*) as count from output_timeline_data group by cycle, name)
+select cycle, row, name, execution_frequency as times, coalesce(count, 0) as count, mean_ns, duration_ns,
+  count is not null and coalesce(execution_frequency = count, true) as is_counted
+from aicore_intermediate_detail left join executions using (cycle, name);
+
+create view timeline_breaks as
+select cycle, row, name, start_time_ns as start_ns, before_ns
+from (
+  select cycle, row, name, start_time_ns, lag(start_time_ns) over (partition by cycle order by row) as before_ns
+  from output_timeline_data)
+where start_time_ns < before_ns;
+
+-- Operators of output_op_compute_time with their time in the details, those that have one there.
+create view compute_times as
+select listed.cycle, row, op_name as name, compute_time_ns as here_ns, there_ns,
+  abs(compute_time_ns - there_ns) > 1 + 0.0001 * there_ns as is_off
+from output_op_compute_time as listed
+join (select cycle, name, arg_min(mean_ns, row) as there_ns from aicore_intermediate_detail group by cycle, name) as details
+  on details.cycle = listed.cycle and details.name = op_name
+where not regexp_full_match(op_name, 'total( op)?');
+
+create view compute_counts as
+select cycle, count(*) as known, count(*) filter (is_off) as off from compute_times group by cycle;
+
+-- First and last time on the clock of the device in the files that have one, in the order in which they are believed.
+create view device_clocks as
+select cycle, place, file_name, min(time_ns) as first_ns, max(time_ns) as last_ns
+from (
+  select cycle, 1 as place, 'output_timeline_data' as file_name, start_time_ns as time_ns from output_timeline_data
+  union all select cycle, 2, 'step_trace_raw', start_point_ns from step_trace_raw
+  union all select cycle, 3, 'output_format_data_hwts', cycle_counter_ns from output_format_data_hwts
+  union all select cycle, 4, 'aicpu_intermediate', run_start_ns from aicpu_intermediate
+  union all select cycle, 5, 'aicpu_intermediate', run_end_ns from aicpu_intermediate)
+where time_ns > 0
+group by cycle, place, file_name;
+
+-- Types of a GPU's operators, those that either file has: what they say of themselves, and what their operators add up to.
+create view gpu_types as
+with sums as (
+  select cycle, op_type, sum(op_occurrences) as count, sum(op_total_time_ns) as total_ns, count(*) as operators
+  from gpu_op_detail_info group by cycle, op_type)
+select coalesce(listed.cycle, sums.cycle) as cycle, coalesce(listed.op_type, sums.op_type) as type,
+  coalesce(type_occurrences, 0) as times, coalesce(count, 0) as count, coalesce(total_time_ns, 0) as here_ns,
+  coalesce(total_ns, 0) as there_ns, coalesce(operators, 0) as operators
+from gpu_op_type_info as listed full join sums on sums.cycle = listed.cycle and sums.op_type = listed.op_type;
+
+-- Operators of a GPU, those that either file has, with their executions.
+create view gpu_operators as
+with listed as (
+  select cycle, op_full_name as name, sum(op_occurrences) as times, sum(op_total_time_ns) as total_ns
+  from gpu_op_detail_info group by cycle, op_full_name),
+executions as (
+  select cycle, full_op_name as name, count(*) as count, sum(duration_ns) as total_ns
+  from gpu_op_execute_timestamp group by cycle, full_op_name)
+select coalesce(listed.cycle, executions.cycle) as cycle, coalesce(listed.name, executions.name) as name, coalesce(times, 0) as times,
+  coalesce(count, 0) as count, coalesce(listed.total_ns, 0) as there_ns, coalesce(executions.total_ns, 0) as here_ns
+from listed full join executions on executions.cycle = listed.cycle and executions.name = listed.name;
+
+-- Activities of a GPU, those that either file has, with their executions. Where the fewer of them agree in number the two files may
+-- tell activities apart by something else: then there is none.
+create view gpu_activities as
+with listed as (
+  select cycle, name, stream_id, sum(occurrences) as times, sum(total_duration_ns) as total_ns, max(max_duration_ns) as most_ns,
+    min(min_duration_ns) as least_ns
+  from gpu_activity_data group by cycle, name, stream_id),
+executions as (
+  select cycle, name, stream_id, count(*) as count, sum(duration_ns) as total_ns, max(duration_ns) as most_ns, min(duration_ns) as least_ns
+  from activity_execute_timestamp group by cycle, name, stream_id),
+both_files as (
+  select coalesce(listed.cycle, executions.cycle) as cycle, coalesce(listed.name, executions.name) as name, times, count,
+    coalesce(times = count, false) as is_counted, listed.total_ns, executions.total_ns as total_there_ns, listed.most_ns,
+    executions.most_ns as most_there_ns, listed.least_ns, executions.least_ns as least_there_ns
+  from listed full join executions
+    on executions.cycle = listed.cycle and executions.name = listed.name and executions.stream_id = listed.stream_id)
+from both_files
+where cycle in (
+  select cycle from both_files group by cycle having 2 * count(*) filter (is_counted) > least(count(times), count(count)));

@@ -1,0 +1,176 @@
+"""Flat files of MindSpore: silent on right ones, and what is found, and where, when one thing is changed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from perfguard.contract import inspect
+from perfguard.contract.checks import checks_of
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+from perfguard.testing import generate
+
+NAMES = {check.name for check in checks_of("mindspore_flat")}
+STEPS, CLUSTER = "step_trace_raw_0_detail_time.csv", "ascend_cluster_analyse_data-parallel_1_1_0.csv"
+AICPU, SAME = "aicpu_intermediate_0.csv", "output_data_preprocess_aicpu_0.txt"
+TIMELINE, HWTS, COMPUTE = "output_timeline_data_0.txt", "output_format_data_hwts_0.txt", "output_op_compute_time_0.txt"
+OPERATORS, TYPES, RUNS = "gpu_op_detail_info_0.csv", "gpu_op_type_info_0.csv", "gpu_op_execute_timestamp_0.txt"
+ACTIVITIES, LAUNCHES = "gpu_activity_data_0.csv", "activity_execute_timestamp_0.txt"
+#: The steps of step_trace_raw in the form of data parallel training, which is not generated.
+PARALLEL = "iteration_interval, fp_and_bp, tail\n0, 78780, 0\n13866, 84788, 0\n19572, 91828, 0\n"
+
+#: Layout, file, what is replaced in it by what (first places), and each finding with its place.
+DAMAGED = {
+    "a step is missing": ("ms-1.x", STEPS, r"\n2,.*", "", "I108 steps_follow_each_other {}:3"),
+    "a step has no number": ("ms-1.x", STEPS, r"\n2,", "\n-,", "I108 steps_follow_each_other {}:3"),
+    "a step starts early": (
+        "ms-1.x",
+        STEPS,
+        r"\n2,154907896",
+        "\n2,154907895",
+        "I106 steps_follow_each_other {}:3|I108 step_parts_add_up {}:3",
+    ),
+    "there is only the average": ("ms-1.x", STEPS, r"\n[1-3],.*", "", "I108 steps_follow_each_other {}"),
+    "waiting in a step": ("ms-1.x", CLUSTER, "13866", "13867", "I108 parts_of_a_step_are_those_of_the_trace {}:3"),
+    "passes of a step": ("ms-1.x", CLUSTER, "91828", "9182", "I108 parts_of_a_step_are_those_of_the_trace {}:4"),
+    "the end of a step": (
+        "ms-1.x",
+        CLUSTER,
+        "78780, 0",
+        "78780, 7",
+        "I108 parts_of_a_step_are_those_of_the_trace {}:2",
+    ),
+    "the order of executions": (
+        "ms-2.1",
+        TIMELINE,
+        r"154907896070\.76",
+        "154907899070.76",
+        "I106 warning device_timeline_is_in_order {}:3",
+    ),
+    "a number twice": (
+        "ms-1.x",
+        SAME,
+        r"\n3 ",
+        "\n2 ",
+        "I114 aicpu_files_say_the_same {}:4|I101 aicpu_files_say_the_same {}|I101 aicpu_files_say_the_same {}:4",
+    ),
+    "a lost number": ("ms-1.x", SAME, r"\n3 .*", "", "I101 aicpu_files_say_the_same {}"),
+    "a total of AI CPU": ("ms-1.x", SAME, r"1 GetNext 0\.888", "1 GetNext 0.889", "I101 aicpu_files_say_the_same {}:2"),
+    "a dispatch": ("ms-1.x", SAME, r"0\.15 154907896000", "0.14 154907896000", "I101 aicpu_files_say_the_same {}:2"),
+    "an execution": ("ms-2.0", SAME, r"0\.22 154907896000", "0.21 154907896000", "I101 aicpu_files_say_the_same {}:2"),
+    "a start": ("ms-1.x", SAME, "154907896000", "154907896001", "I101 aicpu_files_say_the_same {}:2"),
+    "an end": ("ms-1.x", SAME, "154907896370", "154907896371", "I101 aicpu_files_say_the_same {}:2"),
+    "a time of computing": (
+        "ms-1.x",
+        COMPUTE,
+        "0.084  519",
+        "0.085  519",
+        "I113 compute_times_are_the_details {}",
+    ),
+    "an operator twice": (
+        "ms-1.x",
+        COMPUTE,
+        r"\n(.* 0.084  519)\n",
+        "\n\\1\n\\1\n",
+        "I114 compute_times_are_the_details {}:6",
+    ),
+    "steps of another run": ("ms-1.x", STEPS, "15490789", "9549078", "I113 flat_files_share_a_clock {}"),
+    "a counter of another run": ("ms-1.x", HWTS, "15490789", "9549078", "I113 flat_files_share_a_clock {}"),
+    "AI CPU of another run": (
+        "ms-1.x",
+        AICPU,
+        r"(?<=,)154907(?=89)",
+        "104907",
+        f"I113 flat_files_share_a_clock {{}}|{'|'.join(f'I101 aicpu_files_say_the_same {SAME}:{row}' for row in (2, 3, 4))}",
+    ),
+    "an average": ("gpu", OPERATORS, "22.9667", "23.9667", "I105 gpu_averages_follow {}:2"),
+    "an average of a type": ("gpu", TYPES, "22.9667", "23.9667", "I105 gpu_averages_follow {}:2"),
+    "an average of an activity": ("gpu", ACTIVITIES, "15.7133", "15.8133", "I105 gpu_averages_follow {}:2"),
+    "the shortest is longer": (
+        "gpu",
+        ACTIVITIES,
+        r"12\.74\n",
+        "17.74\n",
+        "I105 gpu_averages_follow {}:2|I104 gpu_activities_are_their_executions {}",
+    ),
+    "the total of an activity": (
+        "gpu",
+        ACTIVITIES,
+        r"3,47\.14",
+        "3,48.14",
+        "I105 gpu_averages_follow {}:2|I104 gpu_activities_are_their_executions {}",
+    ),
+    "how often a type occurs": (
+        "gpu",
+        TYPES,
+        "MatMul,3",
+        "MatMul,4",
+        "I105 gpu_averages_follow {}:2|I101 gpu_types_are_the_sum_of_details {}",
+    ),
+    "the total of a type": (
+        "gpu",
+        TYPES,
+        r"3,68\.9,0.0302729,22.9667",
+        "3,68.905,0.0302751,22.9683",
+        "I104 gpu_types_are_the_sum_of_details {}",
+    ),
+    "a type of no operator": (
+        "gpu",
+        TYPES,
+        "MatMul,",
+        "MatMuls,",
+        "I101 gpu_types_are_the_sum_of_details {}|I104 gpu_types_are_the_sum_of_details {}",
+    ),
+    "an unknown operator": (
+        "gpu",
+        RUNS,
+        "fc-Dense/MatMul-op0;",
+        "fc-Dense/MatMul-op9;",
+        "I102 gpu_timestamps_are_occurrences {}",
+    ),
+    "an execution of an operator": ("gpu", RUNS, r",23\.643", ",24.643", "I104 gpu_timestamps_are_occurrences {}"),
+    "an execution on another day": (
+        "gpu",
+        RUNS,
+        "1781064436344239296",
+        "1781264436344239296",
+        "I113 gpu_executions_lie_together {}:1",
+    ),
+    "a share of an operator": ("gpu", OPERATORS, r"0\.0302729", "0.0303729", "I105 gpu_shares_follow {}:2"),
+    "a launch": ("gpu", LAUNCHES, r"^(MatMul.*)\n", "\\1\n\\1\n", "I102 gpu_activities_are_their_executions {}"),
+}
+
+
+def written(place: Path, layout: str) -> Path:
+    conditions = {"gpu": True} if layout == "gpu" else {}
+    generate("ms-2.0" if layout == "gpu" else layout, seed=3, operators=4, conditions=conditions).write(place)
+    if layout == "ms-1.x":
+        (place / "profiler" / CLUSTER).write_text(PARALLEL)
+    return place
+
+
+def found(place: Path) -> set[str]:
+    findings = [one for one in inspect(read_recording(place)).findings if one.check in NAMES]
+    return {
+        f"{one.code.name} {'' if one.severity is Severity.ERROR else f'{one.severity.value} '}{one.check} "
+        f"{one.place.rpartition('/')[2]}"
+        for one in findings
+    }
+
+
+@pytest.mark.parametrize("layout", ["ms-1.x", "ms-2.0", "gpu", "ms-2.1", "ms-2.3"])
+def test_nothing_is_found_in_what_is_right(tmp_path, layout):
+    assert found(written(tmp_path, layout)) == set()
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_is_changed_is_found_where_it_is(tmp_path, name):
+    layout, file, old, new, said = DAMAGED[name]
+    path = written(tmp_path, layout) / "profiler" / file
+    text = path.read_text()
+    path.write_text(re.sub(old, new, text))
+    assert path.read_text() != text
+    assert found(tmp_path) == set(said.replace("{}", file).split("|"))
