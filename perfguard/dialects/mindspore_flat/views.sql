@@ -70,29 +70,34 @@ from (
   from output_timeline_data)
 where start_time_ns < before_ns;
 
--- Operators of output_op_compute_time with their time in the details, those that have one there.
+-- Operators of output_op_compute_time with their time in the details, those that have one there; how many there are, and how many of
+-- them are off.
 create view compute_times as
-select listed.cycle, row, op_name as name, compute_time_ns as here_ns, there_ns,
-  abs(compute_time_ns - there_ns) > 1 + 0.0001 * there_ns as is_off
-from output_op_compute_time as listed
-join (select cycle, name, arg_min(mean_ns, row) as there_ns from aicore_intermediate_detail group by cycle, name) as details
-  on details.cycle = listed.cycle and details.name = op_name
-where not regexp_full_match(op_name, 'total( op)?');
-
-create view compute_counts as
-select cycle, count(*) as known, count(*) filter (is_off) as off from compute_times group by cycle;
-
--- First and last time on the clock of the device in the files that have one, in the order in which they are believed.
-create view device_clocks as
-select cycle, place, file_name, min(time_ns) as first_ns, max(time_ns) as last_ns
+select *, count(*) over (partition by cycle) as known, count(*) filter (is_off) over (partition by cycle) as off
 from (
-  select cycle, 1 as place, 'output_timeline_data' as file_name, start_time_ns as time_ns from output_timeline_data
-  union all select cycle, 2, 'step_trace_raw', start_point_ns from step_trace_raw
-  union all select cycle, 3, 'output_format_data_hwts', cycle_counter_ns from output_format_data_hwts
-  union all select cycle, 4, 'aicpu_intermediate', run_start_ns from aicpu_intermediate
-  union all select cycle, 5, 'aicpu_intermediate', run_end_ns from aicpu_intermediate)
-where time_ns > 0
-group by cycle, place, file_name;
+  select listed.cycle, row, op_name as name, compute_time_ns as here_ns, there_ns,
+    abs(compute_time_ns - there_ns) > 1 + 0.0001 * there_ns as is_off
+  from output_op_compute_time as listed
+  join (select cycle, name, arg_min(mean_ns, row) as there_ns from aicore_intermediate_detail group by cycle, name) as details
+    on details.cycle = listed.cycle and details.name = op_name
+  where not regexp_full_match(op_name, 'total( op)?'));
+
+-- First and last time on the clock of the device in the files that have one, beside those of the file that is believed: the first of
+-- them that is there.
+create view device_clocks as
+select *, row_number() over files = 1 as is_believed, first_value(slot) over files as believed,
+  first_value(first_ns) over files as from_ns, first_value(last_ns) over files as to_ns
+from (
+  select cycle, place, slot, min(time_ns) as first_ns, max(time_ns) as last_ns
+  from (
+    select cycle, 1 as place, 'output_timeline_data' as slot, start_time_ns as time_ns from output_timeline_data
+    union all select cycle, 2, 'step_trace_raw', start_point_ns from step_trace_raw
+    union all select cycle, 3, 'output_format_data_hwts', cycle_counter_ns from output_format_data_hwts
+    union all select cycle, 4, 'aicpu_intermediate', run_start_ns from aicpu_intermediate
+    union all select cycle, 5, 'aicpu_intermediate', run_end_ns from aicpu_intermediate)
+  where time_ns > 0
+  group by cycle, place, slot)
+window files as (partition by cycle order by place);
 
 -- Types of a GPU's operators, those that either file has: what they say of themselves, and what their operators add up to.
 create view gpu_types as

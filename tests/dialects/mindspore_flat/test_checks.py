@@ -22,7 +22,7 @@ ACTIVITIES, LAUNCHES = "gpu_activity_data_0.csv", "activity_execute_timestamp_0.
 #: The steps of step_trace_raw in the form of data parallel training, which is not generated.
 PARALLEL = "iteration_interval, fp_and_bp, tail\n0, 78780, 0\n13866, 84788, 0\n19572, 91828, 0\n"
 
-#: Layout, file, what is replaced in it by what (first places), and each finding with its place.
+#: A directory (see `written`), a file in it, what is replaced by what, and what is found, `{}` being the file.
 DAMAGED = {
     "a step is missing": ("ms-1.x", STEPS, r"\n2,.*", "", "I108 steps_follow_each_other {}:3"),
     "a step has no number": ("ms-1.x", STEPS, r"\n2,", "\n-,", "I108 steps_follow_each_other {}:3"),
@@ -63,12 +63,19 @@ DAMAGED = {
     "an execution": ("ms-2.0", SAME, r"0\.22 154907896000", "0.21 154907896000", "I101 aicpu_files_say_the_same {}:2"),
     "a start": ("ms-1.x", SAME, "154907896000", "154907896001", "I101 aicpu_files_say_the_same {}:2"),
     "an end": ("ms-1.x", SAME, "154907896370", "154907896371", "I101 aicpu_files_say_the_same {}:2"),
-    "a time of computing": (
+    "computing of another run": (
         "ms-1.x",
         COMPUTE,
         "0.084  519",
         "0.085  519",
         "I113 compute_times_are_the_details {}",
+    ),
+    "a time of computing": (
+        "many",
+        COMPUTE,
+        "0.05529333333333333 ",
+        "0.0453 ",
+        "I101 compute_times_are_the_details {}:15",
     ),
     "an operator twice": (
         "ms-1.x",
@@ -144,10 +151,11 @@ DAMAGED = {
 }
 
 
-def written(place: Path, layout: str) -> Path:
-    conditions = {"gpu": True} if layout == "gpu" else {}
-    generate("ms-2.0" if layout == "gpu" else layout, seed=3, operators=4, conditions=conditions).write(place)
-    if layout == "ms-1.x":
+def written(place: Path, kind: str) -> Path:
+    """Write the directory of a layout, of `many` operators, or of a GPU."""
+    layout, operators = {"gpu": ("ms-2.0", 4), "many": ("ms-1.x", 12)}.get(kind, (kind, 4))
+    generate(layout, seed=3, operators=operators, conditions={"gpu": True} if kind == "gpu" else {}).write(place)
+    if kind == "ms-1.x":
         (place / "profiler" / CLUSTER).write_text(PARALLEL)
     return place
 
@@ -161,15 +169,15 @@ def found(place: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("layout", ["ms-1.x", "ms-2.0", "gpu", "ms-2.1", "ms-2.3"])
-def test_nothing_is_found_in_what_is_right(tmp_path, layout):
-    assert found(written(tmp_path, layout)) == set()
+@pytest.mark.parametrize("kind", ["ms-1.x", "many", "ms-2.0", "gpu", "ms-2.1", "ms-2.3"])
+def test_nothing_is_found_in_what_is_right(tmp_path, kind):
+    assert found(written(tmp_path, kind)) == set()
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_what_is_changed_is_found_where_it_is(tmp_path, name):
-    layout, file, old, new, said = DAMAGED[name]
-    path = written(tmp_path, layout) / "profiler" / file
+    kind, file, old, new, said = DAMAGED[name]
+    path = written(tmp_path, kind) / "profiler" / file
     text = path.read_text()
     path.write_text(re.sub(old, new, text))
     assert path.read_text() != text
