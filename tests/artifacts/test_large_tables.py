@@ -45,7 +45,6 @@ def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Cont
     streaming.undo()
     whole = inspect(read_recording(directory))
     streaming.setattr(large_comma, "BLOCK_BYTES", SMALL_BLOCK)
-    streaming.setattr(large_comma, "STREAMED_FROM", 0)
     streaming.setattr(large_comma, "GRAMMAR_FROM", 0)
     passed = inspect(read_recording(directory))
     streaming.undo()
@@ -402,7 +401,6 @@ def test_kernels_are_in_tables_whatever_their_size_and_every_check_is_made(tmp_p
 def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_path, streaming):
     generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
     whole = inspect(read_recording(tmp_path))
-    streaming.setattr(large_comma, "STREAMED_FROM", 0)
     streaming.setattr(reading, "KEPT_UP_TO", 0)
     found = inspect(read_recording(tmp_path))
     (finding,) = (one for one in found.findings if one.code is Code.A112)

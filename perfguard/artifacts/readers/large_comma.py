@@ -24,8 +24,8 @@ from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanose
 if TYPE_CHECKING:
     import polars as pl
 
-#: Smaller tables are read whole: that costs up to ten times their size, and all their rows can be joined with other files.
-STREAMED_FROM = 16 * 1024**2
+#: From this size on a file that is mostly holes is refused.
+_SPARSE_FROM = 16 * 1024**2
 #: How much is read at a time. Larger blocks leave the processor's caches, smaller ones cost more calls.
 BLOCK_BYTES = 4 * 1024**2
 #: To make a grammar takes longer than to parse this much without one.
@@ -92,15 +92,6 @@ class Streamed:
     unreadable: Unreadable | None = None
 
 
-def is_large(path: Path) -> bool:
-    """Whether a table is to go by in blocks."""
-    try:
-        return path.is_file() and path.stat().st_size >= STREAMED_FROM
-    except OSError:
-        # Reading it says why.
-        return False
-
-
 def read_header(path: Path) -> tuple[str, ...]:
     """Return the names of the columns; raises `Unreadable` as `comma.read_csv` does."""
     source = _Source(path)
@@ -147,7 +138,7 @@ class _Source:
             raise Unreadable(f"it cannot be opened: {error.strerror}") from error
         self._status = os.fstat(self.file.fileno())
         self._left = self._status.st_size
-        if self._left > STREAMED_FROM and self._status.st_blocks * 512 * MAX_RATIO < self._left:
+        if self._left > _SPARSE_FROM and self._status.st_blocks * 512 * MAX_RATIO < self._left:
             self.file.close()
             raise Unreadable(f"it claims {self._left} bytes and has {self._status.st_blocks * 512} on the disk")
 
