@@ -338,8 +338,9 @@ class Batch:
     def fill(self, table: str, query: str) -> None:
         """Fill a table with what a query returns."""
         self.hand_over()
-        self._asked(f"insert into {table} {query}")
-        self.filled.add(table)
+        ((count,),) = self._asked(f"insert into {table} {query}").fetchall()
+        if count:
+            self.filled.add(table)
 
     def execute(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query; return its rows."""
@@ -351,7 +352,7 @@ class Batch:
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
         """Run a query; yield its rows by the names of their columns."""
-        self._keep(query)
+        self.keep(_words_of(query))
         found = _run(self._database.thorough, query)
         names = [one[0] for one in found.description or ()]
         for row in found.fetchall():
@@ -359,18 +360,18 @@ class Batch:
 
     def keep_all(self) -> None:
         """Fill all tables that follow from others."""
-        self._keep(" ".join(self._definitions.kept))
+        self.keep(frozenset(self._definitions.kept))
 
-    def _keep(self, query: str) -> None:
-        """Fill the tables that a query names and that follow from others, if that is still to be done."""
-        for named in sorted(_words_of(query) & self._definitions.kept.keys() - self._kept):
+    def keep(self, names: frozenset[str]) -> None:
+        """Fill those of some tables that follow from others, if that is still to be done."""
+        for named in sorted(names & self._definitions.kept.keys() - self._kept):
             for table in (*self._definitions.kept[named], named):
                 if table not in self._kept:
                     self._kept.add(table)
                     self.fill(table, f"from fill_{table}")
 
     def _asked(self, query: str) -> duckdb.DuckDBPyConnection:
-        self._keep(query)
+        self.keep(_words_of(query))
         if self._rows > _QUICK_ROWS:
             return _run(self._database.thorough, query)
         return self._database.prepared(query)
@@ -589,8 +590,21 @@ class _Database:
             self._prepared[query] = f"query_{len(self._prepared)}" if self._kept_bytes() < _PREPARED_BYTES else ""
             if self._prepared[query]:
                 self.quick.execute(f"prepare {self._prepared[query]} as {query}")
-        name = self._prepared[query]
-        return _run(self.quick, f"execute {name}" if name else query)
+        if name := self._prepared[query]:
+            try:
+                return _run(self.quick, f"execute {name}")
+            except OSError as error:
+                if error.errno != errno.ENOMEM:
+                    raise
+                # What the others keep is needed now.
+                self._release()
+        return _run(self.quick, query)
+
+    def _release(self) -> None:
+        """Let go of what prepared queries keep, and of themselves."""
+        for name in filter(None, self._prepared.values()):
+            self.quick.execute(f"deallocate {name}")
+        self._prepared.clear()
 
     def _kept_bytes(self) -> int:
         used = self.thorough.execute("select tag, memory_usage_bytes from duckdb_memory()").fetchall()
@@ -603,6 +617,8 @@ class _Database:
                 self.waiting[name].forget()
             self.quick.execute(f"truncate {name}")
         self.hand_over()
+        if self._kept_bytes() > _PREPARED_BYTES:
+            self._release()
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:

@@ -89,6 +89,11 @@ class Check:
     #: The line on which its query begins.
     line: int = 0
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The tables that it needs."""
+        return frozenset().union(*self.needs)
+
     def is_asked(self, filled: set[str]) -> bool:
         """Whether there is anything to ask it of."""
         return all(any(one in filled or is_of_a_slot(one) for one in tables) for tables in self.needs)
@@ -257,7 +262,10 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
     folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
     for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
         asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
-        if asked and check.is_asked(batch.filled) and batch.is_any(check.query):
+        if not asked:
+            continue
+        batch.keep(check.names)
+        if check.is_asked(batch.filled) and batch.is_any(check.query):
             for number, finding in findings_of(check, batch, asked):
                 found.setdefault(number, []).append(finding)
     return found
