@@ -44,8 +44,11 @@ LARGE_BYTES = 400 * 1000**2
 _WAITING_ROWS = 32 * 1024
 #: Up to so many rows of all tables the quick connection is asked.
 _QUICK_ROWS = 50_000
-#: What prepared queries may keep together.
+#: What prepared queries may keep together, and what it counts as.
 _PREPARED_BYTES = 32 * 1024**2
+_OF_QUERIES = ("HASH_TABLE", "COLUMN_DATA")
+#: Where more than this is left when a batch has ended, the next one begins with new tables.
+_SPENT_BYTES = 72 * 1024**2
 _FOLDER, _LOCK = "perfguard-tables-", "in-use"
 
 _LASTING = {
@@ -310,6 +313,8 @@ class Batch:
             self._open.end()
         elif self._open is not None:
             self._open.empty(self.filled)
+            if self._open.is_spent:
+                _forget()
         self._open = None
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -353,7 +358,8 @@ class Batch:
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
         """Run a query; yield its rows by the names of their columns."""
         self.keep(_words_of(query))
-        found = _run(self._database.thorough, query)
+        database = self._database
+        found = database.retried(lambda: _run(database.thorough, query))
         names = [one[0] for one in found.description or ()]
         for row in found.fetchall():
             yield dict(zip(names, row, strict=True))
@@ -446,13 +452,11 @@ class _Inlet:
         self._table = table
         self._kinds = columns
         self._connection = connection
-        self._schema = _schema(columns)
+        self._is_known = False
         self.forget()
-        connection.register(f"waiting_{table}", self)
-        connection.execute(f"prepare insert_{table} as insert into {table} from waiting_{table}")
 
     def __arrow_c_schema__(self) -> object:
-        return self._schema.__arrow_c_schema__()
+        return _schema(tuple(self._kinds.items())).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         import polars as pl
@@ -469,6 +473,12 @@ class _Inlet:
 
     def hand_over(self) -> None:
         if self._count:
+            if not self._is_known:
+                self._connection.register(f"waiting_{self._table}", self)
+                self._connection.execute(
+                    f"prepare insert_{self._table} as insert into {self._table} from waiting_{self._table}"
+                )
+                self._is_known = True
             _run(self._connection, f"execute insert_{self._table}")
             self.forget()
 
@@ -477,11 +487,12 @@ class _Inlet:
         self._count = 0
 
 
-def _schema(columns: Mapping[str, str]) -> pl.Schema:
+@cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> pl.Schema:
     import polars as pl
 
     kinds = {"integer": pl.Int64, "bigint": pl.Int64, "double": pl.Float64, "boolean": pl.Boolean, "varchar": pl.String}
-    return pl.Schema({name: kinds[kind] for name, kind in columns.items()})
+    return pl.Schema({name: kinds[kind] for name, kind in columns})
 
 
 #: By the type of a column in DuckDB, its type in numpy; None: texts.
@@ -587,28 +598,37 @@ class _Database:
         A prepared query keeps the memory that it needed, so those that come when much is kept are planned each time.
         """
         if query not in self._prepared:
-            self._prepared[query] = f"query_{len(self._prepared)}" if self._kept_bytes() < _PREPARED_BYTES else ""
+            self._prepared[query] = (
+                f"query_{len(self._prepared)}" if self._used_bytes(*_OF_QUERIES) < _PREPARED_BYTES else ""
+            )
             if self._prepared[query]:
                 self.quick.execute(f"prepare {self._prepared[query]} as {query}")
-        if name := self._prepared[query]:
-            try:
-                return _run(self.quick, f"execute {name}")
-            except OSError as error:
-                if error.errno != errno.ENOMEM:
-                    raise
-                # What the others keep is needed now.
-                self._release()
-        return _run(self.quick, query)
+        return self.retried(lambda: _run(self.quick, self._statement(query)))
 
-    def _release(self) -> None:
-        """Let go of what prepared queries keep, and of themselves."""
+    def _statement(self, query: str) -> str:
+        name = self._prepared.get(query)
+        return f"execute {name}" if name else query
+
+    def retried(self, ask: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
+        """Ask a query, and once more without what prepared ones keep, where there is not enough memory."""
+        try:
+            return ask()
+        except OSError as error:
+            if error.errno != errno.ENOMEM or not self._prepared:
+                raise
         for name in filter(None, self._prepared.values()):
             self.quick.execute(f"deallocate {name}")
         self._prepared.clear()
+        return ask()
 
-    def _kept_bytes(self) -> int:
+    @property
+    def is_spent(self) -> bool:
+        """Whether what is left of the batches before takes much of the memory."""
+        return self._used_bytes() > _SPENT_BYTES
+
+    def _used_bytes(self, *tags: str) -> int:
         used = self.thorough.execute("select tag, memory_usage_bytes from duckdb_memory()").fetchall()
-        return sum(size for tag, size in used if tag in ("HASH_TABLE", "COLUMN_DATA"))
+        return sum(size for tag, size in used if not tags or tag in tags)
 
     def empty(self, tables: Iterable[str]) -> None:
         self.begin()
@@ -617,8 +637,6 @@ class _Database:
                 self.waiting[name].forget()
             self.quick.execute(f"truncate {name}")
         self.hand_over()
-        if self._kept_bytes() > _PREPARED_BYTES:
-            self._release()
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
