@@ -39,7 +39,10 @@ def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed("it is not JSON", raw, error) from error
     if not _has_every_key(document, raw):
+        # It is there once more while its keys are looked at.
+        del document
         refuse_repeated_keys(raw)
+        document = msgspec.json.decode(raw)
     return Content(document=document)
 
 
