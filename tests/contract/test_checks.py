@@ -73,7 +73,9 @@ def test_a_check_is_asked_where_its_files_were_read(tmp_path, header, slots, is_
 
 
 def test_a_header_with_several_values_for_a_name_is_several_checks():
-    text = written(each="table, when = db_task, a; db_hbm, b", needs="{table}", message="{step} {when}", **{"in": "{table}"})
+    text = written(
+        each="table, when = db_task, a; db_hbm, b", needs="{table}", message="{step} {when}", **{"in": "{table}"}
+    )
     checks = parsed(text.replace("select cycle, step", "from {table}"), "a.sql")
     assert [(one.needs, one.slot, one.message, one.query) for one in checks] == [
         ((frozenset({"db_task"}),), "db_task", "{step} a", "from db_task"),
