@@ -225,7 +225,7 @@ class Definitions:
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: TABLES)
     #: By a name, statements that make views and macros, in their order.
     views: Mapping[str, str] = field(default_factory=dict)
-    #: Tables that a view `fill_<name>` fills when a query first names them, each with those that must be filled before it.
+    #: By the name of a view or table, the tables that their views `fill_<name>` fill before a query names it, in order.
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -370,8 +370,8 @@ class Batch:
 
     def keep(self, names: frozenset[str]) -> None:
         """Fill those of some tables that follow from others, if that is still to be done."""
-        for named in sorted(names & self._definitions.kept.keys() - self._kept):
-            for table in (*self._definitions.kept[named], named):
+        for named in sorted(names & self._definitions.kept.keys()):
+            for table in self._definitions.kept[named]:
                 if table not in self._kept:
                     self._kept.add(table)
                     self.fill(table, f"from fill_{table}")

@@ -130,8 +130,18 @@ class Check:
 
     def worded(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
-        told = self.message.format_map(row)
+        told = self.message.format_map({name: _NULL if value is None else value for name, value in row.items()})
         return shortened(told) if self.is_own else told
+
+
+class _Null:
+    """What a message has where a value is null, whatever format it has for it."""
+
+    def __format__(self, form: str) -> str:
+        return "null"
+
+
+_NULL = _Null()
 
 
 #: A slot, and the name that a database has for one of its tables.

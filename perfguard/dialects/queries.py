@@ -119,7 +119,7 @@ def _with_tables(text: str) -> str:
 
 
 def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the tables that views fill, each with those that must be filled before it, in order."""
+    """Return by the name of a view or table, the tables that must be filled before it is asked, in order."""
     bodies = {name: set(re.findall(r"\w+", body)) for text in views.values() for name, body in _VIEW.findall(text)}
     filled = [name.removeprefix("fill_") for name in bodies if name.startswith("fill_")]
     needed: dict[str, set[str]] = {}
@@ -127,7 +127,11 @@ def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     for name, words in bodies.items():
         parts = words & needed.keys()
         needed[name.removeprefix("fill_")] = parts.union(*(needed[part] for part in parts))
-    return {name: tuple(one for one in filled if one in needed[name]) for name in filled}
+    return {
+        name: tuple(one for one in filled if one in parts or one == name)
+        for name, parts in needed.items()
+        if name in filled or not parts.isdisjoint(filled)
+    }
 
 
 def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:

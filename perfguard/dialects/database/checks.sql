@@ -120,15 +120,19 @@ where component in ('PTA', 'GE') and timestamp_ns is distinct from below_ns
 
 -- check: memory_tables_tell_the_same
 -- code: I107
--- each: name = allocated; reserved
 -- needs: db_memory_record
 -- in: db_memory_record
 -- about: A record of PTA+GE is the sum of the last one of each. Exact, bytes.
 -- source: torch_npu: prof_db_parse/_memory_db_parser.py
 -- message: PTA+GE has {own} bytes {name}, PTA {of_pta} and GE {of_ge}
-select cycle, row, total_{name}_bytes as own, pta_{name}_bytes as of_pta, ge_{name}_bytes as of_ge
-from summed_records
-where component = 'PTA+GE' and total_{name}_bytes <> pta_{name}_bytes::hugeint + ge_{name}_bytes
+select cycle, row, name, own, of_pta, of_ge
+from (
+  select cycle, row, unnest([
+      {'name': 'allocated', 'own': total_allocated_bytes, 'of_pta': pta_allocated_bytes, 'of_ge': ge_allocated_bytes},
+      {'name': 'reserved', 'own': total_reserved_bytes, 'of_pta': pta_reserved_bytes, 'of_ge': ge_reserved_bytes}
+    ], recursive := true)
+  from summed_records where component = 'PTA+GE')
+where own <> of_pta::hugeint + of_ge
 
 -- check: memory_tables_tell_the_same
 -- code: I107
@@ -153,16 +157,11 @@ group by all having sum(here) <> sum(1 - here)
 -- in: db_op_memory
 -- about: When a block is allocated there is a record, where nine blocks in ten have one.
 -- message: {size} bytes are allocated at {time_ns} ns, MEMORY_RECORD has no record then
-with lost as (
-  select cycle, row, size_bytes as size, allocation_time_ns as time_ns
-  from db_op_memory anti join (select cycle, timestamp_ns as allocation_time_ns from db_memory_record) as records
-    using (cycle, allocation_time_ns)
-  where allocation_time_ns is not null and cycle in (select cycle from db_memory_record)),
-few as (
-  select cycle
-  from (select cycle, count(*) as lost from lost group by cycle) join (select cycle, count(*) as rows from db_op_memory group by cycle) using (cycle)
-  where lost <= 0.1 * rows)
-select * from lost where cycle in (from few)
+select cycle, row, size_bytes as size, allocation_time_ns as time_ns
+from (select *, count(*) over (partition by cycle) as rows from db_op_memory)
+anti join (select cycle, timestamp_ns as allocation_time_ns from db_memory_record) as records using (cycle, allocation_time_ns)
+where allocation_time_ns is not null and cycle in (select cycle from db_memory_record)
+qualify count(*) over (partition by cycle) <= 0.1 * rows
 
 -- check: memory_tables_tell_the_same
 -- code: I107
@@ -172,17 +171,18 @@ select * from lost where cycle in (from few)
 -- source: torch_npu: prof_db_parse/_memory_db_parser.py
 -- message: operator {name} took {size} bytes at {time_ns} ns and released them at {end_ns} ns {here} times here, {there} times in
 --   NPU_OP_MEM
-with sums as (
+with made as (from engine_blocks),
+sums as (
   select cycle, name, size_bytes, time_ns, released_ns, sum(here) as here, sum(1 - here) as there
   from (
     select cycle, name, size_bytes, allocation_time_ns as time_ns, release_time_ns as released_ns, 1 as here
     from db_op_memory semi join (select distinct cycle, operator_name as name from db_npu_op_mem) using (cycle, name)
     union all
-    select cycle, operator_name, size_bytes, timestamp_ns, released_ns, 0 from engine_blocks)
-  where cycle in (select cycle from engine_blocks)
+    select cycle, operator_name, size_bytes, timestamp_ns, released_ns, 0 from made)
+  where cycle in (select cycle from made)
   group by all having sum(here) <> sum(1 - here))
-select cycle, coalesce(text_of(cycle, name), name::text) as name, size_bytes as size, time_ns, coalesce(released_ns::text, 'no') as end_ns,
-  here, there
+select cycle, coalesce(text_of(cycle, name), name::text) as name, size_bytes as size, time_ns,
+  coalesce(released_ns::text, 'no') as end_ns, here, there
 from sums
 
 -- check: communication_of_the_database_adds_up
@@ -237,7 +237,8 @@ from (
   from db_comm_analyzer_bandwidth
   window link as (partition by cycle, hccl_op_name, group_name, transport_type, step, type))
 where packages > 0 and (
-  abs(transit_size_bytes - sizes) > 1.5 + 1e-9 * sizes + 0.5 * packages or abs(transit_time_ns - times) > 1.5 + 1e-9 * times + 0.5 * rows)
+  abs(transit_size_bytes - sizes) > 1.5 + 1e-9 * sizes + 0.5 * packages
+  or abs(transit_time_ns - times) > 1.5 + 1e-9 * times + 0.5 * rows)
 
 -- check: operations_are_made_of_their_tasks
 -- code: I109
@@ -305,8 +306,8 @@ qualify row_number() over (partition by cycle, coalesce(step, ''), group_name, h
 -- about: An operation has its row in CommAnalyzerTime, by step, group and name. Exact.
 -- message: operation {operation} of group {group_name} in {step} has no row in CommAnalyzerTime
 select cycle, row, operation, group_name, coalesce(nullif(step, ''), 'no step') as step
-from (select cycle, row, coalesce(step, '') as step, coalesce(group_name, '') as group_name, {operation} as operation from {table}) as told
-anti join (select cycle, coalesce(step, '') as step, coalesce(group_name, '') as group_name, hccl_op_name as operation from db_comm_analyzer_time) as times
+from (select cycle, row, coalesce(step, '') as step, group_name, {operation} as operation from {table}) as told
+anti join (select cycle, coalesce(step, '') as step, group_name, hccl_op_name as operation from db_comm_analyzer_time) as times
   using (cycle, step, group_name, operation)
 where operation not in ('', 'Total Op Info')
 
@@ -319,7 +320,8 @@ where operation not in ('', 'Total Op Info')
 -- tolerance: 1 byte and 1 ns, 1e-9 of it, and half of each for each row
 -- message: {kind}-total of group {group_name} in {step} is {size:.9g} MB in {time_ms:.9g} ms between devices, the operations in
 --   CommAnalyzerBandwidth moved {told_mb:.9g} MB in {told_ms:.9g} ms
-select cycle, kind, group_name, step, size_total / 1e6 as size, time_total / 1e6 as time_ms, size_told / 1e6 as told_mb, time_told / 1e6 as told_ms
+select cycle, kind, group_name, step, size_total / 1e6 as size, time_total / 1e6 as time_ms,
+  size_told / 1e6 as told_mb, time_told / 1e6 as told_ms
 from moved_by_kind
 where abs(size_total - size_told) > 1 + 1e-9 * size_told + 0.5 * rows or abs(time_total - time_told) > 1 + 1e-9 * time_told + 0.5 * rows
 
@@ -381,7 +383,7 @@ spans as (
   from timed_operations join ran_operations as ran using (cycle, name)
   group by cycle, step
   union all
-  select cycle, start_ns::hugeint + coalesce(apart_ns, 1000000), end_ns::hugeint - coalesce(apart_ns, 1000000)
+  select cycle, begins_ns::hugeint + coalesce(apart_ns, 1000000), ends_ns::hugeint - coalesce(apart_ns, 1000000)
   from device_steps left join clocks using (cycle)
   where step <> '' or cycle not in (select cycle from recorded_steps)),
 edges as (
@@ -473,9 +475,9 @@ where steps.start_ns <> marks.start_ns or steps.end_ns <> marks.end_ns
 -- tolerance: 2 ns, and 1e-9 of it
 -- source: torch_npu: prof_db_parse/_trace_step_time_db_parser.py and _step_info_db_parser.py
 -- message: {name} is {own_us:.9g} us, what ran {which} makes {told_us:.9g} us
-select cycle, row, name, own / 1000 as own_us, told / 1000 as told_us, if(step = '', 'in all', 'in step ' || step) as which,
-  if(2 * off <= columns, 'error', 'warning') as severity
-from compared_steps where is_off
+select cycle, row, name, own / 1000 as own_us, told / 1000 as told_us, coalesce('in step ' || nullif(step, ''), 'in all') as which,
+  if(off <= 3, 'error', 'warning') as severity
+from compared_steps where is_off(own, told)
 
 -- check: spans_of_the_database_have_two_ends
 -- code: I106
@@ -516,7 +518,8 @@ where {column} is not null
 -- code: I115
 -- each: table, column, other = db_communication_op, data_type, db_enum_hccl_data_type;
 --   db_communication_task_info, data_type, db_enum_hccl_data_type; db_communication_task_info, link_type, db_enum_hccl_link_type;
---   db_communication_task_info, transport_type, db_enum_hccl_transport_type; db_communication_task_info, rdma_type, db_enum_hccl_rdma_type
+--   db_communication_task_info, transport_type, db_enum_hccl_transport_type;
+--   db_communication_task_info, rdma_type, db_enum_hccl_rdma_type
 -- needs: {table}, {other}
 -- in: {table}
 -- about: What HCCL has names for is in its enumerations; from 65534 on it is none, or unknown. Exact.
@@ -584,7 +587,8 @@ where end_ns is not null and (at_ns - start_ns < -10000000000 or at_ns - end_ns 
 -- about: The rank in the name of `..._profiler_<rank>.db` is one of RANK_DEVICE_MAP. Exact.
 -- message: it says it is of rank {ranks}, the file's name says {named}
 with names as (
-  select cycle, try_cast(regexp_extract(file, '_([0-9]+)\.db$', 1) as bigint) as named from database_tables where name = 'RANK_DEVICE_MAP')
+  select cycle, try_cast(regexp_extract(file, '_([0-9]+)\.db$', 1) as bigint) as named
+  from database_tables where name = 'RANK_DEVICE_MAP')
 select cycle, any_value(named) as named, string_agg(rank_id, ', ' order by row) as ranks
 from db_rank_device_map join names using (cycle)
 where named is not null
@@ -641,17 +645,13 @@ select cycle, count(*) as kernels from kernel_tasks where cycle not in (select d
 -- about: A kernel of TASK, or another task of its launch, is in COMPUTE_TASK_INFO, where nine kernels in ten are. On the real database
 --   17 of 202 are shadows of a task that is described.
 -- message: task {task} ({kind}) is a kernel, COMPUTE_TASK_INFO does not have it
-with lost as (
-  select cycle, row, global_task_id as task, kind
-  from (from kernel_tasks anti join db_compute_task_info using (cycle, global_task_id)) as kernels
-  anti join (select cycle, connection_id from db_task semi join db_compute_task_info using (cycle, global_task_id)) as launched
-    using (cycle, connection_id)
-  where connection_id is not null and cycle in (select cycle from db_compute_task_info)),
-few as (
-  select cycle
-  from (select cycle, count(*) as lost from lost group by cycle) join (select cycle, count(*) as rows from kernel_tasks group by cycle) using (cycle)
-  where lost <= 0.1 * rows)
-select * from lost where cycle in (from few)
+select cycle, row, global_task_id as task, kind
+from (select *, count(*) over (partition by cycle) as rows from kernel_tasks)
+anti join db_compute_task_info using (cycle, global_task_id)
+anti join (select cycle, connection_id from db_task semi join db_compute_task_info using (cycle, global_task_id)) as launched
+  using (cycle, connection_id)
+where connection_id is not null and cycle in (select cycle from db_compute_task_info)
+qualify count(*) over (partition by cycle) <= 0.1 * rows
 
 -- check: tables_of_the_database_come_together
 -- code: S102

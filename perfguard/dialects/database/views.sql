@@ -121,12 +121,21 @@ ran as (select * from ran_operations qualify count(*) over (partition by cycle, 
 select cycle, timed.row, name, timed.start_ns as told_ns, elapse_ns, ran.start_ns, ran.end_ns - ran.start_ns as lasts_ns
 from timed join ran using (cycle, name);
 
--- Where STEP_TIME has several rows of a step the last one counts, and of very many steps the first ones.
+-- Whether spans of a cycle cover no more than three times the time from the first start to the last end.
+create macro lie_apart(first, last, of) as
+  sum(last::hugeint - first) over (partition by of)
+    <= 3 * (max(last::hugeint) over (partition by of) - min(first) over (partition by of));
+
+-- Steps of STEP_TIME: the last row of each, and of very many steps the first ones. None where they lie upon each other, as no steps
+-- do: what is in them would be looked at again for each.
 create view fill_recorded_steps as
-select cycle, id::varchar as step, start_ns, end_ns
-from (select * from db_step_time qualify row_number() over (partition by cycle, id order by row desc) = 1)
-where start_ns is not null and end_ns is not null
-qualify row_number() over (partition by cycle order by row) <= 200;
+select cycle, step, start_ns, end_ns
+from (
+  select cycle, id::varchar as step, start_ns, end_ns
+  from (select * from db_step_time qualify row_number() over (partition by cycle, id order by row desc) = 1)
+  where start_ns is not null and end_ns is not null
+  qualify row_number() over (partition by cycle order by row) <= 200)
+qualify lie_apart(start_ns, end_ns, cycle);
 
 -- Events ProfilerStep#N of PYTORCH_API that occur once.
 create view fill_host_step_marks as
@@ -155,115 +164,107 @@ select cycle, '', null, null
 from whole
 where cycle not in (select cycle from recorded_steps) or cycle in (select cycle from db_step_trace_time where coalesce(step, '') = '');
 
--- What was launched by a call of CANN (of type node) that lies in a step.
+-- What was launched by a call of CANN (of type node) that lies in a step; a row without a task for a step that launched nothing.
+-- `begins_ns`, `ends_ns`: where the step lies on the device, from the first of these tasks to the end of the last one, or of the step.
 create view fill_launched_tasks as
-select launches.cycle, step, task.start_ns, task.end_ns, global_task_id
-from db_task as task
-join (
-  select distinct told_steps.cycle, step, connection_id
+with launches as (
+  select distinct told_steps.cycle, step, told_steps.start_ns as marked_ns, told_steps.end_ns as until_ns, connection_id
   from told_steps
-  join db_cann_api as called on called.cycle = told_steps.cycle
-    and called.start_ns >= coalesce(told_steps.start_ns, 0) and called.end_ns <= coalesce(told_steps.end_ns, 9223372036854775807)
-  where type = 10000) as launches
-  on launches.cycle = task.cycle and launches.connection_id = task.connection_id;
+  left join (select cycle, start_ns, end_ns, connection_id from db_cann_api where type = 10000) as called
+    on called.cycle = told_steps.cycle and called.start_ns >= coalesce(told_steps.start_ns, 0)
+    and called.end_ns <= coalesce(told_steps.end_ns, 9223372036854775807))
+select launches.cycle, step, marked_ns, task.start_ns, task.end_ns, global_task_id,
+  coalesce(min(task.start_ns) over steps, marked_ns, 0) as begins_ns,
+  greatest(coalesce(max(task.end_ns) over steps, 0), coalesce(until_ns, 4611686018427387904)) as ends_ns
+from launches
+left join db_task as task on task.cycle = launches.cycle and task.connection_id = launches.connection_id
+window steps as (partition by launches.cycle, step);
 
--- Where a step lies on the device: from the first task that was launched in it to the end of the last one, or of the step.
-create view fill_device_steps as
-select cycle, step, coalesce(first_ns, told_steps.start_ns, 0) as start_ns,
-  greatest(coalesce(last_ns, 0), coalesce(told_steps.end_ns, 4611686018427387904)) as end_ns
-from told_steps
-left join (select cycle, step, min(start_ns) as first_ns, max(end_ns) as last_ns from launched_tasks group by cycle, step)
-  using (cycle, step);
+create view fill_device_steps as select distinct cycle, step, marked_ns, begins_ns, ends_ns from launched_tasks;
 
--- What computes (tasks of COMPUTE_TASK_INFO) and what communicates in a step. Three versions of torch_npu tell them differently: what
--- was launched in the step and whole operations that begin while it is on the device; all that begins then; what was launched, tasks
--- of operations as well.
+-- What computes (tasks of COMPUTE_TASK_INFO) and what communicates in a step, with a row without times for each step and version.
+-- Three versions of torch_npu tell them differently: what was launched in the step and whole operations that begin while it is on the
+-- device; all that begins then; what was launched, tasks of operations as well.
 create view step_spans as
-with steps as (from device_steps),
-launched as (from launched_tasks),
+with launched as (from launched_tasks),
+steps as (
+  select *
+  from (select distinct cycle, step, marked_ns, begins_ns, ends_ns from launched)
+  qualify lie_apart(begins_ns, ends_ns, cycle)),
 begun as (
-  select steps.cycle, step, task.start_ns, task.end_ns, global_task_id
-  from steps
-  join db_task as task on task.cycle = steps.cycle and task.start_ns >= steps.start_ns and task.start_ns < steps.end_ns),
+  select steps.*, start_ns, end_ns, global_task_id
+  from steps join db_task as task on task.cycle = steps.cycle and start_ns >= begins_ns and start_ns < ends_ns),
 moved as (
-  select steps.cycle, step, ran.start_ns, ran.end_ns, coalesce(starts_with(name, 'hcom_receive'), false) as is_receive, connection_id
-  from steps
-  join ran_operations as ran on ran.cycle = steps.cycle and ran.start_ns >= steps.start_ns and ran.start_ns < steps.end_ns),
+  select steps.*, start_ns, end_ns, coalesce(starts_with(name, 'hcom_receive'), false) as is_receive, connection_id
+  from steps join ran_operations as ran on ran.cycle = steps.cycle and start_ns >= begins_ns and start_ns < ends_ns),
 parts as (
   select moving.cycle, global_task_id, bool_or(coalesce(starts_with(text, 'hcom_receive'), false)) as is_receive
   from db_communication_task_info as moving
   left join db_texts on db_texts.cycle = moving.cycle and db_texts.id = moving.name
-  group by moving.cycle, global_task_id),
-computing as (select cycle, step, start_ns, end_ns from launched semi join db_compute_task_info using (cycle, global_task_id))
-select cycle, step, unnest([1, 3]) as version, false as is_moving, false as is_receive, start_ns, end_ns from computing
-union all
-select cycle, step, 2, false, false, start_ns, end_ns from begun semi join db_compute_task_info using (cycle, global_task_id)
-union all
-select cycle, step, 1, true, is_receive, start_ns, end_ns from moved
-union all
-select cycle, step, 2, true, is_receive, start_ns, end_ns from moved semi join db_task using (cycle, connection_id)
-union all
-select cycle, step, 3, true, is_receive, start_ns, end_ns from launched join parts using (cycle, global_task_id);
+  group by moving.cycle, global_task_id)
+select cycle, step, marked_ns, unnest([1, 2, 3]) as version, false as is_moving, false as is_receive, null as start_ns, null as end_ns
+from steps
+union all select cycle, step, marked_ns, unnest([1, 3]), false, false, start_ns, end_ns
+from launched semi join db_compute_task_info using (cycle, global_task_id)
+union all select cycle, step, marked_ns, 2, false, false, start_ns, end_ns
+from begun semi join db_compute_task_info using (cycle, global_task_id)
+union all select cycle, step, marked_ns, 1, true, is_receive, start_ns, end_ns from moved
+union all select cycle, step, marked_ns, 2, true, is_receive, start_ns, end_ns from moved semi join db_task using (cycle, connection_id)
+union all select cycle, step, marked_ns, 3, true, is_receive, start_ns, end_ns from launched join parts using (cycle, global_task_id);
 
 -- The columns of StepTraceTime that follow from what is in a step, by version.
 create view step_versions as
-with lanes_of_steps as (
-  select *, unnest(['both', if(is_moving, 'moving', 'computing')]) as lane from step_spans),
-covered as (
-  select cycle, step, version, lane, sum(greatest(end_ns - greatest(start_ns, before_ns), 0)) as busy, min(start_ns) as first_ns,
-    max(end_ns) - min(start_ns) as span, sum(if(is_receive, end_ns - start_ns, 0)) as received
+with sums as (
+  select cycle, step, marked_ns, version, sum(greatest(end_ns - greatest(start_ns, before_ns), 0)) as whole_ns,
+    sum(greatest(end_ns - greatest(start_ns, before_own_ns), 0)) filter (not is_moving) as busy_ns,
+    coalesce(sum(greatest(end_ns - greatest(start_ns, before_own_ns), 0)) filter (is_moving), 0) as sent_ns,
+    coalesce(max(end_ns) - min(start_ns), 0) as span_ns, coalesce(sum(end_ns - start_ns) filter (is_receive), 0) as received_ns,
+    min(start_ns) filter (not is_moving) as first_ns, min(start_ns) filter (is_moving) as first_moving_ns
   from (
     select *, max(end_ns) over (
-      partition by cycle, step, version, lane order by start_ns rows between unbounded preceding and 1 preceding) as before_ns
-    from lanes_of_steps)
-  group by cycle, step, version, lane),
-sums as (
-  select cycle, step, version, coalesce(max(busy) filter (lane = 'computing'), 0) as computing,
-    coalesce(max(busy) filter (lane = 'moving'), 0) as moving, max(busy) filter (lane = 'both') as whole,
-    max(span) filter (lane = 'both') as span, coalesce(max(received) filter (lane = 'moving'), 0) as received,
-    max(first_ns) filter (lane = 'computing') as first_ns, max(first_ns) filter (lane = 'moving') as first_moving_ns
-  from covered
-  group by cycle, step, version)
-select steps.cycle, steps.step, versions.version, unnest([
-    {'name': 'computing', 'told': coalesce(computing, 0)},
-    {'name': 'communication', 'told': coalesce(moving, 0)},
-    {'name': 'communication_not_overlapped', 'told': coalesce(whole - computing, 0)},
-    {'name': 'free', 'told': coalesce(span - whole, 0)},
-    {'name': 'stage', 'told': coalesce(span - received, 0)},
-    {'name': 'bubble', 'told': coalesce(received, 0)},
-    {'name': 'preparing', 'told': least(first_ns, first_moving_ns) - steps.start_ns + if(first_ns is null, null, 0)}
-  ], recursive := true)
-from told_steps as steps
-cross join (select unnest([1, 2, 3]) as version) as versions
-left join sums on sums.cycle = steps.cycle and sums.step = steps.step and sums.version = versions.version;
+        partition by cycle, step, version order by start_ns rows between unbounded preceding and 1 preceding) as before_ns,
+      max(end_ns) over (
+        partition by cycle, step, version, is_moving order by start_ns
+        rows between unbounded preceding and 1 preceding) as before_own_ns
+    from step_spans)
+  group by cycle, step, marked_ns, version)
+select cycle, step, version, busy_ns as computing, sent_ns as communication, whole_ns - busy_ns as exposed, span_ns - whole_ns as free,
+  span_ns - received_ns as stage, received_ns as bubble,
+  if(first_ns is null, null, least(first_ns, first_moving_ns) - marked_ns) as preparing
+from sums;
 
--- Rows of StepTraceTime, column by column beside what ran, for the version that agrees best with the row; of databases of one device.
+create macro is_off(own, told) as coalesce(abs(own::hugeint - told) > 2 + 1e-9 * abs(told), false);
+
+-- Rows of StepTraceTime, column by column beside what ran, for the version that agrees best with the row; `off`: how many columns do
+-- not. Of databases of one device.
 create view compared_steps as
-with rows_of_steps as (
-  select cycle, row, coalesce(step, '') as step, unnest([
-      {'name': 'computing', 'own': computing_ns}, {'name': 'communication', 'own': communication_ns},
-      {'name': 'communication_not_overlapped', 'own': communication_not_overlapped_ns}, {'name': 'free', 'own': free_ns},
-      {'name': 'stage', 'own': stage_ns}, {'name': 'bubble', 'own': bubble_ns}, {'name': 'preparing', 'own': preparing_ns}
-    ], recursive := true)
-  from (select *, count(*) over (partition by cycle) as rows from db_step_trace_time)
-  where row < 200 and (coalesce(step, '') <> '' or rows = 1)
-    and cycle not in (select cycle from db_step_trace_time group by cycle having count(distinct coalesce(device_id, -2)) > 1)),
-compared as (
-  select cycle, row, step, version, name, own, told, coalesce(abs(own::hugeint - told) > 2 + 1e-9 * abs(told), false) as is_off
-  from rows_of_steps join step_versions using (cycle, step, name)
-  where told is not null),
-counted as (
-  select *, count(*) filter (is_off) over (partition by cycle, row, version) as off,
-    count(*) filter (version = 1) over (partition by cycle, row) as columns
-  from compared)
-select * from counted qualify rank() over (partition by cycle, row order by off, version) = 1;
+with steps as (
+  select *, count(*) over (partition by cycle) as rows
+  from db_step_trace_time
+  where cycle not in (select cycle from db_step_trace_time group by cycle having count(distinct coalesce(device_id, -2)) > 1))
+select cycle, row, step, off, unnest([
+    {'name': 'computing', 'own': computing_ns, 'told': computing},
+    {'name': 'communication', 'own': communication_ns, 'told': communication},
+    {'name': 'communication_not_overlapped', 'own': communication_not_overlapped_ns, 'told': exposed},
+    {'name': 'free', 'own': free_ns, 'told': free}, {'name': 'stage', 'own': stage_ns, 'told': stage},
+    {'name': 'bubble', 'own': bubble_ns, 'told': bubble}, {'name': 'preparing', 'own': preparing_ns, 'told': preparing}
+  ], recursive := true)
+from (
+  select *, is_off(computing_ns, computing)::integer + is_off(communication_ns, communication)::integer
+    + is_off(communication_not_overlapped_ns, exposed)::integer + is_off(free_ns, free)::integer + is_off(stage_ns, stage)::integer
+    + is_off(bubble_ns, bubble)::integer + is_off(preparing_ns, preparing)::integer as off
+  from steps join step_versions on step_versions.cycle = steps.cycle and step_versions.step = coalesce(steps.step, '')
+  where row < 200 and (step_versions.step <> '' or rows = 1)
+  qualify row_number() over (partition by steps.cycle, row order by off, version) = 1);
 
 -- Cells that hold an id of STRING_IDS, with their table (`place`) and their column.
 create view ids_of_texts as
 select cycle, row, 'db_task' as place, 'taskType' as name, task_type as id from db_task
 union all select cycle, row, 'db_compute_task_info',
-  unnest(['name', 'taskType', 'opType', 'inputFormats', 'inputDataTypes', 'inputShapes', 'outputFormats', 'outputDataTypes', 'outputShapes', 'attrInfo']),
-  unnest([name, task_type, op_type, input_formats, input_data_types, input_shapes, output_formats, output_data_types, output_shapes, attr_info])
+  unnest(['name', 'taskType', 'opType', 'inputFormats', 'inputDataTypes', 'inputShapes', 'outputFormats', 'outputDataTypes',
+    'outputShapes', 'attrInfo']),
+  unnest([name, task_type, op_type, input_formats, input_data_types, input_shapes, output_formats, output_data_types,
+    output_shapes, attr_info])
 from db_compute_task_info
 union all select cycle, row, 'db_cann_api', 'name', name from db_cann_api
 union all select cycle, row, 'db_communication_op',

@@ -151,7 +151,7 @@ HALVES = ("aic_mac_time", "aic_mac_ratio")
         ([KERNEL], counters("aic_mac_time"), [("TASK_PMU_INFO", "I105")]),
         ([KERNEL], counters("aic_mac_ratio"), []),
         ([KERNEL], counters(*HALVES, *HALVES[:1]), [("TASK_PMU_INFO[2]", "I114")]),
-        ([KERNEL], [*counters(*HALVES), *counters(*HALVES, task=2)], [("TASK_PMU_INFO[2]", "I115"), ("TASK_PMU_INFO[3]", "I115")]),
+        ([KERNEL], [*counters(*HALVES), *counters(*HALVES, task=2)], [(f"TASK_PMU_INFO[{row}]", "I115") for row in (2, 3)]),
         ([KERNEL, {**KERNEL, "globalTaskId": 2}], counters(*HALVES), [("COMPUTE_TASK_INFO[1]", "I105")]),
         (
             [KERNEL, {**KERNEL, "globalTaskId": 2}],
@@ -168,26 +168,40 @@ def test_tasks_of_a_kind_have_the_same_counters(tasks, counted, said):
 
 SESSION = {"SESSION_TIME_INFO": [{"startTimeNs": 10**18, "endTimeNs": 10**18 + 10**9}]}
 LARGEST = 2**63 - 1
+UNIQUE, LIES, ENDS, RESOLVES = (
+    "ids_of_the_database_are_unique",
+    "what_the_database_holds_lies_in_the_session",
+    "spans_of_the_database_have_two_ends",
+    "ids_of_the_database_resolve",
+)
+DEVICE = {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 3}]}
+HCCL = {"COMMUNICATION_OP": [{"dataType": 65534}, {"dataType": 5}], "ENUM_HCCL_DATA_TYPE": [{"id": 4}]}
+
+
+def session(start: int, end: int) -> Tables:
+    return {"SESSION_TIME_INFO": [{"startTimeNs": start, "endTimeNs": end}]}
 
 
 @pytest.mark.parametrize(
     ("check", "tables", "said"),
     [
-        ("ids_of_the_database_are_unique", {"STRING_IDS": [{"id": 1, "value": "a"}, {"id": 1, "value": "b"}]}, ["STRING_IDS[1]"]),
-        ("ids_of_the_database_are_unique", {"STEP_TIME": [{"id": 1}, {"id": 2}]}, []),
-        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": 10**18 + 5}], **SESSION}, []),
-        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": 10**18 - 10**10 - 1}], **SESSION}, ["HBM[0]"]),
-        ("what_the_database_holds_lies_in_the_session", {"HBM": [{"timestampNs": LARGEST}], **SESSION}, ["HBM[0]"]),
-        ("what_the_database_holds_lies_in_the_session", {"SESSION_TIME_INFO": [{"startTimeNs": 0, "endTimeNs": LARGEST}]}, ["SESSION_TIME_INFO"]),
-        ("spans_of_the_database_have_two_ends", {"SESSION_TIME_INFO": [{"startTimeNs": 9, "endTimeNs": 8}]}, ["SESSION_TIME_INFO[0]"]),
-        ("ids_of_the_database_resolve", {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 3}], "NPU_INFO": [{"id": 0}]}, ["RANK_DEVICE_MAP[0]"]),
-        ("ids_of_the_database_resolve", {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 3}]}, []),
-        ("ids_of_the_database_resolve", {"COMMUNICATION_OP": [{"dataType": 65534}, {"dataType": 5}], "ENUM_HCCL_DATA_TYPE": [{"id": 4}]}, ["COMMUNICATION_OP[1]"]),
-        ("ids_of_the_database_resolve", {"HBM": [{"type": 5}, {"type": 50}], "LLC": [{"mode": 60}]}, ["HBM[1]", "LLC[0]"]),
-        ("ids_of_the_database_resolve", {"PYTORCH_API": [{"connectionId": None}]}, []),
-        ("ids_of_the_database_resolve", {"PYTORCH_API": [{"connectionId": 3}]}, [FILES["ascend_pytorch_profiler"]]),
+        (UNIQUE, {"STRING_IDS": [{"id": 1, "value": "a"}, {"id": 1, "value": "b"}]}, ["STRING_IDS[1]"]),
+        (UNIQUE, {"STEP_TIME": [{"id": 1}, {"id": 2}]}, []),
+        (LIES, {"HBM": [{"timestampNs": 10**18 + 5}], **SESSION}, []),
+        (LIES, {"HBM": [{"timestampNs": 10**18 - 10**10 - 1}], **SESSION}, ["HBM[0]"]),
+        (LIES, {"HBM": [{"timestampNs": LARGEST}], **SESSION}, ["HBM[0]"]),
+        (LIES, session(0, LARGEST), ["SESSION_TIME_INFO"]),
+        (ENDS, session(9, 9), []),
+        (ENDS, session(9, 8), ["SESSION_TIME_INFO[0]"]),
+        (RESOLVES, {**DEVICE, "NPU_INFO": [{"id": 0}]}, ["RANK_DEVICE_MAP[0]"]),
+        (RESOLVES, {**DEVICE, "NPU_INFO": [{"id": 3}]}, []),
+        (RESOLVES, DEVICE, []),
+        (RESOLVES, HCCL, ["COMMUNICATION_OP[1]"]),
+        (RESOLVES, {"HBM": [{"type": 5}, {"type": 50}], "LLC": [{"mode": 60}]}, ["HBM[1]", "LLC[0]"]),
+        (RESOLVES, {"PYTORCH_API": [{"connectionId": None}]}, []),
+        (RESOLVES, {"PYTORCH_API": [{"connectionId": 3}]}, [FILES["ascend_pytorch_profiler"]]),
     ],
-)  # fmt: skip
+)
 def test_ids_and_times_of_a_database(check, tables, said):
     assert [place for place, _ in found(check, tables)] == said
 
@@ -219,24 +233,23 @@ def timed(name: str, start_us: float, elapse_ms: float) -> dict[str, Any]:
     }
 
 
+RAN, TIMED = ran("hcom_a", 10**9, 2 * 10**9), timed("hcom_a", 1e6, 1000.0)
+
+
 @pytest.mark.parametrize(
     ("operations", "times", "said"),
     [
-        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1e6, 1000.0)], []),
-        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1e6, 1000.00001)], [("CommAnalyzerTime[0]", "I109")]),
-        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("hcom_a", 1.1e6, 1000.0)], [("CommAnalyzerTime[0]", "I109")]),
-        ([ran("hcom_a", 10**9, 2 * 10**9)], [timed("b", 1e6, 1000.0)], [("CommAnalyzerTime", "I113")]),
-        (
-            [ran("hcom_a", 10**9, 2 * 10**9)],
-            [timed("hcom_a", 1e6, 1000.0), timed("b", 1e6, 1000.0)],
-            [("CommAnalyzerTime[1]", "I109")],
-        ),
+        ([RAN], [TIMED], []),
+        ([RAN], [timed("hcom_a", 1e6, 1000.00001)], [("CommAnalyzerTime[0]", "I109")]),
+        ([RAN], [timed("hcom_a", 1.1e6, 1000.0)], [("CommAnalyzerTime[0]", "I109")]),
+        ([RAN], [timed("b", 1e6, 1000.0)], [("CommAnalyzerTime", "I113")]),
+        ([RAN], [TIMED, timed("b", 1e6, 1000.0)], [("CommAnalyzerTime[1]", "I109")]),
         # It begins while the step's one operation runs; and when that has ended.
-        ([ran("hcom_a", 10**9, 2 * 10**9), ran("GE", 10**9 + 1, 9)], [timed("hcom_a", 1e6, 1000.0)], [("COMMUNICATION_OP[1]", "I109")]),
-        ([ran("hcom_a", 10**9, 2 * 10**9), ran("GE", 2 * 10**9, 9)], [timed("hcom_a", 1e6, 1000.0)], []),
-        ([], [timed("hcom_a", 1e6, 1000.0)], []),
+        ([RAN, ran("GE", 10**9 + 1, 9)], [TIMED], [("COMMUNICATION_OP[1]", "I109")]),
+        ([RAN, ran("GE", 2 * 10**9, 9)], [TIMED], []),
+        ([], [TIMED], []),
     ],
-)  # fmt: skip
+)
 def test_operations_that_were_timed_ran(operations, times, said):
     check = "communication_of_the_database_is_what_ran"
     assert found(check, {"COMMUNICATION_OP": operations}, {"CommAnalyzerTime": times}) == said
