@@ -85,6 +85,24 @@ def test_a_file_is_found_read_and_validated_with_parts_from_outside(tmp_path, to
     assert "toy: " in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("rows", "status", "said"),
+    [
+        ("mm,4,10.0,2.5\nadd,1,0.5,0.5\n", 0, "PASSED"),
+        ("mm,4,10.0,2.4\n", 3, "line 2: mm: 4 calls of 2.4 us are not 10 us"),
+        ("mm,1,2.5,2.5\nmm,1,2.5,2.5\n", 3, "line 3: mm has a second row"),
+    ],
+)
+def test_a_table_with_its_checks_is_a_slot_a_schema_and_queries(tmp_path, toy, rows, status, said):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "toy_timings.csv").write_text(f"Name,Calls,Total Time(us),Mean(us)\n{rows}")
+    done = python("-m", "perfguard", "check", "out", place=tmp_path, env=toy)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert said in done.stdout
+    mean = python("-m", "perfguard", "sql", "out", "select max(mean_ns) as most from toy_timings", place=tmp_path, env=toy)
+    assert mean.stdout.split()[-1] == str(int(max(float(row.split(",")[3]) for row in rows.split()) * 1000))
+
+
 def test_layouts_and_schemas_from_outside_are_listed(tmp_path, toy):
     listed = python("-m", "perfguard", "schema", "list", "toy", place=tmp_path, env=toy)
     assert "toy_counts" in listed.stdout
