@@ -99,7 +99,9 @@ def test_a_table_with_its_checks_is_a_slot_a_schema_and_queries(tmp_path, toy, r
     done = python("-m", "perfguard", "check", "out", place=tmp_path, env=toy)
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout
-    mean = python("-m", "perfguard", "sql", "out", "select max(mean_ns) as most from toy_timings", place=tmp_path, env=toy)
+    mean = python(
+        "-m", "perfguard", "sql", "out", "select max(mean_ns) as most from toy_timings", place=tmp_path, env=toy
+    )
     assert mean.stdout.split()[-1] == str(int(max(float(row.split(",")[3]) for row in rows.split()) * 1000))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from perfguard.artifacts import tables
-from perfguard.artifacts.tables import NULL, TABLES, batch
+from perfguard.artifacts.tables import NULL, TABLES, Definitions, batch
 
 STEPS = {"step": [0, 1], "number": [7, NULL], "thread": [3, 3], "start_ns": [-5, 2**62], "end_ns": [0, 2**62 + 1]}
 
@@ -218,3 +218,29 @@ def test_what_fits_into_the_memory_needs_no_place(monkeypatch, tmp_path):
         found.add("steps", 0, **steps())
         found.hand_over()
         assert found.execute("select count(*) from steps") == [(2,)]
+
+
+#: A view that fills a table, one that names it, and one that names that.
+KEPT = """
+create view fill_sums as select cycle, sum(duration_ns)::bigint as total from spans group by cycle;
+create table if not exists sums as from fill_sums limit 0;
+create view large as select cycle from sums where total > 10;
+create view many as select count(*) as times from large;
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"), [("select total from sums", [(40,)]), ("from large", [(3,)]), ("from many", [(1,)])]
+)
+def test_a_table_that_a_view_fills_is_filled_when_it_is_named_however(query, rows):
+    kept = {"sums": ("sums",), "large": ("sums",), "many": ("sums",)}
+    with batch(Definitions(views={"kept": KEPT}, kept=kept)) as found:
+        zeros = {name: np.zeros(4, np.int64) for name in TABLES["spans"] if name != "cycle"}
+        found.add("spans", 3, **{**zeros, "duration_ns": np.full(4, 10)})
+        found.hand_over()
+        assert found.execute(query) == rows
+        assert found.execute(query) == rows
+    with batch(Definitions(views={"kept": KEPT}, kept=kept)) as found:
+        # What another batch had is gone.
+        found.word("x")
+        assert found.execute("select count(*) from sums") == [(0,)]
