@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
 #: What the name of a database's table begins with.
 DATABASE = "db_"
-#: The format whose rows are events, which have tables that were made for them.
-_EVENTS = "chrome-trace"
+#: Formats whose rows are events and records of a summary: those have tables of their own, or are read one by one.
+_EVENTS = frozenset(("chrome-trace", "tfrecord"))
 #: Slots whose rows have tables that were made for them.
 OWN = frozenset(("kernel_details",))
 _TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
@@ -107,7 +107,7 @@ def slot_names() -> frozenset[str]:
 def shapes_of(slot: str) -> tuple[Shape, ...]:
     """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
     found = [one for layout in layouts() for one in layout.slots if one.name == slot]
-    versions = dict.fromkeys(version for one in found if one.format != _EVENTS for version in one.schemas)
+    versions = dict.fromkeys(version for one in found if one.format not in _EVENTS for version in one.schemas)
     is_database = any(one.format == "sqlite" for one in found)
     if not is_database:
         versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")

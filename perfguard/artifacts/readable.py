@@ -47,6 +47,7 @@ MEANINGS = {
     "flows": "Ends of arrows between spans (s, t, f)",
     "kernels": "Kernels on devices: the lines of kernel_details.csv",
     "kernel_operators": "What the kernels of a type and a name are executions of",
+    "database_tables": "Tables that the schemas of databases name, whether they are there, and how many rows they have",
     "kernel_counters": "How busy units of a device were during kernels",
     "steps": "Steps of the window: step counts from 0, number is the profiler's own",
     "executions": "Executions of operators, with the steps they ran in",

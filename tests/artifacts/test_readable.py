@@ -14,7 +14,20 @@ from perfguard.artifacts.tables import TABLES, Batch, batch
 from perfguard.dialects.queries import all_definitions, named_texts
 
 #: Columns that are numbers by themselves.
-NUMBERS = {"cycle", "file", "step", "inside", "number", "part", "profile_memory", "record_shapes"}
+NUMBERS = {
+    "cycle",
+    "file",
+    "off",
+    "place",
+    "version",
+    "whole",
+    "step",
+    "inside",
+    "number",
+    "part",
+    "profile_memory",
+    "record_shapes",
+}
 
 
 @pytest.fixture

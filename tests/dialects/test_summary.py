@@ -252,7 +252,7 @@ def test_the_memory_tracker_is_clean(tracked, blocks):
         ("memory_block.csv", "pool_type,size", "size,pool_type", "S102"),
         ("task.csv", "2,MatMul", "0,MatMul", "I106"),
         ("task.csv", "2,MatMul", "x,MatMul", "S103"),
-        ("task.csv", "graph_name,", "", "S101"),
+        ("task.csv", "graph_name,", "", "S102"),
     ],
 )
 def test_a_changed_memory_tracker_is_found(tracked, name, old, new, code):

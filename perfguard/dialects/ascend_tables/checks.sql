@@ -307,7 +307,7 @@ where side = 'Allocation' and is_joined and grown_bytes > 0 and abs(grown_bytes 
 -- needs: operator_memory, memory_record
 -- in: operator_memory
 -- about: The size of all blocks is in KB.
--- message: Size(KB) is {usual:.6g} times what the total grew by in all rows: is it in another unit?
+-- message: Size(KB) is {usual:.6g} times what the total grew by in all rows: another unit?
 select cycle, usual from recorded_sides
 where side = 'Allocation' and is_joined and wrong > 0.1 * grown and has_other_unit
 
