@@ -363,3 +363,14 @@ def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, name):
     assert cost.status == status, cost.text[-2000:]
     assert words in cost.text
     assert "Traceback" not in cost.text
+
+
+@pytest.mark.parametrize("name", ["a million values in one record", "a million values of one tag"])
+def test_values_of_a_summary_cost_as_little_memory_where_mindspore_chose_the_slow_protobuf(tmp_path, monkeypatch, name):
+    """MindSpore sets this variable when it is imported, and every process started from there has it."""
+    monkeypatch.setenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
+    part, status, words = EXHAUSTING[name]
+    hostile.CASES[name](tmp_path, part)
+    cost = hostile.check(tmp_path, seconds=60, peak_kib=512 * 1024)
+    assert cost.status == status, cost.text[-2000:]
+    assert words in cost.text

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from perfguard.artifacts.readers import MAX_COLUMNS, MAX_TEXT_CELLS, Content, refuse_holes
 from perfguard.artifacts.table import Cells, Table, Unreadable
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 #: Field numbers of what an event can hold, apart from `summary`: one of these, or none.
 _EVENT = {"version": 3, "graph_def": 4, "explain": 6}
@@ -151,9 +148,11 @@ def _row(event: Any, where: str, known: _Tags) -> tuple[str, ...]:
         raise Unreadable(f"{where} does not say {missing}")
     tags, kinds, scalars = [], [], []
     if kind == "summary":
-        values = event.summary.value
+        values: Sequence[bytes] = _messages()["Summary"].FromString(event.summary).value
         known.count(len(values))
-        for value in values:
+        value_of = _messages()["Value"]
+        for one in values:
+            value = value_of.FromString(one)
             tags.append(known.written(value.tag))
             if value.HasField("scalar_value"):
                 kinds.append("scalar")
@@ -174,8 +173,12 @@ def _text(text: str | bytes) -> str:
 
 
 @cache
-def _messages() -> Mapping[str, type[Message]]:
-    """Build the message classes, in a pool of their own: MindSpore's would clash in the common one."""
+def _messages() -> Mapping[str, Any]:
+    """Build the message classes, in a pool of their own: MindSpore's would clash in the common one.
+
+    A message within a message is bytes here, and is decoded when its turn comes: a million values at a time are 850 MB of
+    objects where protobuf is its Python implementation, which MindSpore asks for in whichever process imports it.
+    """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto
@@ -190,7 +193,7 @@ def _messages() -> Mapping[str, type[Message]]:
     for name, number in _VALUE.items():
         field(value, name, number, kinds.TYPE_BYTES)
     summary = file.message_type.add(name="Summary")
-    field(summary, "value", 1, kinds.TYPE_MESSAGE, type_name=".perfguard.Value", label=kinds.LABEL_REPEATED)
+    field(summary, "value", 1, kinds.TYPE_BYTES, label=kinds.LABEL_REPEATED)
     for message_name, parts in (("Event", _EVENT), ("LineageEvent", _LINEAGE)):
         message = file.message_type.add(name=message_name)
         message.oneof_decl.add(name="what")
@@ -199,10 +202,10 @@ def _messages() -> Mapping[str, type[Message]]:
         for name, number in parts.items():
             field(message, name, number, kinds.TYPE_STRING if name == "version" else kinds.TYPE_BYTES, oneof_index=0)
         if message_name == "Event":
-            field(message, "summary", 5, kinds.TYPE_MESSAGE, type_name=".perfguard.Summary", oneof_index=0)
+            field(message, "summary", 5, kinds.TYPE_BYTES, oneof_index=0)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"perfguard.{name}"))
-        for name in ("Event", "LineageEvent")
+        for name in ("Event", "LineageEvent", "Summary", "Value")
     }
