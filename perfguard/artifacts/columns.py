@@ -1,7 +1,8 @@
 """Typed columns: what the cells of a file become in the tables of a batch. Schemas say it; conversions happen here alone.
 
-A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names. All versions of
-the schema share it: a column that a file lacks is null. By `type` and `x-unit` of the schema a column is:
+A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names; a JSON document
+has those that its schema calls so (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column that a
+file lacks is null. By `type` and `x-unit` of the schema a column is:
 
 * a time (ns, us, ms, s, 10ns): `bigint` nanoseconds, `<name>_ns`, exact to the digit of a nanosecond;
 * a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` says how many the unit has;
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from perfguard.artifacts.document_rows import row_kinds
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.artifacts.table import Cells, as_int64, nanoseconds, quantity, unquoted
@@ -69,7 +71,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A table for the rows of a slot, or for those of a table `inner` of the databases in some slots."""
+    """A table for the rows of a slot, or for those of a table `inner` in the databases or documents of some slots."""
 
     name: str
     slots: tuple[str, ...]
@@ -104,10 +106,24 @@ def slot_names() -> frozenset[str]:
 
 
 @cache
+def slot_of_documents(table: str) -> str:
+    """Return the slot whose documents a table may hold rows of, by its name: empty where there is none."""
+    having = (slot for slot in _document_slots() if table.startswith(f"{slot}_"))
+    return max(having, key=len, default="")
+
+
+@cache
+def _document_slots() -> frozenset[str]:
+    return frozenset(slot.name for layout in layouts() for slot in layout.slots if slot.format == "json")
+
+
+@cache
 def shapes_of(slot: str) -> tuple[Shape, ...]:
     """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
     found = [one for layout in layouts() for one in layout.slots if one.name == slot]
     versions = dict.fromkeys(version for one in found if one.format not in _EVENTS for version in one.schemas)
+    if slot in _document_slots():
+        return _shapes_of_documents(slot, versions)
     is_database = any(one.format == "sqlite" for one in found)
     if not is_database:
         versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
@@ -117,6 +133,23 @@ def shapes_of(slot: str) -> tuple[Shape, ...]:
         return _shapes_of_database(versions)
     rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
     return (Shape(name=slot, slots=(slot,), versions=rows),)
+
+
+def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:
+    kinds = {version: row_kinds(version) for version in versions}
+    return tuple(
+        Shape(
+            name=f"{slot}_{inner}",
+            slots=(slot,),
+            inner=inner,
+            versions={
+                version: _sources({"properties": of_version[inner]}, schema(version))
+                for version, of_version in kinds.items()
+                if inner in of_version
+            },
+        )
+        for inner in dict.fromkeys(inner for of_version in kinds.values() for inner in of_version)
+    )
 
 
 def _shapes_of_database(versions: Iterable[str]) -> tuple[Shape, ...]:

@@ -117,7 +117,7 @@ class RowSchema:
             handler = _ROW_KEYWORDS.get(keyword)
             part = (
                 handler(self, frame, schema, cells)
-                if handler and not (keyword == "$ref" and self._resolve(value) is None)
+                if handler and not (keyword == "$ref" and self.resolve(value) is None)
                 else self._rows_valid_slowly(frame, {keyword: value}, cells)
             )
             mask = mask & part
@@ -211,7 +211,7 @@ class RowSchema:
         return mask
 
     def _ref(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        target = self._resolve(schema["$ref"])
+        target = self.resolve(schema["$ref"])
         assert target is not None
         return self._rows_valid(frame, target, cells)
 
@@ -286,7 +286,7 @@ class RowSchema:
 
     # -- schemas -------------------------------------------------------------------------------------------------
 
-    def _resolve(self, reference: str) -> Schema | None:
+    def resolve(self, reference: str) -> Schema | None:
         """Return the target of a local reference, or None for one that jsonschema has to follow."""
         if not reference.startswith("#/"):
             return None
@@ -300,13 +300,13 @@ class RowSchema:
 
     def _only_reference(self, schema: Mapping[str, Any]) -> Schema | None:
         if "$ref" in schema and all(k == "$ref" or k in ANNOTATIONS or k.startswith("x-") for k in schema):
-            return self._resolve(schema["$ref"])
+            return self.resolve(schema["$ref"])
         return None
 
     def column_types(self, name: str) -> frozenset[str] | None:
         """Return the JSON types that any part of the row schema names for a column: one cell has one value."""
         if name not in self._types_by_column:
-            parts = _schemas_of_column(self.schema, name, self._resolve)
+            parts = _schemas_of_column(self.schema, name, self.resolve)
             found = frozenset().union(*(self._types(part) or () for part in parts))
             self._types_by_column[name] = found or None
         return self._types_by_column[name]
@@ -318,7 +318,7 @@ class RowSchema:
         found: set[str] = set(as_set(schema["type"])) if "type" in schema else set()
         parts: list[Schema] = [p for k in ("allOf", "anyOf", "oneOf") for p in schema.get(k, ())]
         parts += [schema[k] for k in ("if", "then", "else", "not") if k in schema]
-        if "$ref" in schema and (target := self._resolve(schema["$ref"])) is not None:
+        if "$ref" in schema and (target := self.resolve(schema["$ref"])) is not None:
             parts.append(target)
         for part in parts:
             found |= self._types(part) or set()

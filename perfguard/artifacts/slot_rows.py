@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from perfguard.artifacts.columns import Shape, shapes_of
+from perfguard.artifacts.document_rows import document_rows
 from perfguard.artifacts.table import Cells
 
 if TYPE_CHECKING:
@@ -72,12 +73,16 @@ class SlotRows:
 
 
 def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:
-    """Put the rows of a file that was read whole into the table of its slot, those of a database into its tables."""
+    """Put the rows of a file that was read whole into the table of its slot; of a database and a document into its tables."""
     shapes = [shape for shape in shapes_of(file.slot.name) if version in shape.versions]
+    is_document = file.slot.format == "json"
+    tables = document_rows(content.document, version) if shapes and is_document else content.tables
     for shape in shapes:
-        table = content.tables.get(shape.inner) if shape.inner else content.table
+        table = tables.get(shape.inner) if shape.inner else content.table
         if table is not None:
             SlotRows(batch, cycle, number, shape, version).add(table)
+    if is_document:
+        return
     if names := [shape.inner for shape in shapes if shape.inner]:
         rows = [content.tables[name].height if name in content.tables else 0 for name in names]
         batch.add(

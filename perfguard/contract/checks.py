@@ -14,8 +14,8 @@ line `--   ...` goes on with the one above. Keys:
   each, with `{part}` replaced in it and in the rest of the header;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
-A query returns `cycle`, `row` where it knows one, what its message names, and where it differs from row to row `severity`, and
-`place`, the table that is meant instead of that after `in`.
+A query returns `cycle`, `row` where it knows one (and `path` where it is a part of a document), what its message names, and
+where it differs from row to row `severity`, and `place`, the table that is meant instead of that after `in`.
 
 Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
 """
@@ -30,7 +30,7 @@ from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names
+from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of_documents
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
@@ -149,14 +149,15 @@ Place = tuple[str, str]
 
 
 def is_of_a_slot(table: str) -> bool:
-    """Whether a table is that of a slot, or of a database in one."""
-    return table.startswith(DATABASE) or table in slot_names()
+    """Whether a table is that of a slot, or of a database or a document in one."""
+    return table.startswith(DATABASE) or table in slot_names() or bool(slot_of_documents(table))
 
 
 def place_of(table: str, cycle: Cycle) -> Place | None:
     """Return where the rows of a slot's or a database's table come from in a cycle; None where no such file was read."""
     if not table.startswith(DATABASE):
-        return (table, "") if table in cycle.artifacts else None
+        slot = table if table in slot_names() else slot_of_documents(table)
+        return (slot, "") if slot in cycle.artifacts else None
     shapes = ((slot, shape) for slot in cycle.artifacts for shape in shapes_of(slot) if shape.name == table)
     found = ((slot, shape.inner) for slot, shape in shapes)
     return next((one for one in found if one[1] in cycle.artifacts[one[0]].content.tables), None)
@@ -306,7 +307,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
         where = place_of(table, cycle) if table else check.place_in(cycle)
         pairs = [(_place(cycle, where, check, row), check.worded(row)) for row in several]
         count = several[0]["in_all"]
-        whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None})
+        whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None, "path": None})
         for finding in disagreements(check.code, pairs, count=count, place=whole, severity=severity):
             yield number, replace(finding, check=check.name)
 
@@ -321,6 +322,8 @@ def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str
     artifact = files[columns.get("file") or 0]
     if inner:
         return f"{artifact.place} {inner}" + ("" if row is None else f"[{row}]")
+    if columns.get("path") is not None and artifact.content.table is None:
+        return f"{artifact.place} {columns['path']}"
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
     if artifact.content.table is not None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.columns import DATABASE, shapes_of
+from perfguard.artifacts.columns import DATABASE, shapes_of, slot_of_documents
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.tables import TABLES, Definitions
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
@@ -138,12 +138,13 @@ def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mappi
     """Return the tables for the slots of these layouts, and those that the queries of the folders name."""
     texts = (sql(folder, name) for folder in wanted for name in ("views", "checks"))
     named = {word for text in texts for word in re.findall(r"\w+", text)}
+    read = named | {slot_of_documents(word) for word in named}
     databases = any(word.startswith(DATABASE) for word in named)
     slots = dict.fromkeys(
         slot.name
         for one in layouts()
         for slot in one.slots
-        if one.id in ids or slot.name in named or (databases and slot.format == "sqlite")
+        if one.id in ids or slot.name in read or (databases and slot.format == "sqlite")
     )
     return {shape.name: shape.kinds for slot in slots for shape in shapes_of(slot)}
 

@@ -1070,7 +1070,7 @@ def test_a_stage_is_the_maximum_of_its_ranks_and_keeps_no_other_identity(tmp_pat
     whole = path.read_text()
     path.write_text(whole.replace("60.0,380.0,0,180.0", "61.0,380.0,0,180.0"))
     finding = finding_of(directory, "a_stage_is_its_slowest_rank")
-    assert finding.message == "stage (0, 1): Free is 61 us, the largest of its ranks is 60 us"
+    assert finding.message == "stage (0, 1): free is 61 us, the largest of its ranks is 60 us"
     assert finding.place.endswith("cluster_step_trace_time.csv:4")
     path.write_text(whole.replace("50.0,330.0", "52.0,330.0"))
     assert ("I108", "cluster_step_times_add_up") in found(directory)

@@ -403,3 +403,40 @@ select calls.cycle, calls.row, api_name as name, {value} as told, {there} as dra
 from (select *, count(*) over (partition by cycle, api_name) as levels from api_statistic) as calls
 join drawn_calls as drawn on drawn.cycle = calls.cycle and drawn.name = calls.api_name
 where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tolerance}
+
+-- check: communication_is_in_the_kernels
+-- code: I109
+-- severity: warning
+-- needs: communication_operations
+-- files: kernel_details
+-- in: communication_operations
+-- about: Where most names are in one of the two files only, nothing tells what is missing: it is said once. Two old directories were
+--   cut by hand.
+-- message: {here} operations here, {there} in kernel_details.csv, of which {common} have the same name: one of the two was cut, or is of
+--   another run
+select cycle, here, there, common from communication_counts where 2 * common < greatest(here, there)
+
+-- check: communication_is_in_the_kernels
+-- code: I109
+-- needs: communication_operations
+-- files: kernel_details
+-- in: communication_operations
+-- about: Operations of communication.json are the communication rows of kernel_details, by name. It is cut by step: a collective outside
+--   of every step is among the kernels only, which is a warning.
+-- source: six real directories
+-- message: {name}: {here} here, {there} kernels in kernel_details.csv
+select cycle, name, listed.here, listed.there, if(listed.there - listed.here between 1 and outside, 'warning', 'error') as severity
+from communication_kernels as listed join communication_counts as counts using (cycle)
+where listed.here <> listed.there and 2 * common >= greatest(counts.here, counts.there)
+
+-- check: communication_is_in_the_kernels
+-- code: I109
+-- needs: communication_operations
+-- files: kernel_details
+-- in: communication_operations
+-- about: Both start at the same time, where there is one of the name.
+-- tolerance: 0.5 us: communication.json has a float
+-- source: eight real directories
+-- message: it starts at {start_us:.3f} us here, its kernel at {kernel_us:.3f} us in kernel_details.csv
+select cycle, file, row, path, start_ns / 1000 as start_us, kernel_ns / 1000 as kernel_us
+from communication_kernels where here = 1 and there = 1 and abs(start_ns - kernel_ns) > 500

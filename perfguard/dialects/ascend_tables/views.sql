@@ -99,3 +99,18 @@ qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
   and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
   and count(*) filter (coalesce(here, 0) <> coalesce(count, 0)) over (partition by coalesce(told.cycle, drawn.cycle))
     <= 0.1 * count(*) over (partition by coalesce(told.cycle, drawn.cycle));
+
+-- Operations of communication.json by name, without the group of ranks, with the kernels of the name: those that either file has.
+create view communication_kernels as
+with here as (
+  select cycle, regexp_replace(name, '@.*$', '') as name, count(*) as calls, any_value(file) as file, any_value(row) as row,
+    any_value(path) as path, max(start_timestamp_ns) as start_ns
+  from communication_operations where name <> 'Total Op Info' group by all)
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.name, there.name) as name, coalesce(here.calls, 0) as here,
+  coalesce(there.calls, 0) as there, coalesce(outside, 0) as outside, file, row, path, here.start_ns as start_ns,
+  there.start_ns as kernel_ns
+from here full join kernel_collectives as there on there.cycle = here.cycle and there.name = here.name;
+
+-- How many of them there are, and how many have the same name.
+create view communication_counts as
+select cycle, sum(here) as here, sum(there) as there, sum(least(here, there)) as common from communication_kernels group by cycle;

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from perfguard.dialects.ascend.view import OVERLAP_LANES, LaneSum, step_numbers, view_of
 from perfguard.dialects.invariants import invariant
 from perfguard.dialects.invariants.ascend import by_device, distinct_texts, quantity, span_ns
-from perfguard.dialects.invariants.communication import operations
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -258,8 +257,9 @@ def _ranges_ns(cycle: Cycle) -> Iterator[tuple[str, tuple[int, int]]]:
         if known_range is not None:
             yield "trace_view", known_range
     if "communication" in cycle.artifacts:
-        artifact = cycle.artifacts["communication"]
-        starts = [one.times.get("Start Timestamp(us)") for one in operations(artifact.content.document, artifact.place)]
+        kinds = [kind for step in cycle.artifacts["communication"].content.document.values() for kind in step.values()]
+        times = [one.get("Communication Time Info", {}) for kind in kinds for one in kind.values()]
+        starts = [one.get("Start Timestamp(us)") for one in times]
         known = [round(float(start) * 1000) for start in starts if start is not None]
         if known:
             yield "communication", (min(known), max(known))

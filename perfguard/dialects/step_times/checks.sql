@@ -5,7 +5,8 @@
 -- needs: {table}
 -- in: {table}
 -- each: check, table, rows = step_times_add_up, step_trace_time, rank_steps;
---   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_steps where type = 'rank')
+--   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_ranks where place = 'cluster_step_trace_time');
+--   cluster_step_times_add_up, db_cluster_step_trace_time, (from cluster_ranks where place = 'db_cluster_step_trace_time')
 -- about: Overlapped = Communication - Communication(Not Overlapped). Rows of a stage are maxima, and are not asked.
 -- tolerance: 2 ns for three printed decimals, two more for versions that print all
 -- message: step {step_name}: Overlapped is {here_us:.9g} us, Communication minus its part that is not overlapped is {there_us:.9g} us
@@ -17,7 +18,8 @@ from {rows} where abs(overlapped_ns - overlapped_there_ns) > 3 + 1e-12 * communi
 -- needs: {table}
 -- in: {table}
 -- each: check, table, rows = step_times_add_up, step_trace_time, rank_steps;
---   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_steps where type = 'rank')
+--   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_ranks where place = 'cluster_step_trace_time');
+--   cluster_step_times_add_up, db_cluster_step_trace_time, (from cluster_ranks where place = 'db_cluster_step_trace_time')
 -- about: Communication without receives = Communication(Not Overlapped) - Bubble.
 -- tolerance: 2 ns for three printed decimals, two more for versions that print all
 -- message: step {step_name}: Communication(Not Overlapped and Exclude Receive) is {here_us:.9g} us, what is not overlapped minus Bubble is
@@ -40,15 +42,38 @@ from rank_steps where busy_ns - span_ns > 500 or (is_alone and busy_ns - span_ns
 
 -- check: cluster_step_times_add_up
 -- code: I108
--- needs: cluster_step_trace_time
--- in: cluster_step_trace_time
+-- needs: {table}
+-- in: {table}
+-- each: table = cluster_step_trace_time; db_cluster_step_trace_time
 -- about: The same of the ranks of a cluster. Nothing says whose ranks they are, and MindSpore's Stage is another time: it is judged where it
 --   is the sum of its parts in at least half of the rows.
 -- tolerance: 0.5 us
 -- message: step {step_name}: Computing + Communication(Not Overlapped) + Free is {busy_us:.9g} us, Stage + Bubble is {span_us:.9g} us
-select cycle, row, coalesce(step::varchar, '(none)') as step_name, busy_ns / 1000 as busy_us, span_ns / 1000 as span_us
-from cluster_steps
-where type = 'rank' and (busy_ns - span_ns > 500 or (is_alone and busy_ns - span_ns < -500))
+select cycle, row, coalesce(nullif(step, ''), '(none)') as step_name, busy_ns / 1000 as busy_us, span_ns / 1000 as span_us
+from cluster_ranks
+where place = '{table}' and (busy_ns - span_ns > 500 or (is_alone and busy_ns - span_ns < -500))
   and cycle in (
-    select cycle from cluster_steps where type = 'rank' group by cycle
+    select cycle from cluster_ranks where place = '{table}' group by cycle
     having 2 * count(*) filter (abs(busy_ns - span_ns) <= 500) >= count(*))
+
+-- check: a_stage_is_its_slowest_rank
+-- code: I108
+-- needs: {table}
+-- in: {table}
+-- each: table = cluster_step_trace_time; db_cluster_step_trace_time
+-- about: The ranks of a stage, which `Index` lists, have rows of their own in the same step.
+-- source: real output; msprof-analyze: cluster_analyse
+-- message: stage {index} of step {step} has ranks without a row of their own: {lost}
+select cycle, row, index, step, lost from lost_members where place = '{table}'
+
+-- check: a_stage_is_its_slowest_rank
+-- code: I108
+-- needs: {table}
+-- in: {table}
+-- each: table = cluster_step_trace_time; db_cluster_step_trace_time
+-- about: Every time in a row of a stage is the largest of its ranks in the same step.
+-- tolerance: 1 ns
+-- source: real output; msprof-analyze: cluster_analyse
+-- message: stage {index}: {column} is {own_us:.9g} us, the largest of its ranks is {largest_us:.9g} us
+select cycle, row, index, part[:-4] as column, own_ns / 1000 as own_us, largest_ns / 1000 as largest_us from stage_times
+where place = '{table}' and abs(own_ns - largest_ns) > 1

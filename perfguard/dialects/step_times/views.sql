@@ -7,10 +7,52 @@ select *, communication_ns - communication_not_overlapped_ns as overlapped_there
   count(*) over (partition by cycle, device_id) = 1 as is_alone
 from step_trace_time;
 
+-- The same of a cluster, in the table and in the database: `place` is which.
 create view cluster_steps as
 select *, communication_ns - communication_not_overlapped_ns as overlapped_there_ns,
   communication_not_overlapped_ns - bubble_ns as sent_there_ns,
   communication_not_overlapped_and_exclude_receive_ns as sent_ns,
   computing_ns::hugeint + communication_not_overlapped_ns + free_ns as busy_ns, stage_ns::hugeint + bubble_ns as span_ns,
-  count(*) over (partition by cycle, type, index) = 1 as is_alone
-from cluster_step_trace_time;
+  count(*) over (partition by place, cycle, type, index) = 1 as is_alone
+from (
+  select 'cluster_step_trace_time' as place, * replace (coalesce(trim(step::varchar), '') as step, trim(index, ' "') as index)
+  from cluster_step_trace_time
+  union all by name
+  select 'db_cluster_step_trace_time' as place, * replace (coalesce(trim(step), '') as step, trim(index, ' "') as index)
+  from db_cluster_step_trace_time);
+
+create view cluster_ranks as from cluster_steps where type = 'rank';
+
+-- Times of the rows of clusters, one by one.
+create view cluster_times as
+from (
+  select place, cycle, file, row, step, type, index, computing_ns, communication_not_overlapped_ns, overlapped_ns, communication_ns,
+    free_ns, stage_ns, bubble_ns, communication_not_overlapped_and_exclude_receive_ns, preparing_ns
+  from cluster_steps)
+unpivot include nulls (time_ns for part in (
+  computing_ns, communication_not_overlapped_ns, overlapped_ns, communication_ns, free_ns, stage_ns, bubble_ns,
+  communication_not_overlapped_and_exclude_receive_ns, preparing_ns));
+
+-- The ranks of a stage, which its index lists, with their rows in the same step.
+create view stage_members as
+with ranks as (
+  select place, cycle, file, step, index as member, max(row) as member_row from cluster_ranks group by all),
+named as (
+  select place, cycle, file, row, step, index, unnest(regexp_extract_all(index, '[0-9]+')) as member
+  from cluster_steps where type = 'stage')
+from named left join ranks using (place, cycle, file, step, member);
+
+create view lost_members as
+select place, cycle, file, row, step, index, string_agg(member, ', ' order by member) as lost
+from stage_members where member_row is null group by all;
+
+-- Times of a stage with the largest of its ranks, where all of these are known.
+create view stage_times as
+select own.place, own.cycle, own.file, own.row, own.index, own.part, any_value(own.time_ns) as own_ns, max(theirs.time_ns) as largest_ns
+from (from cluster_times where type = 'stage') as own
+join stage_members as members using (place, cycle, file, row)
+join cluster_times as theirs
+  on theirs.place = own.place and theirs.cycle = own.cycle and theirs.file = own.file and theirs.row = member_row and theirs.part = own.part
+where (own.place, own.cycle, own.file, own.row) not in (select (place, cycle, file, row) from lost_members)
+group by all
+having count(theirs.time_ns) = count(*);

@@ -1,0 +1,215 @@
+"""Rows of JSON documents: the objects in them that their schemas call rows of a table.
+
+A part of a schema with `x-rows` (`name`, `keys`) says so: the table is called `<slot>_<name>`, and `keys` names the parts of
+the path that leads there, null for those that say nothing. What else a row has are the values of the object, and those of
+objects in it that are no rows themselves; `path` says where it is, and where it lies in a row of another table, `parent` is the
+number of that one. What is a row may be a list whose places the schema tells apart, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.schema import RowSchema
+from perfguard.artifacts.table import Cells, Table
+from perfguard.documents import schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = "x-rows"
+#: The column that says where in the document a row is.
+PATH = "path"
+#: The column that says in which row of the table of what is around it a row lies.
+_PARENT = "parent"
+#: How many rows become columns together.
+_BLOCK_ROWS = 32_768
+#: What a schema describes that says nothing. Parts are told apart by who they are, so there is one of it.
+_ANYTHING: Mapping[str, Any] = {}
+#: A place in an object or a list, from the outermost.
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """What rows a part of a schema describes: the end of their table's name, their keys, and where in a row each value is."""
+
+    name: str
+    keys: tuple[str | None, ...]
+    #: By the name of the column, its path within the row and its part of the schema.
+    values: Mapping[str, tuple[Path, Mapping[str, Any]]]
+
+
+class _Parts:
+    """The parts of a document's schema, by what they describe."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self._judge = RowSchema(root)
+        self._leads: dict[int, bool] = {}
+        self._kinds: dict[int, RowKind | None] = {}
+
+    def resolved(self, part: Any) -> Mapping[str, Any]:
+        """Return a part, or what it refers to."""
+        target = self._judge.resolve(part["$ref"]) if isinstance(part, Mapping) and "$ref" in part else part
+        return target if isinstance(target, Mapping) else _ANYTHING
+
+    def below(self, part: Mapping[str, Any], key: str | int) -> Mapping[str, Any]:
+        """Return the part that describes what is under a key."""
+        if isinstance(key, int):
+            first = part.get("prefixItems", ())
+            return self.resolved(first[key] if key < len(first) else part.get("items", _ANYTHING))
+        if key in part.get("properties", {}):
+            return self.resolved(part["properties"][key])
+        patterns = part.get("patternProperties", {})
+        named = (one for pattern, one in patterns.items() if re.search(pattern, key))
+        return self.resolved(next(named, part.get("additionalProperties", _ANYTHING)))
+
+    def leads_to_rows(self, part: Mapping[str, Any]) -> bool:
+        """Whether a part is a row or has rows in it."""
+        if id(part) not in self._leads:
+            self._leads[id(part)] = False
+            self._leads[id(part)] = ROWS in part or any(map(self.leads_to_rows, self._children(part)))
+        return self._leads[id(part)]
+
+    def _children(self, part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        several = (part.get("properties", {}), part.get("patternProperties", {}))
+        for one in (*(one for parts in several for one in parts.values()), *part.get("prefixItems", ())):
+            yield self.resolved(one)
+        for key in ("additionalProperties", "items"):
+            yield self.resolved(part.get(key, _ANYTHING))
+
+    def kinds(self) -> Iterator[tuple[RowKind, bool]]:
+        """Yield what rows there are, and whether they lie in others."""
+        waiting, seen = [(self.resolved(self.root), False)], set[int]()
+        while waiting:
+            part, is_inner = waiting.pop(0)
+            if id(part) in seen or not self.leads_to_rows(part):
+                continue
+            seen.add(id(part))
+            kind = self.kind(part)
+            if kind is not None:
+                yield kind, is_inner
+            waiting += [(child, is_inner or kind is not None) for child in self._children(part)]
+
+    def kind(self, part: Mapping[str, Any]) -> RowKind | None:
+        """Return what rows a part describes, None where it describes none."""
+        if id(part) not in self._kinds:
+            rows = part.get(ROWS)
+            values = dict(self._values(part, ())) if rows is not None else {}
+            self._kinds[id(part)] = None if rows is None else RowKind(rows["name"], tuple(rows["keys"]), values)
+        return self._kinds[id(part)]
+
+    def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
+        several: Iterator[tuple[str | int, Any]] = iter((*part.get("properties", {}).items(),))
+        for key, one in (*several, *enumerate(part.get("prefixItems", ()))):
+            inner = self.resolved(one)
+            if ROWS in inner:
+                continue
+            if "properties" in inner:
+                yield from self._values(inner, (*path, key))
+            elif not self.leads_to_rows(inner):
+                yield inner.get("x-name", str(key)), ((*path, key), inner)
+
+
+@cache
+def _parts(version: str) -> _Parts:
+    return _Parts(schema(version))
+
+
+@cache
+def row_kinds(version: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return by the ends of their tables' names the columns of all rows that documents of a schema have: their own schemas."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for kind, is_inner in _parts(version).kinds():
+        columns = found.setdefault(kind.name, {PATH: {"type": "string"}})
+        columns |= {_PARENT: {"type": "integer"}} if is_inner else {}
+        columns |= {key: {"type": "string"} for key in kind.keys if key is not None}
+        columns |= {name: part for name, (_, part) in kind.values.items()}
+    return found
+
+
+def document_rows(document: Any, version: str) -> dict[str, Table]:
+    """Return the rows of a document that keeps its schema, by the ends of their tables' names: JSON texts, in its order."""
+    import polars as pl
+
+    parts = _parts(version)
+    blocks = {name: _Block() for name in row_kinds(version)}
+    if blocks:
+        _collect(parts, blocks, parts.resolved(parts.root), document, (), None)
+    frames = {name: pl.concat([*block.frames, block.frame()], how="diagonal") for name, block in blocks.items()}
+    return {name: Table(frame=frame, cells=Cells.JSON) for name, frame in frames.items()}
+
+
+class _Block:
+    """Rows of one table that wait until they become columns together."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, str]] = []
+        self._count = 0
+        self.frames: list[pl.DataFrame] = []
+
+    def add(self, row: dict[str, str]) -> int:
+        """Add a row; return its number."""
+        if len(self._rows) == _BLOCK_ROWS:
+            self.frames.append(self.frame())
+            self._rows.clear()
+        self._rows.append(row)
+        self._count += 1
+        return self._count - 1
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows that wait; of columns only those of which they have something."""
+        import polars as pl
+
+        columns = dict.fromkeys(column for row in self._rows for column in row)
+        return pl.DataFrame(
+            [pl.Series(column, [row.get(column) for row in self._rows], dtype=pl.String) for column in columns]
+        )
+
+
+def _collect(
+    parts: _Parts, blocks: Mapping[str, _Block], part: Mapping[str, Any], value: Any, path: Path, parent: int | None
+) -> None:
+    if not parts.leads_to_rows(part):
+        return
+    if (kind := parts.kind(part)) is not None:
+        parent = blocks[kind.name].add(_row(kind, path, value, parent))
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        _collect(parts, blocks, parts.below(part, key), one, (*path, key), parent)
+
+
+def _row(kind: RowKind, path: Path, value: Any, parent: int | None) -> dict[str, str]:
+    row = {PATH: json.dumps(json_path(path))}
+    if parent is not None:
+        row[_PARENT] = str(parent)
+    row |= {key: json.dumps(str(one)) for key, one in zip(kind.keys, path, strict=False) if key is not None}
+    for name, (inner, _) in kind.values.items():
+        one = _under(value, inner)
+        if one is not None:
+            row[name] = json.dumps(one)
+    return row
+
+
+def _under(value: Any, path: Path) -> Any:
+    """Return what is under a path, None where there is nothing."""
+    for key in path:
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and key < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def json_path(path: Path) -> str:
+    """Word a path in a JSON document: `$.step5.collective['hcom_send_@1']`."""
+    return "$" + "".join(
+        f"[{key}]" if isinstance(key, int) else f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key) else f"[{key!r}]"
+        for key in path
+    )

@@ -1,0 +1,180 @@
+-- What must hold in the documents of communication of an Ascend device, and between them and the kernels. Where a check names no other
+-- source, it is: real output of torch_npu, eight directories; of msprof-analyze, sixteen ranks.
+
+-- check: {check}
+-- code: I109
+-- needs: {table}
+-- in: {table}
+-- each: check, table = communication_times_add_up, communication_operations; cluster_communication_adds_up, cluster_communication_operations
+-- about: Idle = Elapse - Transit - Wait.
+-- tolerance: times are rounded to ns
+-- message: Idle is {idle_ms:.9g} ms, Elapse - Transit - Wait is {rest_ms:.9g} ms
+select cycle, file, row, path, idle_time_ns / 1e6 as idle_ms, rest_ns / 1e6 as rest_ms
+from (select *, elapse_time_ns::hugeint - transit_time_ns - wait_time_ns as rest_ns from {table})
+where does_not_add_up(idle_time_ns, rest_ns, 3)
+
+-- check: {check}
+-- code: I109
+-- needs: {table}
+-- in: {table}
+-- each: check, table = communication_times_add_up, communication_operations; cluster_communication_adds_up, cluster_communication_operations
+-- about: Synchronization <= Wait.
+-- tolerance: times are rounded to ns
+-- message: Synchronization is {synchronization_ms:.9g} ms, more than the whole Wait of {wait_ms:.9g} ms
+select cycle, file, row, path, synchronization_time_ns / 1e6 as synchronization_ms, wait_time_ns / 1e6 as wait_ms
+from {table} where synchronization_time_ns > wait_time_ns + 2
+
+-- check: {check}
+-- code: I109
+-- needs: {table}
+-- in: {table}
+-- each: check, table, part = communication_times_add_up, communication_operations, wait;
+--   communication_times_add_up, communication_operations, synchronization;
+--   cluster_communication_adds_up, cluster_communication_operations, wait;
+--   cluster_communication_adds_up, cluster_communication_operations, synchronization
+-- about: The ratios follow from Wait, Synchronization and Transit: 0 where nothing was sent or waited for.
+-- tolerance: 0.0001: four decimals; times are rounded to ns
+-- message: the ratio of {part} is {ratio}, {part_ms:.6g} ms of it and {transit_ms:.6g} ms of Transit make {expected:.4f}
+select cycle, file, row, path, {part}_time_ratio as ratio, {part}_time_ns / 1e6 as part_ms, transit_time_ns / 1e6 as transit_ms, expected
+from (
+  select *, coalesce({part}_time_ns / nullif({part}_time_ns::hugeint + transit_time_ns, 0), 0) as expected,
+    coalesce(1 / nullif({part}_time_ns::hugeint + transit_time_ns, 0), 0) as rounded
+  from {table})
+where abs({part}_time_ratio - expected) > 0.0001 + rounded
+
+-- check: {check}
+-- code: I109
+-- needs: {table}_links
+-- in: {table}_links
+-- each: check, table = communication_bandwidths_follow, communication; cluster_communication_adds_up, cluster_communication;
+--   matrix_bandwidths_follow, communication_matrix; cluster_matrix_bandwidths_follow, cluster_communication_matrix
+-- about: Bandwidth = Transit Size / Transit Time. MB/ms is GB/s.
+-- tolerance: 0.0001 GB/s: four decimals; or a millionth of it; sizes and times are rounded to bytes and ns
+-- message: Bandwidth is {bandwidth_gb_per_s} GB/s, {size_mb:.9g} MB in {time_ms:.9g} ms are {expected:.4f} GB/s
+select cycle, file, row, path, bandwidth_gb_per_s, transit_size_bytes / 1e6 as size_mb, transit_time_ns / 1e6 as time_ms,
+  coalesce(transit_size_bytes / nullif(transit_time_ns, 0), 0) as expected
+from {table}_links where is_not_the_bandwidth(bandwidth_gb_per_s, transit_size_bytes, transit_time_ns)
+
+-- check: {check}
+-- code: I109
+-- needs: {table}_links
+-- in: {table}_links
+-- each: check, table, what, unit, value, sum =
+--   communication_bandwidths_follow, communication, Size, MB, transit_size_bytes, 1e6 * sum(size_mb::double * packets);
+--   communication_bandwidths_follow, communication, Time, ms, transit_time_ns, sum(time_ns)::double;
+--   cluster_communication_adds_up, cluster_communication, Size, MB, transit_size_bytes, 1e6 * sum(size_mb::double * packets);
+--   cluster_communication_adds_up, cluster_communication, Time, ms, transit_time_ns, sum(time_ns)::double
+-- about: The packets of a link add up to its Transit Size and Transit Time. Where it lists none (SDMA never does) there is nothing to
+--   add up.
+-- tolerance: one ns or byte, and half of one for each size of packets
+-- message: {link}: Transit {what} is {here:.9g} {unit}, the packets of its distribution add up to {packets:.9g} {unit}
+with sums as (select cycle, file, parent, {sum} as there, count(*) as parts from {table}_packets group by cycle, file, parent)
+select links.cycle, links.file, row, path, link, {value} / 1e6 as here, there / 1e6 as packets
+from {table}_links as links join sums on sums.cycle = links.cycle and sums.file = links.file and sums.parent = links.row
+where does_not_add_up({value}, there, parts)
+
+-- check: {check}
+-- code: I109
+-- needs: {table}_links
+-- in: {table}_links
+-- each: check, table, what, value, unit =
+--   communication_bandwidths_follow, communication, Size, transit_size_bytes, MB;
+--   communication_bandwidths_follow, communication, Time, transit_time_ns, ms;
+--   cluster_communication_adds_up, cluster_communication, Size, transit_size_bytes, MB;
+--   cluster_communication_adds_up, cluster_communication, Time, transit_time_ns, ms
+-- about: SDMA = HCCS + PCIE + SIO.
+-- tolerance: 3 ns or bytes: each is rounded
+-- message: SDMA: Transit {what} is {own:.9g} {unit}, HCCS, PCIE and SIO add up to {parts:.9g} {unit}
+select own.cycle, own.file, own.row, own.path, here / 1e6 as own, there / 1e6 as parts
+from (
+  select cycle, file, parent, max({value}) filter (link = 'SDMA') as here,
+    coalesce(sum({value}) filter (link in ('HCCS', 'PCIE', 'SIO')), 0) as there
+  from {table}_links group by cycle, file, parent) as sums
+join {table}_links as own on own.cycle = sums.cycle and own.file = sums.file and own.parent = sums.parent and own.link = 'SDMA'
+where does_not_add_up(here, there, 3)
+
+-- check: communication_total_is_the_sum
+-- code: I109
+-- needs: communication_operations
+-- in: communication_operations
+-- each: part = elapse; transit; wait; synchronization; idle
+-- about: `Total Op Info` is the sum of the operations beside it: five times.
+-- tolerance: 1 ns, and half of one for each operation
+-- message: the {part} time is {here:.9g} ms, the {parts} operations add up to {there:.9g} ms
+select cycle, file, row, path, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
+from communication_totals where does_not_add_up({part}, {part}_sum, parts)
+
+-- check: communication_total_is_the_sum
+-- code: I109
+-- needs: communication_operations
+-- in: communication_operations
+-- each: part, unit = size, MB; time, ms
+-- about: Size and time of every link of the total are the sum of the operations beside it.
+-- tolerance: 1 ns or byte, and half of one for each operation
+-- message: {link}: its {part} is {here:.9g} {unit}, the {parts} operations add up to {there:.9g} {unit}
+select cycle, file, row, path, link, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
+from total_links where does_not_add_up({part}, {part}_sum, parts)
+
+-- check: communication_total_is_the_sum
+-- code: I109
+-- needs: communication_operations
+-- in: communication_operations
+-- about: Packets of every size over every link of the total, and their time, are the sum of the operations beside it.
+-- tolerance: 1 ns, and half of one for each operation
+-- message: {link}: {packets:g} packets of {size_mb} MB in {time_ms:.9g} ms, the operations have {packets_sum:g} in {sum_ms:.9g} ms
+select cycle, file, row, path, link, size_mb, packets, time_ns / 1e6 as time_ms, packets_sum, time_sum / 1e6 as sum_ms
+from total_packets where does_not_add_up(time_ns, time_sum, rows) or abs(packets - packets_sum) > 1e-6
+
+-- check: matrix_agrees_with_communication
+-- code: I109
+-- needs: communication_matrix_links, communication_operations
+-- in: communication_matrix_links
+-- about: The operator that a link was measured in is one of communication.json.
+-- source: three real directories of torch_npu
+-- message: {pair} is of {op_name}, which communication.json does not have in {step}.{kind}
+select links.cycle, links.file, links.row, entries.path, pair, links.op_name, links.step, links.kind
+from (
+  from communication_matrix_links
+  select * replace (coalesce(nullif(op_name, ''), op_name_of_mindspore) as op_name)) as links
+join communication_matrix_entries as entries
+  on entries.cycle = links.cycle and entries.file = links.file and entries.row = links.parent
+left join communication_operations as operations
+  on operations.cycle = links.cycle and operations.step = links.step and operations.kind = links.kind
+  and operations.name = links.op_name || '@' || regexp_replace(links.name, '^[^@]*@?', '')
+where links.op_name <> '' and operations.row is null
+
+-- check: matrix_agrees_with_communication
+-- code: I109
+-- needs: communication_matrix_entries, communication_operations, matrix_sums
+-- in: communication_matrix_entries
+-- each: part, unit = size, MB; time, ms
+-- about: What the matrix sends over the links between devices is what communication.json says of the same operations. An entry is one
+--   operation (older versions), `Total Op Info`, or `<type>-total` of a group, which adds up all of its type. LOCAL does not count.
+-- tolerance: 1 ns or byte, and half of one for each link
+-- source: three real directories of torch_npu
+-- message: the {part} of its links is {here:.9g} {unit}, communication.json says {there:.9g} {unit}
+select cycle, file, row, path, {part} / 1e6 as here, {part}_there / 1e6 as there from matrix_sums where does_not_add_up({part}, {part}_there, parts)
+
+-- check: summed_operations_have_a_slowest
+-- code: I109
+-- needs: communication_matrix_entries
+-- in: communication_matrix_entries
+-- about: Where operations are summed up by type (`allreduce-total@group`), the slowest of them is named too (`-top1`).
+-- source: torch_npu: _communication_matrix_parser.py; real output of level 1
+-- message: {slowest} is missing beside it
+select cycle, file, row, path, slowest
+from (select *, replace(name, '-total@', '-top1@') as slowest from communication_matrix_entries where contains(name, '-total@')) as sums
+where (cycle, file, step, kind, slowest) not in (select (cycle, file, step, kind, name) from communication_matrix_entries)
+
+-- check: cluster_communication_is_of_one_run
+-- code: I113
+-- needs: cluster_communication_operations
+-- in: cluster_communication_operations
+-- about: Every operation of every rank starts within a day of the others; totals have no start.
+-- message: it started at {start_us:.3f} us, most others about {middle_us:.3f} us
+with middles as (
+  select cycle, file, (list_sort(list(start_timestamp_ns)))[count(*) // 2 + 1] as middle_ns
+  from cluster_communication_operations where start_timestamp_ns is not null and name <> 'Total Op Info' group by cycle, file)
+select cycle, file, row, path, start_timestamp_ns / 1000 as start_us, middle_ns / 1000 as middle_us
+from cluster_communication_operations join middles using (cycle, file)
+where name <> 'Total Op Info' and abs(start_timestamp_ns::hugeint - middle_ns) > 86400000000000
