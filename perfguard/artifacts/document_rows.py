@@ -1,9 +1,9 @@
 """Rows of JSON documents: the objects in them that their schemas call rows of a table.
 
-A part of a schema with `x-rows` (`name`, `keys`) says so: the table is called `<slot>_<name>`, and `keys` names the parts of
-the path that leads there, null for those that say nothing. What else a row has are the values of the object, and those of
-objects in it that are no rows themselves; `path` says where it is, and where it lies in a row of another table, `parent` is the
-number of that one. What is a row may be a list whose places the schema tells apart, too.
+A part of a schema with `x-rows` says so (`name`, `about`, `keys`): the table is called `<slot>_<name>`, `about` says what it
+holds, and `keys` names the parts of the path that leads there, null for those that say nothing. What else a row has are the
+values of the object, and those of objects in it that are no rows themselves; `path` says where it is, and where it lies in a
+row of another table, `parent` is the number of that one. What is a row may be a list whose places the schema tells apart, too.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class RowKind:
     """What rows a part of a schema describes: the end of their table's name, their keys, and where in a row each value is."""
 
     name: str
+    about: str
     keys: tuple[str | None, ...]
     #: By the name of the column, its path within the row and its part of the schema.
     values: Mapping[str, tuple[Path, Mapping[str, Any]]]
@@ -102,7 +103,9 @@ class _Parts:
         if id(part) not in self._kinds:
             rows = part.get(ROWS)
             values = dict(self._values(part, ())) if rows is not None else {}
-            self._kinds[id(part)] = None if rows is None else RowKind(rows["name"], tuple(rows["keys"]), values)
+            self._kinds[id(part)] = (
+                None if rows is None else RowKind(rows["name"], rows["about"], tuple(rows["keys"]), values)
+            )
         return self._kinds[id(part)]
 
     def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
@@ -132,6 +135,11 @@ def row_kinds(version: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         columns |= {key: {"type": "string"} for key in kind.keys if key is not None}
         columns |= {name: part for name, (_, part) in kind.values.items()}
     return found
+
+
+def rows_are(version: str) -> dict[str, str]:
+    """Return what the rows of documents of a schema are, by the ends of their tables' names."""
+    return {kind.name: kind.about for kind, _ in _parts(version).kinds()}
 
 
 def document_rows(document: Any, version: str) -> dict[str, Table]:

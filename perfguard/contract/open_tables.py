@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from perfguard.artifacts.document_rows import rows_are
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
@@ -82,7 +83,14 @@ def meanings() -> dict[str, str]:
     """Return what the tables and views are, by name, in a sentence each; of views it is the comment above them."""
     slots = {slot.name: slot for layout in layouts() for slot in layout.slots if slot.schemas}
     of_files = {name: str(schema(slot.schemas[0])["title"]) for name, slot in slots.items()}
+    of_documents = {
+        f"{name}_{inner}": about
+        for name, slot in slots.items()
+        if slot.format == "json"
+        for version in slot.schemas
+        for inner, about in rows_are(version).items()
+    }
     views = "\n".join(all_definitions().views.values())
     told = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
     of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in told.items()}
-    return {**of_files, **MEANINGS, **of_views}
+    return {**of_files, **of_documents, **MEANINGS, **of_views}
