@@ -13,14 +13,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfguard.artifacts.schema import RowSchema
 from perfguard.artifacts.table import Cells, Table
 from perfguard.documents import schema
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ROWS = "x-rows"
 #: The column that says where in the document a row is.
@@ -28,7 +25,8 @@ PATH = "path"
 #: The column that says in which row of the table of what is around it a row lies.
 _PARENT = "parent"
 #: How many rows become columns together.
-_BLOCK_ROWS = 32_768
+_BLOCK_ROWS = 4_096
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 #: What a schema describes that says nothing. Parts are told apart by who they are, so there is one of it.
 _ANYTHING: Mapping[str, Any] = {}
 #: A place in an object or a list, from the outermost.
@@ -142,66 +140,87 @@ def rows_are(version: str) -> dict[str, str]:
     return {kind.name: kind.about for kind, _ in _parts(version).kinds()}
 
 
-def document_rows(document: Any, version: str) -> dict[str, Table]:
-    """Return the rows of a document that keeps its schema, by the ends of their tables' names: JSON texts, in its order."""
-    import polars as pl
+def document_rows(document: Any, version: str) -> Iterator[tuple[str, Table]]:
+    """Yield the rows of a document that keeps its schema: blocks of JSON texts, each with the end of its table's name.
 
+    Rows are numbered from 0 in each table (`lines`).
+    """
     parts = _parts(version)
     blocks = {name: _Block() for name in row_kinds(version)}
-    if blocks:
-        _collect(parts, blocks, parts.resolved(parts.root), document, (), None)
-    frames = {name: pl.concat([*block.frames, block.frame()], how="diagonal") for name, block in blocks.items()}
-    return {name: Table(frame=frame, cells=Cells.JSON) for name, frame in frames.items()}
+    if not blocks:
+        return
+    for name in _collected(parts, blocks, parts.resolved(parts.root), document, _Place("$", (), None)):
+        yield name, blocks[name].taken()
+    for name, block in blocks.items():
+        if block.rows:
+            yield name, block.taken()
 
 
 class _Block:
     """Rows of one table that wait until they become columns together."""
 
     def __init__(self) -> None:
-        self._rows: list[dict[str, str]] = []
-        self._count = 0
-        self.frames: list[pl.DataFrame] = []
+        self.rows: list[dict[str, str]] = []
+        self._first = 0
 
     def add(self, row: dict[str, str]) -> int:
         """Add a row; return its number."""
-        if len(self._rows) == _BLOCK_ROWS:
-            self.frames.append(self.frame())
-            self._rows.clear()
-        self._rows.append(row)
-        self._count += 1
-        return self._count - 1
+        self.rows.append(row)
+        return self._first + len(self.rows) - 1
 
-    def frame(self) -> pl.DataFrame:
-        """Return the rows that wait; of columns only those of which they have something."""
+    def taken(self) -> Table:
+        """Return the rows that wait, of columns only those of which they have something, and let go of them."""
         import polars as pl
 
-        columns = dict.fromkeys(column for row in self._rows for column in row)
-        return pl.DataFrame(
-            [pl.Series(column, [row.get(column) for row in self._rows], dtype=pl.String) for column in columns]
+        columns = dict.fromkeys(column for row in self.rows for column in row)
+        frame = pl.DataFrame(
+            [pl.Series(column, [row.get(column) for row in self.rows], dtype=pl.String) for column in columns]
         )
+        lines = range(self._first, self._first + len(self.rows))
+        self._first += len(self.rows)
+        self.rows = []
+        return Table(frame=frame, cells=Cells.JSON, lines=lines)
 
 
-def _collect(
-    parts: _Parts, blocks: Mapping[str, _Block], part: Mapping[str, Any], value: Any, path: Path, parent: int | None
-) -> None:
-    if not parts.leads_to_rows(part):
-        return
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a document something is: in words, by its keys as JSON, and the number of the row around it."""
+
+    path: str
+    keys: tuple[str, ...]
+    parent: int | None
+
+    def under(self, key: str | int, parent: int | None) -> _Place:
+        """Return the place of what is under a key."""
+        return _Place(self.path + _step(key), (*self.keys, json.dumps(str(key))), parent)
+
+
+def _collected(
+    parts: _Parts, blocks: Mapping[str, _Block], part: Mapping[str, Any], value: Any, place: _Place
+) -> Iterator[str]:
+    """Put rows into their blocks; yield the name of each block that is full."""
+    parent = place.parent
     if (kind := parts.kind(part)) is not None:
-        parent = blocks[kind.name].add(_row(kind, path, value, parent))
+        block = blocks[kind.name]
+        parent = block.add(_row(kind, value, place))
+        if len(block.rows) == _BLOCK_ROWS:
+            yield kind.name
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
-        _collect(parts, blocks, parts.below(part, key), one, (*path, key), parent)
+        below = parts.below(part, key)
+        if parts.leads_to_rows(below):
+            yield from _collected(parts, blocks, below, one, place.under(key, parent))
 
 
-def _row(kind: RowKind, path: Path, value: Any, parent: int | None) -> dict[str, str]:
-    row = {PATH: json.dumps(json_path(path))}
-    if parent is not None:
-        row[_PARENT] = str(parent)
-    row |= {key: json.dumps(str(one)) for key, one in zip(kind.keys, path, strict=False) if key is not None}
+def _row(kind: RowKind, value: Any, place: _Place) -> dict[str, str]:
+    row = {PATH: json.dumps(place.path)}
+    if place.parent is not None:
+        row[_PARENT] = str(place.parent)
+    row |= {name: key for name, key in zip(kind.keys, place.keys, strict=False) if name is not None}
     for name, (inner, _) in kind.values.items():
         one = _under(value, inner)
         if one is not None:
-            row[name] = json.dumps(one)
+            row[name] = repr(one) if type(one) in (int, float) else json.dumps(one)
     return row
 
 
@@ -215,9 +234,8 @@ def _under(value: Any, path: Path) -> Any:
     return value
 
 
-def json_path(path: Path) -> str:
-    """Word a path in a JSON document: `$.step5.collective['hcom_send_@1']`."""
-    return "$" + "".join(
-        f"[{key}]" if isinstance(key, int) else f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key) else f"[{key!r}]"
-        for key in path
-    )
+def _step(key: str | int) -> str:
+    """Word one step of a path in a JSON document, as in `$.step5.collective['hcom_send_@1'][3]`."""
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{key!r}]"

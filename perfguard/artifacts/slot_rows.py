@@ -74,22 +74,21 @@ class SlotRows:
 
 def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:
     """Put the rows of a file that was read whole into the table of its slot; of a database and a document into its tables."""
-    shapes = [shape for shape in shapes_of(file.slot.name) if version in shape.versions]
-    is_document = file.slot.format == "json"
-    tables = document_rows(content.document, version) if shapes and is_document else content.tables
-    for shape in shapes:
-        table = tables.get(shape.inner) if shape.inner else content.table
-        if table is not None:
-            SlotRows(batch, cycle, number, shape, version).add(table)
-    if is_document:
+    shapes = {shape.inner: shape for shape in shapes_of(file.slot.name) if version in shape.versions}
+    if file.slot.format == "json":
+        for inner, table in document_rows(content.document, version) if shapes else ():
+            SlotRows(batch, cycle, number, shapes[inner], version).add(table)
         return
-    if names := [shape.inner for shape in shapes if shape.inner]:
-        rows = [content.tables[name].height if name in content.tables else 0 for name in names]
+    for inner, shape in shapes.items():
+        if (rows := content.tables.get(inner) if inner else content.table) is not None:
+            SlotRows(batch, cycle, number, shape, version).add(rows)
+    if names := [inner for inner in shapes if inner]:
+        heights = [content.tables[name].height if name in content.tables else 0 for name in names]
         batch.add(
             "database_tables",
             cycle,
             file=[file.path.name] * len(names),
             name=names,
             is_there=np.array([name in content.tables for name in names], np.bool_),
-            rows=np.array(rows, np.int64),
+            rows=np.array(heights, np.int64),
         )
