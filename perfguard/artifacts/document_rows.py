@@ -24,6 +24,8 @@ ROWS = "x-rows"
 PATH = "path"
 #: The column that says in which row of the table of what is around it a row lies.
 _PARENT = "parent"
+#: The column that has a list that is a row itself.
+_NUMBERS = "numbers"
 #: How many rows become columns together.
 _BLOCK_ROWS = 4_096
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
@@ -107,6 +109,8 @@ class _Parts:
         return self._kinds[id(part)]
 
     def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
+        if not path and "items" in part:
+            yield _NUMBERS, ((), part)
         several: Iterator[tuple[str | int, Any]] = iter((*part.get("properties", {}).items(),))
         for key, one in (*several, *enumerate(part.get("prefixItems", ()))):
             inner = self.resolved(one)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import as_float64, as_int64, json_value, number_of
@@ -41,31 +40,6 @@ _LISTS_BY_OPERATOR = (
 
 
 # -- the pipeline --------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("pipeline_profiling",))
-def the_pipeline_is_a_tree(cycle: Cycle) -> Iterator[Finding]:
-    """Ids are unique, 0 is there, children exist and have one parent, all queues have the same number of samples. Exact."""
-    artifact = cycle.artifacts["pipeline_profiling"]
-    operators = artifact.content.document["op_info"]
-    ids = [one["op_id"] for one in operators]
-    found = [
-        (f"{artifact.place} $.op_info", f"op_id {one} stands for {count} operators")
-        for one, count in sorted(Counter(ids).items())
-        if count > 1
-    ]
-    yield from disagreements(Code.I114, found)
-    wrong = [] if 0 in ids else [(artifact.place, "there is no operator with op_id 0, which is the root")]
-    parents: dict[int, int] = {}
-    for index, one in enumerate(operators):
-        place = f"{artifact.place} $.op_info[{index}].children"
-        for child in one.get("children") or ():
-            if child not in ids:
-                wrong.append((place, f"operator {one['op_id']} has the child {child}, which is not there"))
-            if parents.setdefault(child, one["op_id"]) != one["op_id"]:
-                wrong.append((place, f"operator {child} is a child of {parents[child]} and of {one['op_id']}"))
-    yield from disagreements(Code.I111, wrong)
-    yield from _one_length(artifact, {one["op_id"]: queue["size"] for one in operators if (queue := _queue(one))})
 
 
 @invariant(needs=("minddata_pipeline_raw",))
@@ -222,24 +196,6 @@ def the_summary_follows_from_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(code=code, place=f"{artifact.place} $.{key}[{index}]", message=message)
 
 
-@invariant(needs=("minddata_cpu_utilization", "minddata_pipeline_summary_json"))
-def the_cpu_use_of_operators_is_the_mean_of_its_samples(cycle: Cycle) -> Iterator[Finding]:
-    """avg_cpu_pct = mean of system + user time of the operator's samples, to two decimals."""
-    artifact, other = cycle.artifacts["minddata_pipeline_summary_json"], cycle.artifacts["minddata_cpu_utilization"]
-    averages = artifact.content.document["avg_cpu_pct"]
-    wrong = []
-    for one in other.content.document["op_info"]:
-        use = [
-            a + b for a, b in zip(one["metrics"]["sys_utilization"], one["metrics"]["user_utilization"], strict=False)
-        ]
-        mean = sum(use) / len(use) if use else 0
-        index = one["op_id"]
-        if 0 <= index < len(averages) and abs(averages[index] - mean) > _HUNDREDTH:
-            message = f"operator {index}: {averages[index]} here, the samples in {other.path.name} give {mean:.2f}"
-            wrong.append((f"{artifact.place} $.avg_cpu_pct[{index}]", message))
-    yield from disagreements(Code.I105, wrong)
-
-
 @invariant(needs=("minddata_pipeline_summary_json", "dataset_iterator_profiling"))
 def the_mean_times_follow_from_the_batches(cycle: Cycle) -> Iterator[Finding]:
     """per_*_time = mean over all batches but the first, to three decimals.
@@ -300,82 +256,6 @@ def waits_of_the_device_are_in_order(cycle: Cycle) -> Iterator[Finding]:
 
 
 # -- CPU use -------------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("minddata_cpu_utilization",))
-def lists_of_cpu_use_have_a_length_that_is_known(cycle: Cycle) -> Iterator[Finding]:
-    """With n time stamps, lists have n numbers; of the machine also 2n or 2n + 2, of the process also n - 1.
-
-    Time does not run back. Real output of 2.0 and 2.10 has these odd lengths: some lists of the machine are written twice a
-    sample, once more when the profiler stops amid a sample, before its time stamp; and the first sample of the process has
-    nothing to be compared with. Samples of 1.x have n everywhere.
-    """
-    artifact = cycle.artifacts["minddata_cpu_utilization"]
-    document = artifact.content.document
-    stamps = document["time_stamp"]
-    count = len(stamps)
-    lists: list[tuple[str, Sequence[Any], set[int]]] = []
-    of_machine = {count, 2 * count, 2 * count + 2}
-    lists += [(f"device_info.{key}", values, of_machine) for key, values in document["device_info"].items()]
-    lists += [
-        (f"process_info.{key}", values, {count, max(count - 1, 0)}) for key, values in document["process_info"].items()
-    ]
-    for index, one in enumerate(document["op_info"]):
-        lists += [(f"op_info[{index}].metrics.{key}", values, {count}) for key, values in one["metrics"].items()]
-    for block in ("process_memory_info", "system_memory_info"):
-        lists += [(f"{block}.{key}", values, {count}) for key, values in document.get(block, {}).items()]
-    wrong = [
-        (f"{artifact.place} $.{path}", f"{len(values)} numbers for {count} time stamps")
-        for path, values, lengths in lists
-        if len(values) not in lengths
-    ]
-    yield from disagreements(Code.I111, wrong)
-    back = [
-        (f"{artifact.place} $.time_stamp[{index}]", f"{later} ms here, {earlier} ms before it")
-        for index, (earlier, later) in enumerate(pairwise(stamps), start=1)
-        if later < earlier
-    ]
-    yield from disagreements(Code.I106, back, count=len(back), place=artifact.place)
-    ids = Counter(one["op_id"] for one in document["op_info"])
-    repeated = [(f"{artifact.place} $.op_info", f"op_id {one} is there {n} times") for one, n in ids.items() if n > 1]
-    yield from disagreements(Code.I114, repeated)
-
-
-@invariant(needs=("minddata_cpu_utilization",))
-def memory_of_the_machine_adds_up(cycle: Cycle) -> Iterator[Finding]:
-    """Available + used = total, to 0.01 MB. Held on real output of 2.0 and 2.10; 1.x has no memory."""
-    artifact = cycle.artifacts["minddata_cpu_utilization"]
-    memory = artifact.content.document.get("system_memory_info")
-    if memory is None:
-        return
-    keys = ("available_sys_memory_mbytes", "used_sys_memory_mbytes", "total_sys_memory_mbytes")
-    wrong = [
-        (
-            f"{artifact.place} $.system_memory_info.total_sys_memory_mbytes[{index}]",
-            f"available {available} MB + used {used} MB is not the total {total} MB",
-        )
-        for index, (available, used, total) in enumerate(zip(*(memory[key] for key in keys), strict=False))
-        if abs(available + used - total) > max(0.01, _RELATIVE * total)
-    ]
-    yield from disagreements(Code.I107, wrong, count=len(wrong), place=artifact.place)
-
-
-@invariant(needs=("pipeline_profiling", "minddata_cpu_utilization"))
-def cpu_use_is_of_operators_of_the_pipeline(cycle: Cycle) -> Iterator[Finding]:
-    """Every operator with CPU samples is in the pipeline; -1 stands for what belongs to none.
-
-    A warning: MindSpore keeps the file of an earlier pipeline when a second one is profiled, and says so itself.
-    """
-    artifact, other = cycle.artifacts["minddata_cpu_utilization"], cycle.artifacts["pipeline_profiling"]
-    known = {-1, *(one["op_id"] for one in other.content.document["op_info"])}
-    for index, one in enumerate(artifact.content.document["op_info"]):
-        if one["op_id"] not in known:
-            yield Finding(
-                code=Code.I113,
-                severity=Severity.WARNING,
-                place=f"{artifact.place} $.op_info[{index}].op_id",
-                message=f"operator {one['op_id']} is not in {other.path.name}",
-            )
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------------

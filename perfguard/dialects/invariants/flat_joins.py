@@ -164,49 +164,6 @@ def documents_are_of_the_rank_in_their_name(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(needs=("pipeline_profiling",))
-def one_operator_of_a_pipeline_is_its_root(cycle: Cycle) -> Iterator[Finding]:
-    """Every operator but one is a child of another; the one that is not is listed first or last. Exact.
-
-    Source: real output of MindSpore 1.x, 2.0 and 2.10.
-    """
-    artifact = cycle.artifacts["pipeline_profiling"]
-    operators = artifact.content.document["op_info"]
-    children = [child for one in operators for child in one.get("children") or ()]
-    roots = sorted({one["op_id"] for one in operators} - set(children))
-    if operators and roots not in ([operators[0]["op_id"]], [operators[-1]["op_id"]]):
-        named = ", ".join(map(str, roots)) or "none"
-        message = f"one operator, the first or the last, has nothing that reads from it; here: {named}"
-        yield Finding(code=Code.I111, place=f"{artifact.place} $.op_info", message=message)
-    for index, one in enumerate(operators):
-        below = one.get("children") or ()
-        if one["op_id"] in below:
-            place = f"{artifact.place} $.op_info[{index}].children"
-            yield Finding(code=Code.I111, place=place, message=f"operator {one['op_id']} is its own child")
-        if len(set(below)) != len(below):
-            place = f"{artifact.place} $.op_info[{index}].children"
-            yield Finding(code=Code.I111, place=place, message=f"operator {one['op_id']} has a child twice: {below}")
-
-
-@invariant(needs=("minddata_cpu_utilization",))
-def memory_of_the_process_is_in_order(cycle: Cycle) -> Iterator[Finding]:
-    """Proportional <= resident <= virtual memory, sample by sample. Exact. Source: real output of MindSpore 2.0 and 2.10."""
-    artifact = cycle.artifacts["minddata_cpu_utilization"]
-    memory = artifact.content.document.get("process_memory_info")
-    if not isinstance(memory, Mapping):
-        return
-    keys = ("pss_mbytes", "rss_mbytes", "vss_mbytes")
-    wrong = [
-        (
-            f"{artifact.place} $.process_memory_info[{index}]",
-            f"{pss:g} MB proportional, {rss:g} resident, {vss:g} virtual",
-        )
-        for index, (pss, rss, vss) in enumerate(zip(*(memory.get(key) or () for key in keys), strict=False))
-        if not pss <= rss <= vss
-    ]
-    yield from disagreements(Code.I107, wrong, count=len(wrong), place=artifact.place)
-
-
 @invariant(needs=("dynamic_shape_info",))
 def every_execution_has_its_time_and_shape(cycle: Cycle) -> Iterator[Finding]:
     """Of Ascend's dynamic_shape_info: op_exe_occurrences = number of op_exe_time = of op_shape, the same for all operators.

@@ -1,0 +1,1 @@
+"""What the files of MindData, MindSpore's data pipeline, mean and promise."""

@@ -1,0 +1,156 @@
+-- What must hold in the files of MindData. Each holds on real output of MindSpore 2.0 and 2.10 on CPU.
+
+-- check: the_pipeline_is_a_tree
+-- code: I114
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- at: $.op_info
+-- about: Ids are unique.
+-- message: op_id {op_id} stands for {count} operators
+select cycle, op_id, count(*) as count from pipeline_profiling_operators group by cycle, op_id having count(*) > 1
+
+-- check: the_pipeline_is_a_tree
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: Operator 0 is there.
+-- message: there is no operator with op_id 0, which is the root
+select cycle from pipeline_profiling_operators group by cycle having not bool_or(op_id = 0)
+
+-- check: the_pipeline_is_a_tree
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: Children are there.
+-- message: operator {op_id} has the child {child}, which is not there
+select cycle, row, path || '.children' as path, op_id, child
+from pipeline_children where (cycle, child) not in (select (cycle, op_id) from pipeline_profiling_operators)
+
+-- check: the_pipeline_is_a_tree
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: A child has one parent.
+-- message: operator {child} is a child of {first_parent} and of {op_id}
+select cycle, row, path || '.children' as path, op_id, child, first_parent
+from (
+  select *, first_value(op_id) over (partition by cycle, child order by row, place) as first_parent from pipeline_children)
+where op_id <> first_parent
+
+-- check: the_pipeline_is_a_tree
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: All queues have the same number of samples.
+-- message: operator {op_id} has {length} samples of its queue, others {usual}
+select cycle, op_id, length, usual from queue_lengths where length <> usual
+
+-- check: one_operator_of_a_pipeline_is_its_root
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- at: $.op_info
+-- about: Every operator but one is a child of another; the one that is not is listed first or last.
+-- source: real output of MindSpore 1.x, 2.0 and 2.10
+-- message: one operator, the first or the last, has nothing that reads from it; here: {roots}
+select cycle, coalesce(array_to_string(list_sort(list_distinct(list(op_id) filter (is_root))), ', '), 'none') as roots
+from (
+  select cycle, row, op_id, (cycle, op_id) not in (select (cycle, child) from pipeline_children where child is not null) as is_root
+  from pipeline_profiling_operators)
+group by cycle
+having count(distinct op_id) filter (is_root) <> 1
+  or coalesce(min(op_id) filter (is_root) not in (arg_min(op_id, row), arg_max(op_id, row)), true)
+
+-- check: one_operator_of_a_pipeline_is_its_root
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: No operator is its own child.
+-- message: operator {op_id} is its own child
+select distinct cycle, row, path || '.children' as path, op_id from pipeline_children where child = op_id
+
+-- check: one_operator_of_a_pipeline_is_its_root
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: pipeline_profiling_operators
+-- about: No operator has a child twice.
+-- message: operator {op_id} has a child twice: {children}
+select cycle, row, path || '.children' as path, op_id, list(child order by place)::varchar as children
+from pipeline_children group by cycle, row, path, op_id having count(distinct child) < count(*)
+
+-- check: lists_of_cpu_use_have_a_length_that_is_known
+-- code: I111
+-- needs: minddata_cpu_utilization_lists
+-- in: minddata_cpu_utilization_lists
+-- about: With n time stamps, lists have n numbers; of the machine also 2n or 2n + 2, of the process also n - 1. Some lists of the machine
+--   are written twice a sample, once more when the profiler stops amid a sample, before its time stamp; and the first sample of the
+--   process has nothing to be compared with. Samples of 1.x have n everywhere.
+-- message: {length} numbers for {stamps} time stamps
+select cycle, row, path, length, stamps from cpu_lists
+where length <> stamps
+  and not (block = 'device_info' and length in (2 * stamps, 2 * stamps + 2))
+  and not (block = 'process_info' and length = stamps - 1)
+
+-- check: lists_of_cpu_use_have_a_length_that_is_known
+-- code: I106
+-- needs: minddata_cpu_utilization_lists
+-- in: minddata_cpu_utilization_lists
+-- about: Time does not run back.
+-- message: {later} ms here, {earlier} ms before it
+select cycle, row, path || '[' || index || ']' as path, later, earlier
+from (
+  select cycle, row, path, index, later, lag(later) over (partition by cycle order by index) as earlier
+  from (
+    select cycle, row, path, unnest(numbers::bigint[]) as later, unnest(range(length)) as index
+    from cpu_lists where block = 'time_stamp'))
+where later < earlier
+
+-- check: lists_of_cpu_use_have_a_length_that_is_known
+-- code: I114
+-- needs: minddata_cpu_utilization_operators
+-- in: minddata_cpu_utilization_operators
+-- at: $.op_info
+-- about: Operators are listed once.
+-- message: op_id {op_id} is there {count} times
+select cycle, op_id, count(*) as count from minddata_cpu_utilization_operators group by cycle, op_id having count(*) > 1
+
+-- check: memory_of_the_machine_adds_up
+-- code: I107
+-- needs: minddata_cpu_utilization_lists
+-- in: minddata_cpu_utilization_lists
+-- about: Available + used = total. 1.x has no memory.
+-- tolerance: 0.01 MB, or a millionth of the total
+-- message: available {available} MB + used {used} MB is not the total {total} MB
+select cycle, index as row, path || '[' || index || ']' as path, available, used, total
+from memory_samples where abs(available + used - total) > greatest(0.01, 0.000001 * total)
+
+-- check: memory_of_the_process_is_in_order
+-- code: I107
+-- needs: minddata_cpu_utilization_lists
+-- in: minddata_cpu_utilization_lists
+-- about: Proportional <= resident <= virtual memory, sample by sample.
+-- message: {proportional:g} MB proportional, {resident:g} resident, {virtual:g} virtual
+select cycle, index as row, path || '[' || index || ']' as path, proportional, resident, virtual
+from memory_samples where block = 'process_memory_info' and (proportional > resident or resident > virtual)
+
+-- check: cpu_use_is_of_operators_of_the_pipeline
+-- code: I113
+-- severity: warning
+-- needs: minddata_cpu_utilization_operators, pipeline_profiling_operators
+-- in: minddata_cpu_utilization_operators
+-- about: Every operator with CPU samples is in the pipeline; -1 stands for what belongs to none. MindSpore keeps the file of an earlier
+--   pipeline when a second one is profiled, and says so itself.
+-- message: operator {op_id} is not in pipeline_profiling
+select cycle, row, path || '.op_id' as path, op_id from minddata_cpu_utilization_operators
+where op_id <> -1 and (cycle, op_id) not in (select (cycle, op_id) from pipeline_profiling_operators)
+
+-- check: the_cpu_use_of_operators_is_the_mean_of_its_samples
+-- code: I105
+-- needs: minddata_pipeline_summary_json_summary, minddata_cpu_utilization_operators
+-- in: minddata_pipeline_summary_json_summary
+-- about: The share of the CPU that the summary says of an operator is the mean of the system and user time of its samples.
+-- tolerance: 0.0051: two decimals
+-- message: operator {op_id}: {average} here, the samples of minddata_cpu_utilization give {mean:.2f}
+select cycle, row, '$.avg_cpu_pct[' || op_id || ']' as path, op_id, averages[op_id + 1] as average, mean
+from (select cycle, row, avg_cpu_pct::double[] as averages from minddata_pipeline_summary_json_summary) join cpu_use using (cycle)
+where op_id >= 0 and abs(averages[op_id + 1] - mean) > 0.0051
