@@ -1,5 +1,5 @@
-"""What must agree in the flat files of an Ascend device (MindSpore 1.x to 2.4) and is in no table: documents, JSON in cells,
-columns named after operators. All else is asked of the tables (`dialects/mindspore_flat`).
+"""What must agree in the flat files of an Ascend device (MindSpore 1.x to 2.4) and is in no table: JSON in cells, columns
+named after operators. All else is asked of the tables (`dialects/mindspore_flat`).
 
 The files kept their names while their writers changed: up to 2.0 they are made by parsers of MindSpore's own, from 2.1 on
 out of msprof's op_summary. Whatever holds for one of the two only is asked of that one; which one wrote a directory is
@@ -31,13 +31,6 @@ _CUT_TICKS = 5
 _VERSION = re.compile(r"^(\d+)\.(\d+)")
 
 _DETAIL = "aicore_intermediate_detail"
-#: Keys of flops_summary: the column they are made of, whether they are its mean, and their last decimal.
-_FLOPS = {
-    "cube_FLOPs": (("MFLOPs(10^6 cube)",), False, 1e-4),
-    "vec_FLOPs": (("MFLOPs(10^6 vector)",), False, 1e-4),
-    "FLOPs": (("MFLOPs(10^6)", "FLOPs"), False, 1e-3),
-    "FLOPS": (("GFLOPS(10^9)", "FLOPS"), True, 1e-3),
-}
 
 
 class _Writer(Enum):
@@ -161,60 +154,6 @@ def average_of_communication_follows(cycle: Cycle) -> Iterator[Finding]:
                 )
 
 
-# -- operators of the device -----------------------------------------------------------------------------------------
-
-
-@invariant(layouts=("ms-2.1", "ms-2.3"), needs=("ascend_timeline_summary", _DETAIL))
-def device_summary_is_of_these_operators(cycle: Cycle) -> Iterator[Finding]:
-    """From 2.1 on: num_of_ops, op_exe_times and total_time are the number, executions and time of the detail table.
-
-    Counts are exact, the time has a relative 1e-6. Up to 2.0 they are of other sets: real output has fewer executions
-    than operators. Source: MindSpore 2.1 source: ascend_timeline_generator.py, ascend_op_generator.py.
-    """
-    artifact, detail = cycle.artifacts["ascend_timeline_summary"], cycle.artifacts[_DETAIL]
-    summary, frame, other = artifact.content.document, detail.content.frame, detail.path.name
-    times = as_int64(frame["execution_frequency"])
-    for key, count in (("num_of_ops", frame.height), ("op_exe_times", int(times.sum()))):
-        if key in summary and summary[key] != count:
-            yield Finding(
-                code=Code.I101, place=f"{artifact.place} $.{key}", message=f"{summary[key]} here, {count} in {other}"
-            )
-    total = float((as_float64(frame["task_duration"]) * times).sum())
-    if "total_time" in summary and not _equal(summary["total_time"], total):
-        yield Finding(
-            code=Code.I104,
-            place=f"{artifact.place} $.total_time",
-            message=f"{summary['total_time']:.6g} here, the operators in {other} add up to {total:.6g}",
-        )
-
-
-@invariant(needs=("flops", "flops_summary"))
-def flops_add_up(cycle: Cycle) -> Iterator[Finding]:
-    """FLOPs of the summary = sum over the operators; before 2.0 its FLOPS = mean of their rates.
-
-    In MFLOP, and GFLOP/s. The summary is rounded to four decimals (three before 2.0). From 2.1 on it has a cube and a
-    vector unit, whose rates are not derived: they were divided by the time of all once more. Source: MindSpore 1.9 source:
-    flops_parser.py; MindSpore 2.1 source: ascend_flops_generator.py. Not asked of 2.0, whose sums no source was at hand of.
-    """
-    frame, artifact = cycle.artifacts["flops"].content.frame, cycle.artifacts["flops_summary"]
-    summary = artifact.content.document
-    if "cube_FLOPs" in summary and "FLOPs" in summary:
-        return
-    for key, (columns, is_mean, decimals) in _FLOPS.items():
-        column = _column(frame, columns)
-        if key not in summary or column is None or frame.is_empty():
-            continue
-        total = float(as_float64(frame[column]).sum())
-        expected = total / frame.height if is_mean else total
-        if abs(summary[key] - expected) > decimals + abs(expected) * _EXACT:
-            yield Finding(
-                code=Code.I104,
-                place=f"{artifact.place} $.{key}",
-                message=f"{summary[key]:.6g} here, the {'mean' if is_mean else 'sum'} of {column} in "
-                f"{cycle.artifacts['flops'].path.name} is {expected:.6g}",
-            )
-
-
 # -- what the checks share -------------------------------------------------------------------------------------------
 
 
@@ -232,12 +171,6 @@ def _writer(cycle: Cycle) -> _Writer | None:
     if version is None:
         return _LAYOUTS.get(cycle.layout.id)
     return _Writer.SINCE_2_1 if (int(version[1]), int(version[2])) >= (2, 1) else _Writer.UP_TO_2_0
-
-
-def _column(frame: pl.DataFrame, names: tuple[str, ...]) -> str | None:
-    """The first of the names a frame has, blanks around it aside."""
-    stripped = {column.strip(): column for column in frame.columns}
-    return next((stripped[name] for name in names if name in stripped), None)
 
 
 def _steps(artifact: Artifact) -> pl.DataFrame:

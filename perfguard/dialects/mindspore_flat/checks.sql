@@ -497,3 +497,54 @@ select cycle, row, full_op_name as name, start_ns, usual_ns
 from gpu_op_execute_timestamp
 join (select cycle, median(start_ns) as usual_ns from gpu_op_execute_timestamp group by cycle) using (cycle)
 where abs(start_ns - usual_ns) > 86400e9
+
+-- check: device_summary_is_of_these_operators
+-- code: I101
+-- layouts: ms-2.1, ms-2.3
+-- needs: ascend_timeline_summary_totals, aicore_intermediate_detail
+-- in: ascend_timeline_summary_totals
+-- at: $.{key}
+-- each: key, counted = num_of_ops, count(*); op_exe_times, sum(execution_frequency)
+-- about: From 2.1 on the summary counts the operators of the detail table and their executions. Up to 2.0 it is of other sets: real
+--   output has fewer executions than operators.
+-- source: MindSpore 2.1: ascend_timeline_generator.py, ascend_op_generator.py
+-- message: {here} here, {there} in aicore_intermediate_detail
+select cycle, {key} as here, there
+from ascend_timeline_summary_totals
+join (select cycle, {counted} as there from aicore_intermediate_detail group by cycle) as counts using (cycle)
+where {key} <> there
+
+-- check: device_summary_is_of_these_operators
+-- code: I104
+-- layouts: ms-2.1, ms-2.3
+-- needs: ascend_timeline_summary_totals, aicore_intermediate_detail
+-- in: ascend_timeline_summary_totals
+-- at: $.total_time
+-- about: Its time is that of all executions of the detail table.
+-- tolerance: a millionth, and half of a ns for each execution
+-- source: MindSpore 2.1: ascend_timeline_generator.py, ascend_op_generator.py
+-- message: {here_ms:.6g} ms here, the operators in aicore_intermediate_detail add up to {there_ms:.6g} ms
+select cycle, total_time_ns / 1e6 as here_ms, there_ns / 1e6 as there_ms
+from ascend_timeline_summary_totals
+join (
+  select cycle, sum(mean_ns::double * execution_frequency) as there_ns, sum(execution_frequency) as count
+  from aicore_intermediate_detail group by cycle) as sums using (cycle)
+where abs(total_time_ns - there_ns) > 1 + 0.5 * count + 0.000001 * greatest(total_time_ns, there_ns)
+
+-- check: flops_add_up
+-- code: I104
+-- needs: flops_summary_totals, flops
+-- in: flops_summary_totals
+-- at: $.{key}
+-- each: key, column, total, decimals = cube_FLOPs, cube_mflop, sum, 0.0001; vec_FLOPs, vector_mflop, sum, 0.0001;
+--   FLOPs, operations_mflop, sum, 0.001; FLOPS, rate_gflop_per_s, avg, 0.001
+-- about: FLOPs of the summary are the sum over the operators; before 2.0 its FLOPS is the mean of their rates. From 2.1 on it has a cube and
+--   a vector unit, whose rates are not derived: they were divided by the time of all once more. Not asked of 2.0, whose sums no source
+--   was at hand of.
+-- tolerance: four decimals (three before 2.0), and a millionth
+-- source: MindSpore 1.9: flops_parser.py; MindSpore 2.1: ascend_flops_generator.py
+-- message: {here:.6g} here, {column} of the operators in flops makes {there:.6g}
+select cycle, {column} as here, there
+from (from flops_summary_totals where cube_mflop is null or operations_mflop is null) as summary
+join (select cycle, {total}({column}) as there from flops group by cycle) as sums using (cycle)
+where abs({column} - there) > {decimals} + 0.000001 * abs(there)
