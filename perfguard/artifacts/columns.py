@@ -189,7 +189,7 @@ def _sources(row: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Source, .
 def _source(name: str, part: Mapping[str, Any], types: frozenset[str]) -> Source:
     unit = part.get("x-unit", "")
     # Some times are texts of numbers.
-    unit = unit if types & _NUMBERS or unit in _TIMES else ""
+    unit = unit if types & _NUMBERS or (unit in _TIMES and "array" not in types) else ""
     plain, ending = lowered(_UNIT_IN_NAME.sub("", name)), _ENDINGS.get(unit, "")
     # MFLOPs(10^6) says its unit itself.
     column = part.get("x-name", plain if plain.startswith(ending[1:6] or "-") else plain + ending)

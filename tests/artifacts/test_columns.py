@@ -40,6 +40,7 @@ def typed(
         ("Cycle_counter", {"x-unit": "10ns"}, {"integer", "string"}, ["7", "snapshot"], "cycle_counter_ns", [70, None]),
         ("wall_time", {"x-unit": "s"}, {"number"}, ["1.5"], "wall_time_ns", [1500000000]),
         ("ts", {"x-unit": "us"}, {"string"}, ["1.5"], "ts_ns", [1500]),
+        ("op_exe_time", {"x-unit": "ms"}, {"array"}, ["[1.5, 2]"], "op_exe_time", ["[1.5, 2]"]),
         ("Size(KB)", {"x-unit": "KB"}, {"number"}, ["0.5", "1", "N/A"], "size_bytes", [512, 1024, None]),
         ("Total Reserved(MB)", {"x-unit": "MB", "x-bytes": 1024000}, {"number"}, ["1.5"], "total_reserved_bytes", [1536000]),
         ("size", {"x-unit": "byte"}, {"integer"}, ["512"], "size_bytes", [512]),

@@ -355,7 +355,7 @@ CASES = (
         layout="ms-2.0",
         conditions=DYNAMIC,
         damage=document(SHAPES, lambda found: a_first_operator(found)["op_exe_time"].__setitem__(0, 7.5)),
-        says=("I101", "op_exe_time is not what output_timeline_data_0.txt says of it"),
+        says=("I101", "op_exe_time is not what output_timeline_data says of"),
     ),
     Case(
         name="a stage of a rank that is not there",

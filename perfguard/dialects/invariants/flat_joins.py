@@ -6,7 +6,6 @@ holds for every row. What a later version may write in another way is judged onl
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -162,90 +161,6 @@ def documents_are_of_the_rank_in_their_name(cycle: Cycle) -> Iterator[Finding]:
                 place=f"{artifact.place} $.{'.'.join(path)}",
                 message=f"it is of rank {value}, its name says rank {named}",
             )
-
-
-@invariant(needs=("dynamic_shape_info",))
-def every_execution_has_its_time_and_shape(cycle: Cycle) -> Iterator[Finding]:
-    """Of Ascend's dynamic_shape_info: op_exe_occurrences = number of op_exe_time = of op_shape, the same for all operators.
-
-    An operator stands under its type, the text before the first `-`; `op_type` has the same types, and for every execution
-    the mean of their operators (4 decimals). Exact. Source: MindSpore 2.0 to 2.2 source: dynamic_frame_work_parser.py.
-    """
-    artifact = cycle.artifacts["dynamic_shape_info"]
-    document = artifact.content.document
-    if "op_type" not in document:
-        return  # the GPU's form
-    kinds = {kind: items for kind, items in document.items() if kind != "op_type"}
-    means = document["op_type"]
-    if kinds.keys() != means.keys():
-        odd = ", ".join(sorted(kinds.keys() ^ means.keys())[:8])
-        message = f"op_type and the operators have different types: {odd}"
-        yield Finding(code=Code.I101, place=f"{artifact.place} $.op_type", message=message)
-    operators = [(kind, name, one) for kind, items in kinds.items() for item in items for name, one in item.items()]
-    usual = Counter(one["op_exe_occurrences"] for *_, one in operators).most_common(1)
-    repeated = [(kind, name) for (kind, name), count in Counter((k, n) for k, n, _ in operators).items() if count > 1]
-    for kind, name in repeated:
-        yield Finding(code=Code.I114, place=f"{artifact.place} $.{kind}", message=f"{name} is listed more than once")
-    for kind, name, one in operators:
-        place = f"{artifact.place} $.{kind}: {name}"
-        counts = {
-            "op_exe_occurrences": one["op_exe_occurrences"],
-            "op_exe_time": len(one["op_exe_time"]),
-            "op_shape": len(one["op_shape"]),
-        }
-        if len({*counts.values(), usual[0][0]}) > 1:
-            said = ", ".join(f"{count} in {key}" for key, count in counts.items())
-            message = f"executions: {said}; most operators have {usual[0][0]}"
-            yield Finding(code=Code.I101, place=place, message=message)
-        if name.partition("-")[0] != kind:
-            yield Finding(code=Code.I101, place=place, message=f"it is no operator of type {kind}")
-    for kind in kinds.keys() & means.keys():
-        times = [one["op_exe_time"] for of, _, one in operators if of == kind]
-        if len({len(one) for one in (*times, means[kind])}) > 1:
-            message = f"{len(means[kind])} executions of the type, {len(times[0])} of its operators"
-            yield Finding(code=Code.I101, place=f"{artifact.place} $.op_type.{kind}", message=message)
-            continue
-        wrong = [
-            (
-                f"{artifact.place} $.op_type.{kind}[{index}]",
-                f"{mean} ms, its {len(together)} operators take {right:.9g}",
-            )
-            for index, (mean, *together) in enumerate(zip(means[kind], *times, strict=True))
-            if abs(mean - (right := sum(together) / len(together))) > 5.1e-5
-        ]
-        yield from disagreements(Code.I105, wrong, count=len(wrong), place=artifact.place)
-
-
-@invariant(layouts=("ms-1.x", "ms-2.0"), needs=("dynamic_shape_info", "output_timeline_data"))
-def times_of_dynamic_shapes_are_the_timeline(cycle: Cycle) -> Iterator[Finding]:
-    """op_exe_time of an operator = its durations in output_timeline_data, in their order (1e-9 ms).
-
-    An operator on the AI CPU is not in the timeline. Source: MindSpore 2.0 source: dynamic_frame_work_parser.py.
-    """
-    artifact, timeline = cycle.artifacts["dynamic_shape_info"], cycle.artifacts["output_timeline_data"]
-    frame = timeline.content.frame
-    name = _named(frame, "op_name", "kernel_name")
-    if name is None or "op_type" not in artifact.content.document:
-        return
-    durations: dict[str, list[float | None]] = {}
-    names = frame[name].str.strip_chars().str.split("/").list.last().to_list()
-    for operator, lasts in zip(names, quantity(frame, "duration(ms)").to_list(), strict=True):
-        durations.setdefault(operator, []).append(lasts)
-    wrong = [
-        (f"{artifact.place} $.{kind}: {operator}", f"op_exe_time is not what {timeline.path.name} says of it")
-        for kind, items in artifact.content.document.items()
-        if kind != "op_type"
-        for item in items
-        for operator, one in item.items()
-        if operator in durations and not _same_times(one["op_exe_time"], durations[operator])
-    ]
-    yield from disagreements(Code.I101, wrong, count=len(wrong), place=artifact.place)
-
-
-def _same_times(here: list[float], there: list[float | None]) -> bool:
-    return len(here) == len(there) and all(
-        b is not None and abs(a - b) <= 1e-9 for a, b in zip(here, there, strict=True)
-    )
 
 
 @invariant(needs=("step_trace_raw",))

@@ -548,3 +548,86 @@ select cycle, {column} as here, there
 from (from flops_summary_totals where cube_mflop is null or operations_mflop is null) as summary
 join (select cycle, {total}({column}) as there from flops group by cycle) as sums using (cycle)
 where abs({column} - there) > {decimals} + 0.000001 * abs(there)
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I101
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_operators
+-- at: $.op_type
+-- about: The types of the operators are those that the means are of.
+-- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
+-- message: op_type and the operators have different types: {types}
+select cycle, string_agg(type, ', ' order by type) as types
+from (
+  select coalesce(means.cycle, operators.cycle) as cycle, coalesce(means.type, operators.type) as type
+  from (select distinct cycle, type from dynamic_shape_info_means) as means
+  full join (select distinct cycle, type from dynamic_shape_info_operators) as operators
+    on operators.cycle = means.cycle and operators.type = means.type
+  where means.type is null or operators.type is null)
+group by cycle
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I114
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_operators
+-- about: An operator is listed once.
+-- message: {name} is listed more than once
+select cycle, row, path, name
+from (select *, row_number() over (partition by cycle, type, name order by row) as number from dynamic_operators) where number = 2
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I101
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_operators
+-- about: op_exe_occurrences is the number of op_exe_time and of op_shape, and the same for all operators.
+-- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
+-- message: executions: {occurrences} in op_exe_occurrences, {times} in op_exe_time, {shapes} in op_shape; most operators have {usual}
+select cycle, row, path, occurrences, times, shapes, usual
+from dynamic_operators where occurrences <> usual or times <> usual or shapes <> usual
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I101
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_operators
+-- about: An operator stands under its type, the text before the first `-`.
+-- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
+-- message: it is no operator of type {type}
+select cycle, row, path, type from dynamic_operators where split_part(name, '-', 1) <> type
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I101
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_means
+-- about: A type has as many executions as its operators.
+-- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
+-- message: {here} executions of the type, {times} of its operators
+select cycle, row, path, len(means_ms) as here, times from dynamic_types where not is_counted
+
+-- check: every_execution_has_its_time_and_shape
+-- code: I105
+-- needs: dynamic_shape_info_operators
+-- in: dynamic_shape_info_means
+-- about: op_type has for every execution the mean of its operators.
+-- tolerance: 0.000051 ms: four decimals
+-- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
+-- message: {mean_ms} ms, its {operators} operators take {there_ms:.9g}
+select cycle, row, path || '[' || index || ']' as path, mean_ms, operators, there_ms
+from dynamic_means where abs(mean_ms - there_ms) > 0.000051
+
+-- check: times_of_dynamic_shapes_are_the_timeline
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: dynamic_shape_info_operators, output_timeline_data
+-- in: dynamic_shape_info_operators
+-- about: op_exe_time of an operator are its durations in output_timeline_data, in their order. An operator on the AI CPU is not there.
+-- tolerance: 1 ns
+-- source: MindSpore 2.0: dynamic_frame_work_parser.py
+-- message: op_exe_time is not what output_timeline_data says of {name}
+with timed as (
+  select cycle, name, list(duration_ns order by row) as durations
+  from (select cycle, row, regexp_extract(trim(name), '[^/]*$') as name, duration_ns from output_timeline_data)
+  group by cycle, name)
+select cycle, row, path, name
+from dynamic_operators join timed using (cycle, name)
+where len(times_ms) <> len(durations)
+  or not list_bool_and(list_transform(list_zip(times_ms, durations), lambda one: coalesce(abs(one[1] * 1e6 - one[2]) <= 1, false)))

@@ -140,3 +140,27 @@ both_files as (
 from both_files
 where cycle in (
   select cycle from both_files group by cycle having 2 * count(*) filter (is_counted) > least(count(times), count(count)));
+
+-- Operators whose shapes change, with how many executions most have (the first, where none has more).
+create view dynamic_operators as
+with counts as (
+  select cycle, op_exe_occurrences as usual, count(*) as operators, min(row) as row
+  from dynamic_shape_info_operators group by cycle, op_exe_occurrences),
+most as (select cycle, usual from counts qualify row_number() over (partition by cycle order by operators desc, row) = 1)
+select cycle, row, path, type, name, op_exe_occurrences as occurrences, usual, op_exe_time::double[] as times_ms,
+  json_array_length(op_exe_time)::bigint as times, json_array_length(op_shape)::bigint as shapes
+from dynamic_shape_info_operators join most using (cycle);
+
+-- Their types, those that are listed with their means and have operators; whether all of these have as many executions as the type.
+create view dynamic_types as
+select means.cycle, means.row, means.path, type, numbers::double[] as means_ms, any_value(times) as times,
+  min(times) = max(times) and min(times) = len(numbers::double[]) as is_counted, list(times_ms order by operators.row) as times_ms
+from dynamic_shape_info_means as means join dynamic_operators as operators using (cycle, type)
+group by means.cycle, means.row, means.path, type, numbers;
+
+create view dynamic_means as
+select cycle, row, path, index, mean_ms, avg(times_ms[index + 1]) as there_ms, count(*) as operators
+from (
+  select cycle, row, path, index, means_ms[index + 1] as mean_ms, unnest(times_ms) as times_ms
+  from (select *, unnest(range(len(means_ms))) as index from dynamic_types where is_counted))
+group by cycle, row, path, index, mean_ms;
