@@ -52,3 +52,14 @@ where type = 'rank' and (busy_ns - span_ns > 500 or (is_alone and busy_ns - span
   and cycle in (
     select cycle from cluster_steps where type = 'rank' group by cycle
     having 2 * count(*) filter (abs(busy_ns - span_ns) <= 500) >= count(*))
+
+-- check: every_step_has_one_row
+-- code: I114
+-- needs: step_trace_time
+-- in: step_trace_time
+-- about: step_trace_time has one row for each step of a device. Exact.
+-- source: real output of torch_npu, eight directories
+-- message: step {step_name} has a second row
+select cycle, row, coalesce(step::varchar, '(none)') as step_name
+from (select *, row_number() over (partition by cycle, device_id, step order by row) as number from step_trace_time)
+where number > 1
