@@ -1,4 +1,4 @@
-"""What checks of an Ascend device ask of its text files, as torch_npu and MindSpore >= 2.5 write them from the same CANN data."""
+"""What checks ask of the text files of an Ascend device, as torch_npu and MindSpore >= 2.5 write them of the same CANN data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Two files of an Ascend directory that tell of the same thing: kernels, host operators, API calls, flows, clocks.
+"""What tells of the whole run beside the tables of an Ascend directory: the columns of kernels, the end of the collection, the rank.
 
-Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data), on which each
-holds for every row. Where a version might write a column in another way, a check is silent unless nine rows in ten keep it:
-what one writer computes for all rows it computes wrong in none or in all of them.
+Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data).
 """
 
 from __future__ import annotations
