@@ -496,6 +496,13 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
         "something_ran_on_the_device",
     ),
     ("I113", change_rows(RECORD, lambda rows: moved(rows, 1, 3600)), "files_are_of_one_run"),
+    ("I113", change_rows(KERNEL, lambda rows: [["", *row[1:]] for row in rows]), "kernels_name_their_step"),
+    ("I113", change_cell("npu_module_mem.csv", 1, "Timestamp(us)", 1), "samples_are_of_the_run"),
+    (
+        "I113",
+        change_document(TRACE, lambda d: [{**e, "name": e["name"].replace("ProfilerStep#", "Step ")} for e in d]),
+        "steps_of_the_tables_are_marked",
+    ),
 ]
 
 

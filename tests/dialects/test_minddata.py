@@ -377,6 +377,51 @@ def test_waits_of_the_device(minddata, text, code):
     assert {one for one, place in errors(minddata) if "aicpu" in place} == ({code} if code else set())
 
 
+RAW, ITERATOR = "minddata_pipeline_raw_0.csv", "dataset_iterator_profiling_0.txt"
+USAGE, TREE = "the_usage_of_a_queue_follows_from_its_samples", "parents_and_children_of_a_pipeline_agree"
+WHOLE = "every_batch_of_the_iterator_is_whole"
+
+
+@pytest.mark.parametrize(
+    "file, old, new, said",
+    [
+        (RAW, "1.0,16,0.0625", "1.5,16,0.09375", [f"I105 {USAGE} :2"]),
+        (RAW, "1.5,16,0.09375", "1.5,16,0.09", [f"I105 {USAGE} :3"]),
+        (RAW, '"[0, 1, 0, 0]",0.25,16,0.015625', ",,16,", [f"I105 {USAGE} :4"]),
+        (RAW, "[0, 1, 0, 0]", "[0, 1, 0, 0, 0.0]", [f"I105 {USAGE} :4", f"I111 {USAGE} "]),
+        (
+            RAW,
+            "2,GeneratorOp",
+            "1,GeneratorOp",
+            [f"I111 {TREE} :2", f"I111 {TREE} :3", f"I111 {TREE} :4", f"I114 {TREE} :4"],
+        ),
+        (RAW, "0,BatchOp", "7,BatchOp", [f"I111 {TREE} :2", f"I111 {TREE} :3"]),
+        (RAW, "[1]", '"[1, 1]"', []),
+        (RAW, "[1]", '"[1, 5]"', [f"I111 {TREE} :2"]),
+        (RAW, "[2]", "", [f"I111 {TREE} :4"]),
+        (ITERATOR, "0 1 3 2 1030\n", "", [f"I111 {WHOLE} :9"]),
+        (ITERATOR, "1 16 4 2 1047\n", "", [f"I111 {WHOLE} :13"]),
+        (ITERATOR, "1 16 2 2 1021", "1 16 2 17 1021", [f"I111 {WHOLE} :8"]),
+        (ITERATOR, "0 2 3 10 1030", "0 2 3 12 1030", [f"I104 {WHOLE} :9"]),
+        (ITERATOR, "0 2 3 10 1030", "0 2 3 11 1030", []),
+        (ITERATOR, "0 1 3 2 1030", "0 1 3 2 1020", [f"I106 {WHOLE} :9"]),
+        (ITERATOR, " 3 ", " 1 ", [f"I111 {WHOLE} :13"]),
+        (ITERATOR, " 4 ", " 6 ", [f"I111 {WHOLE} :13"]),
+    ],
+)
+def test_what_is_changed_in_a_table_is_found_where_it_is(minddata, file, old, new, said):
+    """A new epoch may count from 1 again; two batches of one number behind each other are one."""
+    text = (minddata / file).read_bytes().decode()
+    changed = text.replace(old, new) if file == ITERATOR else text.replace(old, new, 1)
+    assert changed != text
+    (minddata / file).write_bytes(changed.encode())
+    found = inspect(read_recording(minddata)).findings
+    named = {
+        f"{one.code.name} {one.check} {one.place[len(file) :]}" for one in found if one.check in (USAGE, TREE, WHOLE)
+    }
+    assert sorted(named) == said
+
+
 def test_a_pipeline_of_another_run_is_found_as_one(minddata):
     def edit(document: Any) -> None:
         for one in document["op_info"]:

@@ -331,3 +331,15 @@ select cycle, rows from task_counts where lost = rows
 select cycle, row, task, stream, name
 from told_tasks join task_counts using (cycle)
 where not is_met and lost <= 0.1 * rows
+
+-- check: steps_of_the_tables_are_marked
+-- code: I113
+-- layouts: pt-npu
+-- needs: view_spans, kernels | step_trace_time
+-- about: Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N.
+-- source: real output of torch_npu level 1, both ranks
+-- message: it marks no step, and kernel_details.csv or step_trace_time.csv name {steps}
+select cycle, string_agg(step::varchar, ', ' order by step) as steps
+from (select cycle, step from kernels union select cycle, step from step_trace_time) semi join traced_on_host using (cycle)
+where step is not null and cycle not in (select cycle from view_step_marks)
+group by cycle

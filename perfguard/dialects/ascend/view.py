@@ -54,8 +54,6 @@ class View:
 
     #: The marks of steps, in the order of the trace.
     step_marks: tuple[StepMark, ...]
-    #: Whether the framework's operators on the host (cpu_op) are there.
-    has_operators: bool
     #: The names of the processes that have events with a duration.
     drawn_processes: frozenset[str]
     #: The first and the last start [ns], without what CANN tells of a graph (when it was loaded).
@@ -82,13 +80,11 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     calls = by_cycle(
         batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
     )
-    on_host = {cycle for (cycle,) in batch.execute("from traced_on_host")}
     return {
         cycle: View(
             step_marks=tuple(
                 StepMark(label=label, start_ns=start, duration_ns=lasts) for label, start, lasts in marks.get(cycle, ())
             ),
-            has_operators=cycle in on_host,
             drawn_processes=frozenset(name for (name,) in processes.get(cycle, ())),
             range_ns=next(((first, last) for first, last in ranges.get(cycle, ())), None),
             lane_sums=tuple(

@@ -440,3 +440,40 @@ where listed.here <> listed.there and 2 * common >= greatest(counts.here, counts
 -- message: it starts at {start_us:.3f} us here, its kernel at {kernel_us:.3f} us in kernel_details.csv
 select cycle, file, row, path, start_ns / 1000 as start_us, kernel_ns / 1000 as kernel_us
 from communication_kernels where here = 1 and there = 1 and abs(start_ns - kernel_ns) > 500
+
+-- check: kernels_name_their_step
+-- code: I113
+-- severity: warning
+-- layouts: pt-npu
+-- needs: kernel_details, step_trace_time
+-- in: kernel_details
+-- about: Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step.
+-- message: no kernel has a Step Id, and step_trace_time.csv has step {steps}
+with unnamed as (
+  select cycle from (select distinct cycle, step_text from kernels where step_text is not null)
+  join words on words.number = step_text
+  group by cycle having bool_and(trim(text) = ''))
+select cycle, string_agg(step::varchar, ', ' order by step) as steps
+from (select distinct cycle, step from step_trace_time where step is not null) semi join unnamed using (cycle)
+group by cycle
+
+-- check: samples_are_of_the_run
+-- code: I113
+-- needs: kernel_details, {table}
+-- in: {table}
+-- each: table, reach_ns, told = npu_module_mem, 30::bigint * 86400000000000, far < samples;
+--   cpu_ms_memory_record, 3600000000000, far = samples
+-- about: Memory samples lie around the kernels: another unit is years away, another run usually more than an hour. Some modules are
+--   sampled when a driver starts; that none of them is near is said by files_are_of_one_run. A record goes on from cycle to cycle, so
+--   only that none of it is near tells of another run.
+-- tolerance: 30 days for modules, an hour for records
+-- source: real output of torch_npu level 1, whose module samples begin 57 minutes before the first kernel; MindSpore 2.10
+-- message: its time lies {apart_s:.6g} s from the first kernel
+with run as (select cycle, min(start_ns)::hugeint as first_ns, max(start_ns)::hugeint as last_ns from kernels group by cycle),
+sampled as (
+  select cycle, row, abs(timestamp_ns - first_ns) / 1e9 as apart_s,
+    timestamp_ns not between first_ns - {reach_ns} and last_ns + {reach_ns} as is_far
+  from {table} join run using (cycle))
+select cycle, row, apart_s
+from (select *, count(*) over (partition by cycle) as samples, count(*) filter (is_far) over (partition by cycle) as far from sampled)
+where is_far and {told}

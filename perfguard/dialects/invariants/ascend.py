@@ -1,25 +1,16 @@
-"""What must agree in the text files of an Ascend device, as torch_npu and MindSpore >= 2.5 write them from the same CANN data.
-
-Unless a function says otherwise its source is: real output of torch_npu at levels 0, 1 and 2 (msinsight test data, eight
-directories), on which it holds with the tolerance given.
-"""
+"""What checks ask of the text files of an Ascend device, as torch_npu and MindSpore >= 2.5 write them of the same CANN data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.table import nanoseconds
 from perfguard.dialects.ascend.kernels import Kernels
-from perfguard.dialects.disagreement import disagreeing_rows
-from perfguard.dialects.invariants import invariant
-from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
     from perfguard.artifacts.readers import Content
-    from perfguard.dialects.cycle import Cycle
 
 
 def quantity(frame: pl.DataFrame, column: str) -> pl.Series:
@@ -57,18 +48,3 @@ def distinct_texts(content: Content, column: str) -> set[str]:
 def by_device(frame: pl.DataFrame) -> list[str]:
     """Return the column that tells devices apart, if the file has one: only some versions write it."""
     return [column for column in ("Device_id",) if column in frame.columns]
-
-
-@invariant(needs=("step_trace_time",))
-def every_step_has_one_row(cycle: Cycle) -> Iterator[Finding]:
-    """step_trace_time has one row for each step of a device. Exact."""
-    import polars as pl
-
-    artifact = cycle.artifacts["step_trace_time"]
-    frame = artifact.content.frame
-    yield from disagreeing_rows(
-        artifact,
-        frame.select(pl.struct(*by_device(frame), "Step").is_first_distinct()).to_series().not_(),
-        Code.I114,
-        lambda row: f"step {row['Step'] or '(none)'} has a second row",
-    )

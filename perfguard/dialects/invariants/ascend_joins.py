@@ -1,8 +1,6 @@
-"""Two files of an Ascend directory that tell of the same thing: kernels, host operators, API calls, flows, clocks.
+"""What tells of the whole run beside the tables of an Ascend directory: columns of kernels, end of the collection, rank.
 
-Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data), on which each
-holds for every row. Where a version might write a column in another way, a check is silent unless nine rows in ten keep it:
-what one writer computes for all rows it computes wrong in none or in all of them.
+Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data).
 """
 
 from __future__ import annotations
@@ -11,15 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.table import nanoseconds
-from perfguard.dialects.ascend.view import view_of
-from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import distinct_texts, span_ns
-from perfguard.findings import Code, Finding, Severity
+from perfguard.dialects.invariants.ascend import span_ns
+from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
-    from perfguard.dialects.cycle import Artifact, Cycle
+    from perfguard.dialects.cycle import Cycle
 
 #: Three decimals of a microsecond, printed of a float that holds a quarter of one.
 EDGE_NS = 300
@@ -61,11 +56,6 @@ def the_collection_ends_with_the_run(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-def _row(artifact: Artifact, row: int) -> str:
-    assert artifact.content.table is not None
-    return f"{artifact.place}{artifact.content.table.place(row)}"
-
-
 @invariant(layouts=("pt-npu",), needs=("profiler_metadata",))
 def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
     """distributed_args.rank is the rank profiler_info tells of, and a member of each group it names as its own. Exact.
@@ -96,78 +86,3 @@ def metadata_is_of_the_rank(cycle: Cycle) -> Iterator[Finding]:
                 place=f"{artifact.place} $.parallel_group_info",
                 message=f"group {name}: place {position} of ranks {members} is not rank {told}",
             )
-
-
-@invariant(layouts=("pt-npu",), needs=("trace_view",))
-def steps_of_the_tables_are_marked(cycle: Cycle) -> Iterator[Finding]:
-    """Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N. Source: torch_npu."""
-    artifact = cycle.artifacts["trace_view"]
-    view = view_of(artifact.content)
-    if not view.has_operators or view.step_marks:
-        return
-    for slot, column in (("kernel_details", "Step Id"), ("step_trace_time", "Step")):
-        table = cycle.artifacts[slot].content.table if slot in cycle.artifacts else None
-        if table is not None and column in table.columns:
-            texts = distinct_texts(cycle.artifacts[slot].content, column)
-            if steps := [text for text in texts if re.fullmatch(r"\s*[0-9]+\s*", text)]:
-                message = (
-                    f"it marks no step, and {cycle.artifacts[slot].path.name} names {', '.join(sorted(steps)[:8])}"
-                )
-                yield Finding(code=Code.I113, place=artifact.place, message=message)
-                return
-
-
-@invariant(layouts=("pt-npu",), needs=("kernel_details", "step_trace_time"))
-def kernels_name_their_step(cycle: Cycle) -> Iterator[Finding]:
-    """Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step."""
-    artifact, times = cycle.artifacts["kernel_details"], cycle.artifacts["step_trace_time"]
-    table = artifact.content.table
-    if table is None or "Step Id" not in table.columns or "Step" not in times.content.frame.columns or not table.height:
-        return
-    steps = {text.strip() for text in times.content.frame["Step"].drop_nulls().to_list()} - {""}
-    named = {text.strip() for text in distinct_texts(artifact.content, "Step Id")} - {""}
-    if steps and not named:
-        yield Finding(
-            code=Code.I113,
-            severity=Severity.WARNING,
-            place=artifact.place,
-            message=f"no kernel has a Step Id, and {times.path.name} has step {', '.join(sorted(steps)[:8])}",
-        )
-
-
-@invariant()
-def samples_are_of_the_run(cycle: Cycle) -> Iterator[Finding]:
-    """Memory samples lie around the kernels: modules within 30 days (some are read when a driver starts), records within an
-    hour.
-
-    Another unit is years away, another run usually more than an hour. Source: real output of torch_npu level 1, whose module
-    samples begin 57 minutes before the first kernel; MindSpore 2.10.
-    """
-    kernels = cycle.artifacts.get("kernel_details")
-    if kernels is None or (span := span_ns(kernels.content, "Start Time(us)")) is None:
-        return
-    first, last = span
-    day, hour = 86_400 * 10**9, 3_600 * 10**9
-    for slot, column, scale, reach in (
-        ("npu_module_mem", "Timestamp(us)", 1, 30 * day),
-        ("cpu_ms_memory_record", "Timestamp(ns)", 1000, hour),
-    ):
-        artifact = cycle.artifacts.get(slot)
-        if artifact is None or artifact.content.table is None or column not in artifact.content.frame.columns:
-            continue
-        frame = artifact.content.frame.with_row_index("row")
-        at = nanoseconds(frame[column]) // scale if scale > 1 else nanoseconds(frame[column])
-        far = frame.with_columns(at=at).filter((at < first - reach) | (at > last + reach))
-        # A record goes on from cycle to cycle: only that none of it is of this one tells of another run. That no module's
-        # sample is near is said once, by files_are_of_one_run.
-        if (slot == "cpu_ms_memory_record") == (far.height < frame.height):
-            continue
-        yield from disagreements(
-            Code.I113,
-            (
-                (_row(artifact, row), f"its time lies {abs(time - first) / 1e9:.6g} s from the first kernel")
-                for row, time in far.select("row", "at").iter_rows()
-            ),
-            count=far.height,
-            place=artifact.place,
-        )

@@ -6,22 +6,19 @@ ms_minddata_viewer.py (2.10). Numbers the writers round to two or three decimals
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64, json_value, number_of
-from perfguard.dialects.disagreement import disagreeing_rows, disagreements
+from perfguard.artifacts.table import as_int64, json_value, number_of
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
     import polars as pl
 
     from perfguard.dialects.cycle import Artifact, Cycle
 
-#: Relative difference at which two ways to compute one float may differ.
-_RELATIVE = 1e-6
 #: Half a unit of the second and the third decimal, and a little for the float itself.
 _HUNDREDTH = 0.0051
 _THOUSANDTH = 0.00051
@@ -40,60 +37,6 @@ _LISTS_BY_OPERATOR = (
 
 
 # -- the pipeline --------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("minddata_pipeline_raw",))
-def the_usage_of_a_queue_follows_from_its_samples(cycle: Cycle) -> Iterator[Finding]:
-    """Average = mean of the samples, usage = average / length. Tolerance 1e-6; rows without samples are passed over."""
-    artifact = cycle.artifacts["minddata_pipeline_raw"]
-    frame = artifact.content.frame
-    averages = as_float64(frame["output_queue_average_size"]).to_list()
-    usages = as_float64(frame["output_queue_usage_rate"]).to_list()
-    lengths = as_float64(frame["output_queue_length"]).to_list()
-    samples = [_numbers(text) for text in frame["output_queue_size"].to_list()]
-    wrong = []
-    for row, (sizes, average, usage, length) in enumerate(zip(samples, averages, usages, lengths, strict=True)):
-        name = f"operator {frame['op_id'][row]}"
-        if sizes and not _close(average, sum(sizes) / len(sizes)):
-            wrong.append(
-                (row, f"{name}: average {average} here, its {len(sizes)} samples give {sum(sizes) / len(sizes)}")
-            )
-        if average is not None and length and not _close(usage, average / length):
-            wrong.append(
-                (row, f"{name}: usage {usage} here, average {average} / length {length:g} gives {average / length}")
-            )
-        if (average is None) != (not sizes) or (length is None) != (not sizes):
-            wrong.append((row, f"{name}: samples, average and length must be there together"))
-    yield from disagreements(Code.I105, [(_at(artifact, row), message) for row, message in wrong])
-    yield from _one_length(artifact, dict(zip(frame["op_id"].to_list(), samples, strict=True)))
-
-
-@invariant(needs=("minddata_pipeline_raw",))
-def parents_and_children_of_a_pipeline_agree(cycle: Cycle) -> Iterator[Finding]:
-    """Ids are unique; whoever names a parent is named by it, and the other way round; one row has no parent. Exact."""
-    artifact = cycle.artifacts["minddata_pipeline_raw"]
-    frame = artifact.content.frame
-    ids = as_int64(frame["op_id"]).to_list()
-    children = [_numbers(text) for text in frame["children_id"].to_list()]
-    parents = [number_of(text) for text in frame["parent_id"].to_list()]
-    repeated = [(_at(artifact, row), f"op_id {one} is there twice") for row, one in enumerate(ids) if one in ids[:row]]
-    yield from disagreements(Code.I114, repeated)
-    children_of = dict(zip(ids, children, strict=True))
-    parent_of = dict(zip(ids, parents, strict=True))
-    wrong = []
-    for row, (one, parent) in enumerate(zip(ids, parents, strict=True)):
-        if (parent is None) != (one == 0):
-            wrong.append((row, f"operator {one} has {'no parent' if parent is None else f'the parent {parent}'}"))
-        elif parent is not None and one not in children_of.get(int(parent), ()):
-            wrong.append((row, f"operator {one} has the parent {parent}, which does not have it as a child"))
-        wrong += [
-            (row, f"operator {one} has the child {child}, which has the parent {parent_of.get(int(child))}")
-            for child in children[row]
-            if parent_of.get(int(child)) != one
-        ]
-    if 0 not in ids:
-        wrong.append((0, "there is no operator with op_id 0, which is the root"))
-    yield from disagreements(Code.I111, [(_at(artifact, row), message) for row, message in wrong])
 
 
 @invariant(needs=("pipeline_profiling", "minddata_pipeline_raw"))
@@ -213,48 +156,6 @@ def the_mean_times_follow_from_the_device_queue(cycle: Cycle) -> Iterator[Findin
     yield from _mean_times(cycle, "device_queue_profiling", sink=True)
 
 
-# -- batches -------------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("dataset_iterator_profiling",))
-def every_batch_of_the_iterator_is_whole(cycle: Cycle) -> Iterator[Finding]:
-    """Four lines a batch in the order push, batch, pipeline, queue; batches in a row; time does not run back. Exact."""
-    yield from _batch_findings(cycle, "dataset_iterator_profiling", at_the_edge=Severity.ERROR)
-
-
-@invariant(needs=("device_queue_profiling",))
-def every_batch_of_the_device_queue_is_whole(cycle: Cycle) -> Iterator[Finding]:
-    """The same of the device queue. Its own thread writes it, so a window may cut its first or last batch: a warning."""
-    yield from _batch_findings(cycle, "device_queue_profiling", at_the_edge=Severity.WARNING)
-
-
-@invariant(needs=("minddata_aicpu",))
-def waits_of_the_device_are_in_order(cycle: Cycle) -> Iterator[Finding]:
-    """No wait ends before it begins, and of one node none begins before the one in front of it. Exact."""
-    import polars as pl
-
-    artifact = cycle.artifacts["minddata_aicpu"]
-    frame = artifact.content.frame.with_columns(
-        start=as_float64(artifact.content.frame["start_time"]), end=as_float64(artifact.content.frame["end_time"])
-    ).with_columns(before=pl.col("start").shift(1).over("node_name"))
-    yield from disagreeing_rows(
-        artifact,
-        frame["end"] < frame["start"],
-        Code.I106,
-        lambda row: f"{row['node_name']} ends at {row['end_time']} us, before it begins at {row['start_time']} us",
-        frame=frame,
-    )
-    yield from disagreeing_rows(
-        artifact,
-        frame["start"] < frame["before"],
-        Code.I106,
-        lambda row: (
-            f"{row['node_name']} begins at {row['start_time']} us, the line before it at {row['before']:.0f} us"
-        ),
-        frame=frame,
-    )
-
-
 # -- CPU use -------------------------------------------------------------------------------------------------------------
 
 
@@ -336,63 +237,6 @@ def _mean_times(cycle: Cycle, slot: str, *, sink: bool) -> Iterator[Finding]:
             yield Finding(code=Code.I105, place=f"{artifact.place} $.{key}[0]", message=message)
 
 
-def _batch_findings(cycle: Cycle, slot: str, *, at_the_edge: Severity) -> Iterator[Finding]:
-    import polars as pl
-
-    artifact = cycle.artifacts[slot]
-    if artifact.content.frame.is_empty():
-        return
-    frame = _batches(artifact)
-    full = (frame["type"] == 1) & (frame["value"] > frame["extra"])
-    yield from disagreeing_rows(
-        artifact,
-        full,
-        Code.I111,
-        lambda row: f"batch {row['batch_num']}: {row['value']} entries in a queue of {row['extra']}",
-        frame=frame,
-    )
-    if "ts" not in frame.columns:
-        # Files of 1.x with four columns hold the state of the queue only.
-        return
-    yield from disagreeing_rows(
-        artifact,
-        frame["ts"] < frame["before"],
-        Code.I106,
-        lambda row: f"batch {row['batch_num']}: {row['ts']} ms here, {row['before']} ms in the line before",
-        frame=frame,
-    )
-    groups = frame.group_by("group", maintain_order=True).agg(
-        pl.col("batch_num").first(),
-        pl.col("row").first(),
-        # A state has its capacity where a time has its kind: 3 stands for a state.
-        pl.when(pl.col("type") == 0).then(pl.col("extra")).otherwise(3).alias("kinds"),
-        pl.col("value").filter((pl.col("type") == 0) & (pl.col("extra") == 2)).first().alias("batch"),
-        pl.col("value").filter((pl.col("type") == 0) & (pl.col("extra") < 2)).sum().alias("parts"),
-    )
-    broken: list[tuple[str, str]] = []
-    torn: list[tuple[str, str]] = []
-    gaps: list[tuple[str, str]] = []
-    sums: list[tuple[str, str]] = []
-    last, before = groups.height - 1, 0
-    for index, (_, batch, row, kinds, whole, parts) in enumerate(groups.iter_rows()):
-        place = _at(artifact, row)
-        if kinds != [1, 2, 0, 3]:
-            words = ", ".join(("pipeline", "push", "batch", "queue")[kind] for kind in kinds[:8])
-            message = f"batch {batch} has the lines {words}, not push, batch, pipeline, queue"
-            (torn if index in (0, last) else broken).append((place, message))
-        elif abs(whole - parts) > 1:
-            sums.append((place, f"batch {batch} took {whole} ms, its pipeline and push {parts} ms together"))
-        # A new epoch may count from 1 again.
-        if index and batch not in (before + 1, 1):
-            gaps.append((place, f"batch {batch} follows batch {before}"))
-        before = batch
-    yield from disagreements(Code.I111, broken, count=len(broken), place=artifact.place)
-    yield from disagreements(Code.I111, torn, severity=at_the_edge)
-    yield from disagreements(Code.I111, gaps, count=len(gaps), place=artifact.place)
-    # The push is measured inside the batch in whole milliseconds: one may be lost.
-    yield from disagreements(Code.I104, sums, count=len(sums), place=artifact.place)
-
-
 def _batches(artifact: Artifact) -> pl.DataFrame:
     """Return the lines as numbers, with the row, the time of the line before and the number of the batch's group."""
     import polars as pl
@@ -432,22 +276,6 @@ def _below_root(operators: Mapping[int, Mapping[str, Any]]) -> set[int]:
     return {one for one in seen if one == 0 or _queue(operators[one])}
 
 
-def _one_length(artifact: Artifact, samples: Mapping[Any, Sequence[Any]]) -> Iterator[Finding]:
-    """Say which operators have another number of samples than most."""
-    lengths = {one: len(sizes) for one, sizes in samples.items() if sizes}
-    if len(set(lengths.values())) < 2:
-        return
-    usual = Counter(lengths.values()).most_common(1)[0][0]
-    yield from disagreements(
-        Code.I111,
-        [
-            (artifact.place, f"operator {one} has {length} samples of its queue, others {usual}")
-            for one, length in lengths.items()
-            if length != usual
-        ],
-    )
-
-
 def _entry(summary: Mapping[str, Any], key: str, index: int) -> Any:
     values = summary[key]
     return values[index] if index < len(values) else None
@@ -457,10 +285,6 @@ def _numbers(text: str | None) -> list[Any]:
     """Return the list a cell holds; the schema has seen to it that it is one, or blank."""
     found: list[Any] = json_value(text) if text else []
     return found
-
-
-def _close(here: float | None, there: float) -> bool:
-    return here is not None and abs(here - there) <= max(1e-9, _RELATIVE * abs(there))
 
 
 def _at(artifact: Artifact, row: int) -> str:

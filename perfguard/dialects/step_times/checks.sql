@@ -77,3 +77,14 @@ select cycle, row, index, step, lost from lost_members where place = '{table}'
 -- message: stage {index}: {column} is {own_us:.9g} us, the largest of its ranks is {largest_us:.9g} us
 select cycle, row, index, part[:-4] as column, own_ns / 1000 as own_us, largest_ns / 1000 as largest_us from stage_times
 where place = '{table}' and abs(own_ns - largest_ns) > 1
+
+-- check: every_step_has_one_row
+-- code: I114
+-- needs: step_trace_time
+-- in: step_trace_time
+-- about: step_trace_time has one row for each step of a device. Exact.
+-- source: real output of torch_npu, eight directories
+-- message: step {step_name} has a second row
+select cycle, row, coalesce(step::varchar, '(none)') as step_name
+from (select *, row_number() over (partition by cycle, device_id, step order by row) as number from step_trace_time)
+where number > 1
