@@ -1,0 +1,257 @@
+-- What must agree across the files that MindSpore writes of operators on the host's CPU.
+
+-- check: {name}
+-- code: {code}
+-- each: name, code, here, there, part = types_are_the_sum_of_details, I101, cpu_op_detail_info, cpu_op_type_info, op_type;
+--   framework_lines_are_occurrences, I101, cpu_framework, cpu_op_detail_info, all;
+--   timestamps_are_occurrences, I102, cpu_op_execute_timestamp, cpu_op_detail_info, full_op_name
+-- needs: {here}, {there}
+-- in: {here}
+-- about: type_occurrences = sum of op_occurrences of the type; lines of cpu_framework = executions, in all; executions with a
+--   timestamp = op_occurrences, for the same operators.
+-- tolerance: none
+-- source: MindSpore 2.0 and 2.10, real output
+-- message: {operator}: {count} here, {count_there} in {there}
+select cycle, name as operator, here as count, there as count_there from cpu_differences('{here}', '{there}', '{part}')
+
+-- check: {name}
+-- code: I101
+-- each: name, there, part = framework_types_are_occurrences, cpu_op_type_info, op_type;
+--   framework_names_are_occurrences, cpu_op_detail_info, op_name
+-- needs: cpu_framework, {there}
+-- in: cpu_framework
+-- about: Lines of cpu_framework of a type = type_occurrences, of a name = op_occurrences of that op_name, over all scopes. Only where
+--   every line has a type: PyNative mode of 2.10 leaves types blank.
+-- tolerance: none
+-- source: MindSpore 2.0 and 2.10, real output, names in graph mode
+-- message: {operator}: {count} here, {count_there} in {there}
+select cycle, name as operator, here as count, there as count_there
+from cpu_differences('cpu_framework', '{there}', '{part}')
+where cycle not in (select cycle from cpu_framework where op_type = '')
+
+-- check: frequency_is_operators_of_a_type
+-- code: I105
+-- needs: cpu_op_detail_info, cpu_op_type_info
+-- in: cpu_op_type_info
+-- about: execution_frequency(per-step) = type_occurrences // op_occurrences of some operator of the type. It is no rate per step: a
+--   type whose operators ran unequally often has the quotient of one of them.
+-- tolerance: none
+-- source: MindSpore 2.0 and 2.10, real output (302 of 302 rows)
+-- message: {type}: execution_frequency {frequency} here, but no operator of the type ran 1/{frequency} of its {times} times in
+--   cpu_op_detail_info
+with counts as (select distinct cycle, op_type, op_occurrences as one from cpu_op_detail_info where op_occurrences > 0)
+select cycle, row, op_type as type, any_value(type_occurrences) as times, any_value(execution_frequency_per_step) as frequency
+from cpu_op_type_info join counts using (cycle, op_type)
+group by cycle, row, op_type
+having not bool_or(type_occurrences // one = execution_frequency_per_step)
+
+-- check: type_totals_are_the_sum_of_details
+-- code: I104
+-- needs: cpu_op_detail_info, cpu_op_type_info
+-- in: cpu_op_type_info
+-- about: total_compute_time = sum of op_total_time(ms) of the type, where both count it equally often.
+-- tolerance: relative 1.1e-5 (two prints of six digits) and what a float loses in adding; half a ns for each time
+-- source: MindSpore 2.0 and 2.10, real output (6.6e-6 at most)
+-- message: {type}: total {total_ns} ns here, its operators add up to {sum_ns} ns in cpu_op_detail_info
+with sums as (
+  select cycle, op_type, sum(op_occurrences) as count, sum(op_total_time_ns) as sum_ns, count(*) as terms
+  from cpu_op_detail_info group by cycle, op_type)
+select cycle, row, op_type as type, total_compute_time_ns as total_ns, sum_ns
+from cpu_op_type_info join sums using (cycle, op_type)
+where type_occurrences = count and cpu_differ(total_compute_time_ns, sum_ns, 1.1e-5, terms, terms + 1)
+
+-- check: totals_are_the_sum_of_executions
+-- code: I104
+-- needs: cpu_op_detail_info, cpu_op_execute_timestamp
+-- in: cpu_op_detail_info
+-- about: op_total_time(ms) = sum of the durations of the operator's executions, where both count it equally often.
+-- tolerance: relative 1.1e-5 (prints of six digits) and what a float loses in adding; half a ns for each time
+-- source: MindSpore 2.0 and 2.10, real output (6.2e-6 at most)
+-- message: {name}: total {total_ns} ns here, its executions add up to {sum_ns} ns in cpu_op_execute_timestamp
+with sums as (
+  select cycle, full_op_name, sum(duration_ns) as sum_ns, count(*) as terms from cpu_op_execute_timestamp group by cycle, full_op_name)
+select cycle, row, full_op_name as name, op_total_time_ns as total_ns, sum_ns
+from cpu_op_detail_info join sums using (cycle, full_op_name)
+where op_occurrences = terms and cpu_differ(op_total_time_ns, sum_ns, 1.1e-5, terms, terms + 1)
+
+-- check: {check}
+-- code: I105
+-- each: check, slot, name, times, total, average =
+--   operator_averages_follow, cpu_op_detail_info, full_op_name, op_occurrences, op_total_time_ns, op_avg_time_ns;
+--   type_averages_follow, cpu_op_type_info, op_type, type_occurrences, total_compute_time_ns, avg_time_ns
+-- needs: {slot}
+-- in: {slot}
+-- about: Average * occurrences = total.
+-- tolerance: relative 1.1e-5: two prints of six digits; half a ns for each time, of the average for each occurrence
+-- source: MindSpore 2.0 and 2.10, real output (5.1e-6 at most)
+-- message: {operator}: average {mean_ns} ns, but {total_ns} ns over {count} executions is {expected:.6g} ns
+select cycle, row, {name} as operator, {times} as count, {average} as mean_ns, {total} as total_ns, {total} / {times} as expected
+from {slot}
+where cpu_differ({average}::double * {times}, {total}, 1.1e-5, 1, {times}::double + 1)
+
+-- check: {check}
+-- code: I105
+-- each: check, slot, name, total, share =
+--   operator_shares_follow, cpu_op_detail_info, full_op_name, op_total_time_ns, total_proportion;
+--   type_shares_follow, cpu_op_type_info, op_type, total_compute_time_ns, percent
+-- needs: {slot}
+-- in: {slot}
+-- about: A share is the total / the sum of all: a fraction, whatever the name of its column says.
+-- tolerance: relative 1.6e-5 (three prints of six digits) and what a float loses in adding; half a ns for each time
+-- source: MindSpore 2.0 and 2.10, real output (6.5e-6 at most)
+-- message: {operator}: {share} {part:.6g}, but {total_ns} of {all_ns} ns is {expected:.6g}
+select cycle, row, {name} as operator, {share} as part, {total} as total_ns, all_ns, {total} / all_ns as expected
+from {slot} join (
+  select cycle, sum({total}) as all_ns, count(*) as terms from {slot} group by cycle having sum({total}) > 0) using (cycle)
+where cpu_differ({share} * all_ns, {total}, 1.6e-5, terms, terms * {share} + 1)
+
+-- check: {check}
+-- code: I105
+-- each: check, slot, total, share = operator_shares_follow, cpu_op_detail_info, op_total_time_ns, total_proportion;
+--   type_shares_follow, cpu_op_type_info, total_compute_time_ns, percent
+-- needs: {slot}
+-- in: {slot}
+-- about: All shares add up to 1.
+-- tolerance: 1.1e-5 and what a float loses in adding
+-- source: MindSpore 2.0 and 2.10, real output (1.6e-6 at most)
+-- message: {share} adds up to {shares:.6g}, not to 1
+select cycle, sum({share}) as shares
+from {slot}
+group by cycle
+having sum({total}) > 0 and abs(sum({share}) - 1) > 1.1e-5 + 3e-7 * sqrt(count(*))
+
+-- check: {check}
+-- code: I114
+-- each: check, slot, name = operators_are_listed_once, cpu_op_detail_info, full_op_name;
+--   types_are_listed_once, cpu_op_type_info, op_type
+-- needs: {slot}
+-- in: {slot}
+-- about: {name} is unique in {slot} (op_name is not).
+-- tolerance: none
+-- source: MindSpore 2.0 and 2.10, real output
+-- message: {operator}: a row above has it, too
+select cycle, row, {name} as operator from {slot} qualify row_number() over (partition by cycle, {name} order by row) > 1
+
+-- check: operators_have_one_line_of_timestamps
+-- code: I114
+-- needs: cpu_op_execute_timestamp
+-- in: cpu_op_execute_timestamp
+-- about: All executions of an operator are in one line.
+-- source: MindSpore 2.0 and 2.10, real output
+-- message: {name}: a line above has executions of it, too
+select cycle, row, name
+from (select distinct cycle, row, full_op_name as name from cpu_op_execute_timestamp)
+qualify row_number() over (partition by cycle, name order by row) > 1
+
+-- check: names_are_parts_of_the_full_name
+-- code: I114
+-- needs: cpu_op_detail_info
+-- in: cpu_op_detail_info
+-- about: op_name is the end of full_op_name behind its last slash, op_type is op_name up to its last hyphen.
+-- tolerance: none
+-- source: MindSpore 2.0: data_saver.cc, OpDetailInfo; real output of 2.0 and 2.10
+-- message: op_name {op_name} and op_type {op_type} are not the end of full_op_name {full_op_name}
+select cycle, row, op_name, op_type, full_op_name
+from (select *, regexp_replace(full_op_name, '^.*/', '') as ending from cpu_op_detail_info)
+where op_name <> ending or op_type <> regexp_replace(ending, '-[^-]*$', '')
+
+-- check: operators_are_of_one_process
+-- code: I113
+-- needs: cpu_op_detail_info
+-- in: cpu_op_detail_info
+-- about: The same pid in every row: one process writes one file.
+-- tolerance: none
+-- source: MindSpore 2.0 and 2.10, real output
+-- message: {name}: it ran in process {pid}, other operators in {usual}
+with processes as (
+  select cycle, pid as usual
+  from cpu_op_detail_info
+  group by cycle, pid
+  qualify row_number() over (partition by cycle order by count(*) desc, min(row)) = 1)
+select cycle, row, full_op_name as name, pid, usual from cpu_op_detail_info join processes using (cycle) where pid <> usual
+
+-- check: memory_record_is_in_order
+-- code: I106
+-- needs: cpu_ms_memory_record
+-- in: cpu_ms_memory_record
+-- about: Timestamps do not go back: earlier cycles come first, and all is in order.
+-- tolerance: none
+-- source: MindSpore 2.10, real output
+-- message: a record of {timestamp_ns} ns comes after one of {before_ns} ns
+select cycle, row, timestamp_ns, before_ns
+from (select *, lag(timestamp_ns) over (partition by cycle order by row) as before_ns from cpu_ms_memory_record)
+where timestamp_ns < before_ns
+
+-- check: memory_in_use_was_reserved
+-- code: I107
+-- needs: cpu_ms_memory_record
+-- in: cpu_ms_memory_record
+-- about: Total Allocated <= Total Reserved. Not asked where nothing was ever reserved: MindSpore 2.10 beside MindFormers, whose
+--   allocator reserves nothing ahead.
+-- tolerance: none
+-- source: MindSpore 2.10, real output
+-- message: {allocated} bytes are allocated, only {reserved} are reserved
+select cycle, row, total_allocated_bytes as allocated, total_reserved_bytes as reserved
+from cpu_ms_memory_record
+where total_allocated_bytes > total_reserved_bytes
+  and cycle in (select cycle from cpu_ms_memory_record group by cycle having max(total_reserved_bytes) <> 0)
+
+-- check: memory_is_of_the_pools_grain
+-- code: I107
+-- layouts: ms-2.5+cpu
+-- needs: cpu_ms_memory_record
+-- in: cpu_ms_memory_record
+-- about: Every amount is a multiple of 512 bytes, which the pool gives out.
+-- tolerance: none
+-- source: MindSpore 2.10 on a CPU, real output
+-- message: not every amount is a multiple of 512 bytes: allocated {allocated}, reserved {reserved}, active {active}
+select cycle, row, total_allocated_bytes as allocated, total_reserved_bytes as reserved, total_active_bytes as active
+from cpu_ms_memory_record
+where allocated % 512 <> 0 or reserved % 512 <> 0 or active % 512 <> 0
+
+-- check: memory_is_of_the_pools_grain
+-- code: I107
+-- layouts: ms-2.5+cpu
+-- needs: cpu_ms_memory_record
+-- in: cpu_ms_memory_record
+-- about: On a CPU what is allocated is active. A device may keep memory active that is no longer allocated.
+-- tolerance: none
+-- source: MindSpore 2.10 on a CPU, real output
+-- message: {allocated} bytes are allocated, {active} are active: on a CPU they are the same
+select cycle, row, total_allocated_bytes as allocated, total_active_bytes as active
+from cpu_ms_memory_record
+where allocated <> active and allocated % 512 = 0 and total_reserved_bytes % 512 = 0 and active % 512 = 0
+
+-- check: memory_record_is_of_these_executions
+-- code: I113
+-- needs: cpu_ms_memory_record, cpu_op_execute_timestamp
+-- in: cpu_ms_memory_record
+-- about: Some record lies within a second of the executions, or the file is of another run. It may begin long before: MindSpore 2.10
+--   writes the records of earlier cycles once more. Compared only where both files tell UNIX time (from 1e18 ns on, which is 2001).
+-- tolerance: 1 s
+-- source: MindSpore 2.10, real output
+-- message: its records are of {first_record_ns} to {last_record_ns} ns, the executions in cpu_op_execute_timestamp of {first_ns} to
+--   {last_ns} ns: it is of another run
+with executions as (
+  select cycle, min(start_ns) as first_ns, max(start_ns::hugeint + duration_ns) as last_ns from cpu_op_execute_timestamp group by cycle)
+select cycle, min(timestamp_ns) as first_record_ns, max(timestamp_ns) as last_record_ns, first_ns, last_ns
+from cpu_ms_memory_record join executions using (cycle)
+where first_ns >= 1000000000000000000
+group by cycle, first_ns, last_ns
+having min(timestamp_ns) >= 1000000000000000000
+  and not bool_or(timestamp_ns between first_ns - 1000000000 and last_ns + 1000000000)
+
+-- check: executions_are_in_order
+-- code: I106
+-- needs: cpu_op_execute_timestamp
+-- in: cpu_op_execute_timestamp
+-- about: Starts do not go back in the line of an operator, and no execution begins before the one before it has ended.
+-- tolerance: 1 us for the end (the clock), and half of the sixth digit of its duration
+-- source: MindSpore 2.0 and 2.10, real output
+-- message: {name}: an execution begins at {start_ns} ns, the one before it at {before_ns} ns, and it took {took_ns} ns
+select cycle, row, name, start_ns, before_ns, took_ns
+from (
+  select cycle, row, full_op_name as name, start_ns, lag(start_ns) over line as before_ns, lag(duration_ns) over line as took_ns
+  from cpu_op_execute_timestamp
+  window line as (partition by cycle, row order by rowid))
+where start_ns < before_ns or start_ns < before_ns::hugeint + took_ns - 1000 - took_ns * 5e-6
