@@ -36,8 +36,21 @@ if TYPE_CHECKING:
 Stream = Callable[..., Streamed]
 #: Large tables whose cells Python looks at are held up to so many bytes: they take twice as much.
 KEPT_UP_TO = 256 * 1024**2
-#: Slots whose cells nothing but queries looks at.
-_NOT_KEPT = frozenset(("kernel_details", "l2_cache"))
+#: Slots of which more than queries looks at cells; of others they are in tables only.
+_KEPT_SLOTS = frozenset(
+    (
+        *("aicore_intermediate_detail", "aicore_intermediate_type", "api_statistic", "cluster_step_trace_time"),
+        *(
+            "cpu_ms_memory_record",
+            "cpu_op_detail_info",
+            "framework_raw",
+            "gpu_op_detail_info",
+            "hccl_raw",
+            "memory_record",
+        ),
+        *("minddata_pipeline_raw", "npu_module_mem", "operator_memory", "step_trace_raw", "step_trace_time"),
+    )
+)
 
 
 def read_artifacts(
@@ -162,7 +175,7 @@ def _passed(
 ) -> tuple[Content | None, list[Finding]]:
     """Let the rows of a table go by into `rows`; those that Python looks at are kept, where they are not too many."""
     row = rules_under(row_schema(rules), header) if rules else {}
-    is_kept = file.slot.name not in _NOT_KEPT and file.path.stat().st_size <= KEPT_UP_TO
+    is_kept = file.slot.name in _KEPT_SLOTS and file.path.stat().st_size <= KEPT_UP_TO
     kept = _Kept() if is_kept else None
     sinks: list[TableRows | _Kept] = [*rows, *([kept] if kept is not None else [])]
 
@@ -191,7 +204,7 @@ def _passed(
     if kept is not None:
         return Content(table=kept.table(tuple(header))), short
     table = PassedTable(
-        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=file.slot.name in _NOT_KEPT
+        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=file.slot.name not in _KEPT_SLOTS
     )  # fmt: skip
     return Content(table=table), short
 
