@@ -1,4 +1,4 @@
-"""What tells of the whole run beside the tables of an Ascend directory: columns of kernels, the end of the collection, the rank.
+"""What tells of the whole run beside the tables of an Ascend directory: columns of kernels, end of the collection, rank.
 
 Source, unless a function says otherwise: real output of torch_npu level 1, both ranks (msinsight test data).
 """
