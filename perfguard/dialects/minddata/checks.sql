@@ -228,7 +228,7 @@ select cycle, min(row) as row from pipeline_rows group by cycle having bool_and(
 select here.cycle, here.row, here.op_id, here.parent_id
 from pipeline_rows as here
 left join last_rows as parent on parent.cycle = here.cycle and parent.op_id = here.parent_id
-where here.op_id <> 0 and here.parent_id is not null and not coalesce(list_contains(parent.children, here.op_id), false)
+where here.op_id is distinct from 0 and here.parent_id is not null and not coalesce(list_contains(parent.children, here.op_id), false)
 
 -- check: parents_and_children_of_a_pipeline_agree
 -- code: I111
