@@ -50,6 +50,8 @@ def pipeline_batch_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
         frame = artifact.content.frame
         kind, extra, _, value = (as_int64(frame[name]).to_list() for name in frame.columns[:4])
         for number, part in ((0, "pipeline"), (1, "push"), (2, "batch")):
-            samples = [v * 1e3 for k, e, v in zip(kind, extra, value, strict=True) if k == 0 and e == number]
+            records = zip(kind, extra, value, strict=True)
+            # A time beyond 64 bits is none.
+            samples = [v * 1e3 for k, e, v in records if k == 0 and e == number and v is not None]
             if samples:
                 yield part, tuple(samples)

@@ -303,6 +303,7 @@ def test_queues_are_named_by_operator_and_number_and_the_root_has_none():
 def test_batches_are_timed_by_part_and_sizes_are_no_times(slot):
     header = "type;extra_info;batch_num;value;time_stamp"
     rows = ["0;0;1;3;100", "0;2;1;5;100", "1;64;1;7;100", "0;0;2;4;200", "0;1;2;1;200", "0;2;2;6;200"]
+    rows.append("0;1;3;99999999999999999999;300")
     assert measured(a_cycle(artifact(slot, a_table(header, *rows))))["pipeline_batch_time"] == {
         "pipeline": [3000.0, 4000.0],
         "push": [1000.0],
