@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
+from perfguard.artifacts.table import as_int64, nanoseconds, unquoted
 from perfguard.dialects.ascend.listed import host_executions
 from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.disagreement import disagreements
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 
     from perfguard.dialects.cycle import Cycle
 
-#: Two cells of six significant digits that stand for the same number.
-_TWO_PRINTS = 1.1e-5
-#: What adding n numbers in a 32 bit float loses, times the root of n (its roundings go up as often as down).
-_FLOAT_SUM = 3e-7
 #: MindSpore 2.0 stops writing a timeline at this size, in the middle of the events.
 _TIMELINE_LIMIT = 20 * 1024 * 1024
 
 _ON_CPU = ("ms-2.5+cpu",)
 
-_OPERATOR, _TOTAL = "full_op_name", "op_total_time(ms)"
+_OPERATOR = "full_op_name"
 
 
 # -- counts ----------------------------------------------------------------------------------------------------------
@@ -80,47 +76,6 @@ def rank_is_that_of_the_file_name(cycle: Cycle) -> Iterator[Finding]:
 
 
 # -- the timeline of 2.0 ---------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("cpu_timeline_summary", "cpu_op_detail_info"))
-def timeline_summary_counts_operators(cycle: Cycle) -> Iterator[Finding]:
-    """num_of_ops = rows of cpu_op_detail_info, op_exe_times = their executions, total_time (ms) = their total.
-
-    The counts are exact, the total has a relative 1.1e-5 (six digits of every row). Source: MindSpore 2.0 source:
-    cpu_gpu_timeline_generator.py; real output (2e-6 at most).
-    """
-    summary = cycle.artifacts["cpu_timeline_summary"].content.document
-    detail = _frame(cycle, "cpu_op_detail_info")
-    place, other = cycle.artifacts["cpu_timeline_summary"].place, _file(cycle, "cpu_op_detail_info")
-    counted = {"num_of_ops": detail.height, "op_exe_times": int(as_int64(detail["op_occurrences"]).sum())}
-    for key, count in counted.items():
-        if key in summary and summary[key] != count:
-            yield Finding(code=Code.I101, place=f"{place} $.{key}", message=f"{summary[key]} here, {count} in {other}")
-    total = float(as_float64(detail[_TOTAL]).sum())
-    slack = (_TWO_PRINTS + _FLOAT_SUM * detail.height**0.5) * max(total, 1e-6)
-    if "total_time" in summary and abs(summary["total_time"] - total) > slack:
-        yield Finding(
-            code=Code.I104,
-            place=f"{place} $.total_time",
-            message=f"{summary['total_time']:.6g} ms here, the operators in {other} add up to {total:.6g} ms",
-        )
-
-
-@invariant(needs=("cpu_timeline_summary", "cpu_op_execute_timestamp"))
-def timeline_summary_counts_threads(cycle: Cycle) -> Iterator[Finding]:
-    """num_of_streams = threads that ran operators. Exact.
-
-    Source: MindSpore 2.0 source: cpu_gpu_timeline_generator.py; real output.
-    """
-    summary = cycle.artifacts["cpu_timeline_summary"].content.document
-    threads = _frame(cycle, "cpu_op_execute_timestamp")["thread"].n_unique()
-    if "num_of_streams" in summary and summary["num_of_streams"] != threads:
-        yield Finding(
-            code=Code.I101,
-            place=f"{cycle.artifacts['cpu_timeline_summary'].place} $.num_of_streams",
-            message=f"{summary['num_of_streams']} streams here, {threads} threads in "
-            f"{_file(cycle, 'cpu_op_execute_timestamp')}",
-        )
 
 
 @invariant(needs=("cpu_timeline_display", "cpu_op_execute_timestamp"))

@@ -255,3 +255,35 @@ from (
   from cpu_op_execute_timestamp
   window line as (partition by cycle, row order by rowid))
 where start_ns < before_ns or start_ns < before_ns::hugeint + took_ns - 1000 - took_ns * 5e-6
+
+-- check: {check}
+-- code: I101
+-- needs: cpu_timeline_summary_totals, {table}
+-- in: cpu_timeline_summary_totals
+-- at: $.{key}
+-- each: check, key, table, counted = timeline_summary_counts_operators, num_of_ops, cpu_op_detail_info, count(*);
+--   timeline_summary_counts_operators, op_exe_times, cpu_op_detail_info, sum(op_occurrences);
+--   timeline_summary_counts_threads, num_of_streams, cpu_op_execute_timestamp, count(distinct thread)
+-- about: The summary of the timeline counts operators, their executions, and the threads that ran them.
+-- tolerance: none
+-- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output
+-- message: {here} here, {there} in {table}
+select cycle, {key} as here, coalesce(counted, 0) as there
+from cpu_timeline_summary_totals left join (select cycle, {counted} as counted from {table} group by cycle) as counts using (cycle)
+where {key} <> coalesce(counted, 0)
+
+-- check: timeline_summary_counts_operators
+-- code: I104
+-- needs: cpu_timeline_summary_totals, cpu_op_detail_info
+-- in: cpu_timeline_summary_totals
+-- at: $.total_time
+-- about: Its time is that of all operators.
+-- tolerance: 1.1e-5 of it: two prints of six digits; what a float loses in adding; half of a ns for each operator
+-- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output (2e-6 at most)
+-- message: {here_ms:.6g} ms here, the operators in cpu_op_detail_info add up to {there_ms:.6g} ms
+select cycle, total_time_ns / 1e6 as here_ms, there_ns / 1e6 as there_ms
+from cpu_timeline_summary_totals
+join (
+  select cycle, sum(op_total_time_ns)::double as there_ns, count(*) as operators
+  from cpu_op_detail_info group by cycle) as sums using (cycle)
+where cpu_differ(total_time_ns, there_ns, 0.000011, operators, operators + 1)

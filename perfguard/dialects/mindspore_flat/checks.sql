@@ -509,10 +509,10 @@ where abs(start_ns - usual_ns) > 86400e9
 --   output has fewer executions than operators.
 -- source: MindSpore 2.1: ascend_timeline_generator.py, ascend_op_generator.py
 -- message: {here} here, {there} in aicore_intermediate_detail
-select cycle, {key} as here, there
+select cycle, {key} as here, coalesce(counted, 0) as there
 from ascend_timeline_summary_totals
-join (select cycle, {counted} as there from aicore_intermediate_detail group by cycle) as counts using (cycle)
-where {key} <> there
+left join (select cycle, {counted} as counted from aicore_intermediate_detail group by cycle) as counts using (cycle)
+where {key} <> coalesce(counted, 0)
 
 -- check: device_summary_is_of_these_operators
 -- code: I104
