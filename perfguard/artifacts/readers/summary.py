@@ -50,12 +50,12 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     frames = []
     tags = _Tags()
     number = 0
-    for number, (offset, payload) in enumerate(_records(path), start=1):
+    for number, (offset, record) in enumerate(_records(path), start=1):
         where = f"record {number} at byte {offset}"
         if number > MAX_RECORDS:
             raise Unreadable(f"it has more than the {MAX_RECORDS} records that are read", f":{number}")
         try:
-            rows.append((*_row(event_of.FromString(payload), where, tags), str(offset)))
+            rows.append((*_row(event_of, record, where, tags), str(offset)))
         except DecodeError as error:
             raise Unreadable(f"{where} is no event: {error}", f":{number}") from error
         except UnicodeDecodeError as error:
@@ -80,8 +80,11 @@ def masked_crc32c(payload: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield every record's offset and content; raises `Unreadable` where the framing breaks."""
+def _records(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield every record's offset and content; raises `Unreadable` where the framing breaks.
+
+    The content is in a list: whoever takes it out is the only one that holds it, and it may be large.
+    """
     if not path.is_file():
         raise Unreadable("it is not a regular file")
     try:
@@ -94,9 +97,10 @@ def _records(path: Path) -> Iterator[tuple[int, bytes]]:
         offset, number = 0, 0
         while offset < found.st_size:
             number += 1
-            payload = _record(file, found.st_size - offset, f"record {number} at byte {offset}", number)
-            yield offset, payload
-            offset += _HEADER.size + len(payload) + _SUM_BYTES
+            record = [_record(file, found.st_size - offset, f"record {number} at byte {offset}", number)]
+            size = len(record[0])
+            yield offset, record
+            offset += _HEADER.size + size + _SUM_BYTES
 
 
 def _record(file: BinaryIO, left: int, where: str, number: int) -> bytes:
@@ -141,28 +145,36 @@ class _Tags:
         return written
 
 
-def _row(event: Any, where: str, known: _Tags) -> tuple[str, ...]:
+def _row(event_of: Any, record: list[bytes], where: str, known: _Tags) -> tuple[str, ...]:
+    event = event_of.FromString(record.pop())
     kind = event.WhichOneof("what")
     if kind is None or not event.HasField("wall_time"):
         missing = "what it holds" if kind is None else "its wall_time"
         raise Unreadable(f"{where} does not say {missing}")
-    tags, kinds, scalars = [], [], []
-    if kind == "summary":
-        values: Sequence[bytes] = _messages()["Summary"].FromString(event.summary).value
-        known.count(len(values))
-        value_of = _messages()["Value"]
-        for one in values:
-            value = value_of.FromString(one)
-            tags.append(known.written(value.tag))
-            if value.HasField("scalar_value"):
-                kinds.append("scalar")
-                scalars.append(repr(value.scalar_value))
-            else:
-                kinds.append(next((name for name in _VALUE if value.HasField(name)), ""))
-                scalars.append("")
     step = str(event.step) if event.HasField("step") else ""
     version = _text(event.version) if kind == "version" else ""
-    return kind, step, repr(event.wall_time), version, "|".join(tags), "|".join(kinds), "|".join(scalars)
+    wall_time = repr(event.wall_time)
+    values = _messages()["Summary"].FromString(event.summary).value if kind == "summary" else ()
+    # A large value is held once, not once for each message around it.
+    del event
+    return kind, step, wall_time, version, *_written(values, known)
+
+
+def _written(values: Sequence[bytes], known: _Tags) -> tuple[str, str, str]:
+    """Return tags, kinds and scalars of the values of a summary."""
+    tags, kinds, scalars = [], [], []
+    known.count(len(values))
+    value_of = _messages()["Value"]
+    for index in range(len(values)):
+        value = value_of.FromString(values[index])
+        tags.append(known.written(value.tag))
+        if value.HasField("scalar_value"):
+            kinds.append("scalar")
+            scalars.append(repr(value.scalar_value))
+        else:
+            kinds.append(next((name for name in _VALUE if value.HasField(name)), ""))
+            scalars.append("")
+    return "|".join(tags), "|".join(kinds), "|".join(scalars)
 
 
 def _text(text: str | bytes) -> str:
