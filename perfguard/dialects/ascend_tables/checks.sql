@@ -407,7 +407,7 @@ where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tole
 -- check: communication_is_in_the_kernels
 -- code: I109
 -- severity: warning
--- needs: communication_operations
+-- needs: communication_operations, communication_kernels
 -- files: kernel_details
 -- in: communication_operations
 -- about: Where most names are in one of the two files only, nothing tells what is missing: it is said once. Two old directories were
@@ -418,7 +418,7 @@ select cycle, here, there, common from communication_counts where 2 * common < g
 
 -- check: communication_is_in_the_kernels
 -- code: I109
--- needs: communication_operations
+-- needs: communication_operations, communication_kernels
 -- files: kernel_details
 -- in: communication_operations
 -- about: Operations of communication.json are the communication rows of kernel_details, by name. It is cut by step: a collective outside
@@ -431,7 +431,7 @@ where listed.here <> listed.there and 2 * common >= greatest(counts.here, counts
 
 -- check: communication_is_in_the_kernels
 -- code: I109
--- needs: communication_operations
+-- needs: communication_operations, communication_kernels
 -- files: kernel_details
 -- in: communication_operations
 -- about: Both start at the same time, where there is one of the name.

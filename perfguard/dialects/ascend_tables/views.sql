@@ -101,7 +101,7 @@ qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
     <= 0.1 * count(*) over (partition by coalesce(told.cycle, drawn.cycle));
 
 -- Operations of communication.json by name, without the group of ranks, with the kernels of the name: those that either file has.
-create view communication_kernels as
+create view fill_communication_kernels as
 with here as (
   select cycle, regexp_replace(name, '@.*$', '') as name, count(*) as calls, any_value(file) as file, any_value(row) as row,
     any_value(path) as path, max(start_timestamp_ns) as start_ns

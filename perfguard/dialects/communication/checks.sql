@@ -95,7 +95,7 @@ where does_not_add_up(here, there, 3)
 
 -- check: communication_total_is_the_sum
 -- code: I109
--- needs: communication_operations
+-- needs: communication_operations, communication_totals
 -- in: communication_operations
 -- each: part = elapse; transit; wait; synchronization; idle
 -- about: `Total Op Info` is the sum of the operations beside it: five times.
@@ -106,7 +106,7 @@ from communication_totals where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
 -- code: I109
--- needs: communication_operations
+-- needs: communication_operations, total_links
 -- in: communication_operations
 -- each: part, unit = size, MB; time, ms
 -- about: Size and time of every link of the total are the sum of the operations beside it.
@@ -117,7 +117,7 @@ from total_links where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
 -- code: I109
--- needs: communication_operations
+-- needs: communication_operations, total_links
 -- in: communication_operations
 -- about: Packets of every size over every link of the total, and their time, are the sum of the operations beside it.
 -- tolerance: 1 ns, and half of one for each operation

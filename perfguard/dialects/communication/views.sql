@@ -15,7 +15,7 @@ create macro type_of(operation) as
   lower(regexp_extract(operation, '^(?:hcom_)?([A-Za-z]+)', 1)) || regexp_extract(operation, '@.*$');
 
 -- Totals (`Total Op Info`), with what the operations beside them add up to.
-create view communication_totals as
+create view fill_communication_totals as
 with sums as (
   select cycle, file, step, kind, count(*) as parts, sum(elapse_time_ns) as elapse_time_ns, sum(transit_time_ns) as transit_time_ns,
     sum(wait_time_ns) as wait_time_ns, sum(synchronization_time_ns) as synchronization_time_ns, sum(idle_time_ns) as idle_time_ns
@@ -29,7 +29,7 @@ select cycle, file, row, path, step, kind, coalesce(parts, 0) as parts,
 from (from communication_operations where name = 'Total Op Info') as totals left join sums using (cycle, file, step, kind);
 
 -- Links of the totals, with what the same links of the operations add up to.
-create view total_links as
+create view fill_total_links as
 with sums as (
   select cycle, file, step, kind, link, sum(transit_size_bytes) as size_sum, sum(transit_time_ns) as time_sum
   from communication_links where name <> 'Total Op Info' group by cycle, file, step, kind, link)
