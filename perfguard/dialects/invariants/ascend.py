@@ -22,11 +22,6 @@ def quantity(frame: pl.DataFrame, column: str) -> pl.Series:
     return frame[column].str.strip_chars(' \t"').cast(pl.Float64, strict=False)
 
 
-def quantities(frame: pl.DataFrame, **columns: str) -> pl.DataFrame:
-    """Return the frame with more columns: `name="Column(us)"` adds `name`, the column as Float64 (see `quantity`)."""
-    return frame.with_columns(**{name: quantity(frame, column) for name, column in columns.items()})
-
-
 def span_ns(content: Content, column: str) -> tuple[int, int] | None:
     """Return the first and the last time in a column of microseconds, or None where it holds none."""
     if content.table is None or column not in content.table.columns:
