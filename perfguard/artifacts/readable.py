@@ -200,11 +200,6 @@ class Readable:
 
         try:
             yield
-        except RuntimeError as error:
-            if str(error) == "Query interrupted":
-                # What Ctrl-C becomes inside of DuckDB.
-                raise KeyboardInterrupt from None
-            raise
         except duckdb.InterruptException:
             raise self._too_long() from None
         except (duckdb.OutOfMemoryException, MemoryError):

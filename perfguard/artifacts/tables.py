@@ -668,16 +668,28 @@ def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, 
     """Give the tables of this thread for one batch of cycles; they are empty at its begin and at its end.
 
     `definitions` are made when they are not there yet; `texts` come first in `words`. `size` is that of the files in bytes: the
-    tables of large ones are in a file that is removed at the end.
+    tables of large ones are in a file that is removed at the end. Raises `KeyboardInterrupt` where Ctrl-C met DuckDB.
     """
     found = Batch(definitions or Definitions(), texts, is_large=size >= LARGE_BYTES)
     try:
         yield found
         found.close()
-    except BaseException:
+    except BaseException as error:
         # Whatever state they are in: the next batch begins with new ones.
         found.drop()
+        if _is_ctrl_c(error):
+            raise KeyboardInterrupt from error
         raise
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether an exception is what Ctrl-C becomes inside of duckdb 2.0: in a query, or while it reads rows that wait."""
+    import duckdb
+
+    text = str(error)
+    return (isinstance(error, RuntimeError) and text == "Query interrupted") or (
+        isinstance(error, duckdb.Error) and "failed: KeyboardInterrupt" in text
+    )
 
 
 def _own_folder() -> tuple[Path | None, int]:

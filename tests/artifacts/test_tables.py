@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,36 @@ def test_more_rows_than_wait_at_once_all_arrive(rows, monkeypatch):
         assert found.execute("select cycle, count(*), sum(thread) from steps group by cycle order by cycle") == [
             (0, rows, 3 * rows), (1, 3, 9),
         ]  # fmt: skip
+
+
+def test_ctrl_c_in_a_query_is_ctrl_c():
+    """DuckDB makes a RuntimeError of it."""
+    script = (
+        "import os, signal, threading\n"
+        "from perfguard.artifacts.tables import batch\n"
+        "with batch() as found:\n"
+        "    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()\n"
+        "    found.execute('select sum(a.range * b.range) from range(1000000) as a, range(1000000) as b')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGINT, done.stderr
+
+
+def test_ctrl_c_while_duckdb_reads_rows_is_ctrl_c(monkeypatch):
+    """It comes at any moment, so here at the one at which DuckDB asks Python for the columns."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "_waiting", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        _hand_over_some()
+
+
+def _hand_over_some() -> None:
+    with batch() as found:
+        found.add("steps", 0, **steps())
+        found.hand_over()
 
 
 @pytest.mark.parametrize("quick_rows", [0, 10**9])
