@@ -90,12 +90,15 @@ class Shape:
     def typed(self, frame: pl.DataFrame, cells: Cells, version: str) -> dict[str, pl.Series]:
         """Return the rows of a file as columns, without the keys; one that the file lacks is null."""
         sources = {one.column: one for one in self.versions[version] if one.name in frame.columns}
+        kinds = {name: kind for name, kind in self.kinds.items() if name not in KEYS}
+        if cells is Cells.JSON:
+            # All at once: what polars takes for an expression is more than what a few rows take.
+            frame = frame.with_columns(_text(one.name) for one in sources.values() if kinds[one.column] == "varchar")
         return {
-            name: _converted(frame[sources[name].name], kind, sources[name], cells)
+            name: _converted(frame[sources[name].name], kind, sources[name])
             if name in sources
             else nothing(kind, frame.height)
-            for name, kind in self.kinds.items()
-            if name not in KEYS
+            for name, kind in kinds.items()
         }
 
 
@@ -221,10 +224,10 @@ def nothing(kind: str, height: int) -> pl.Series:
     return pl.Series([None], dtype=types[kind]).new_from_index(0, height)
 
 
-def _converted(cells: pl.Series, kind: str, source: Source, form: Cells) -> pl.Series:
-    """Return the cells of a column as the type that they have in the table."""
+def _converted(cells: pl.Series, kind: str, source: Source) -> pl.Series:
+    """Return the cells of a column as the type that they have in the table; texts are without quotation marks already."""
     if kind == "varchar":
-        return _texts(cells) if form is Cells.JSON else cells
+        return cells
     if kind == "boolean":
         return cells == "true"
     if source.unit in _TIMES:
@@ -234,12 +237,11 @@ def _converted(cells: pl.Series, kind: str, source: Source, form: Cells) -> pl.S
     return _whole(cells, source.unit_bytes)
 
 
-def _texts(cells: pl.Series) -> pl.Series:
+def _text(name: str) -> pl.Expr:
+    """Return the expression that takes the quotation marks of the JSON texts in a column away."""
     import polars as pl
 
-    text = pl.col("text")
-    found = cells.alias("text").to_frame()
-    return found.select(pl.when(text.str.starts_with('"')).then(unquoted("text")).otherwise(text)).to_series()
+    return pl.when(pl.col(name).str.starts_with('"')).then(unquoted(name)).otherwise(pl.col(name)).alias(name)
 
 
 def _whole(cells: pl.Series, unit_bytes: int) -> pl.Series:
