@@ -1,9 +1,10 @@
 """Rows of JSON documents: the objects in them that their schemas call rows of a table.
 
-A part of a schema with `x-rows` says so (`name`, `about`, `keys`): the table is called `<slot>_<name>`, `about` says what it
-holds, and `keys` names the parts of the path that leads there, null for those that say nothing. What else a row has are the
-values of the object, and those of objects in it that are no rows themselves; `path` says where it is, and where it lies in a
-row of another table, `parent` is the number of that one. What is a row may be a list whose places the schema tells apart, too.
+A schema names its tables in `x-tables`, and a part of it says with `x-rows` of which one it is a row. The table is called
+`<slot>_<name>`; `about` says what it holds, and `keys` names the parts of the path that leads to a row, null for those that say
+nothing. What else a row has are the values of the object, and those of objects in it that are no rows themselves; `path` says
+where it is, and where it lies in a row of another table, `parent` is the number of that one. What is a row may be a list, too:
+one whose places the schema tells apart has a column for each of them, another is one value, `numbers`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from perfguard.artifacts.schema import RowSchema
 from perfguard.artifacts.table import Cells, Table
 from perfguard.documents import schema
 
-ROWS = "x-rows"
+_ROWS, _TABLES = "x-rows", "x-tables"
 #: The column that says where in the document a row is.
 PATH = "path"
 #: The column that says in which row of the table of what is around it a row lies.
@@ -40,7 +41,6 @@ class RowKind:
     """What rows a part of a schema describes: the end of their table's name, their keys, and where in a row each value is."""
 
     name: str
-    about: str
     keys: tuple[str | None, ...]
     #: By the name of the column, its path within the row and its part of the schema.
     values: Mapping[str, tuple[Path, Mapping[str, Any]]]
@@ -75,7 +75,7 @@ class _Parts:
         """Whether a part is a row or has rows in it."""
         if id(part) not in self._leads:
             self._leads[id(part)] = False
-            self._leads[id(part)] = ROWS in part or any(map(self.leads_to_rows, self._children(part)))
+            self._leads[id(part)] = _ROWS in part or any(map(self.leads_to_rows, self._children(part)))
         return self._leads[id(part)]
 
     def _children(self, part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -101,12 +101,11 @@ class _Parts:
     def kind(self, part: Mapping[str, Any]) -> RowKind | None:
         """Return what rows a part describes, None where it describes none."""
         if id(part) not in self._kinds:
-            rows = part.get(ROWS)
-            values = dict(self._values(part, ())) if rows is not None else {}
-            self._kinds[id(part)] = (
-                None if rows is None else RowKind(rows["name"], rows["about"], tuple(rows["keys"]), values)
-            )
+            self._kinds[id(part)] = self._described(part[_ROWS], part) if _ROWS in part else None
         return self._kinds[id(part)]
+
+    def _described(self, name: str, part: Mapping[str, Any]) -> RowKind:
+        return RowKind(name, tuple(self.root[_TABLES][name]["keys"]), dict(self._values(part, ())))
 
     def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
         if not path and "items" in part:
@@ -114,7 +113,7 @@ class _Parts:
         several: Iterator[tuple[str | int, Any]] = iter((*part.get("properties", {}).items(),))
         for key, one in (*several, *enumerate(part.get("prefixItems", ()))):
             inner = self.resolved(one)
-            if ROWS in inner:
+            if _ROWS in inner:
                 continue
             if "properties" in inner:
                 yield from self._values(inner, (*path, key))
@@ -139,9 +138,9 @@ def row_kinds(version: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return found
 
 
-def rows_are(version: str) -> dict[str, str]:
-    """Return what the rows of documents of a schema are, by the ends of their tables' names."""
-    return {kind.name: kind.about for kind, _ in _parts(version).kinds()}
+def table_meanings(version: str) -> dict[str, str]:
+    """Return what the tables for the documents of a schema hold, by the ends of their names."""
+    return {name: table["about"] for name, table in schema(version).get(_TABLES, {}).items()}
 
 
 def document_rows(document: Any, version: str) -> Iterator[tuple[str, Table]]:

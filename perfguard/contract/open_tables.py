@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.document_rows import rows_are
+from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
@@ -88,7 +88,7 @@ def meanings() -> dict[str, str]:
         for name, slot in slots.items()
         if slot.format == "json"
         for version in slot.schemas
-        for inner, about in rows_are(version).items()
+        for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
     told = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}

@@ -6,7 +6,7 @@ import pytest
 
 from perfguard.artifacts import document_rows
 from perfguard.artifacts.columns import shapes_of, slot_names, slot_of_documents
-from perfguard.artifacts.document_rows import row_kinds
+from perfguard.artifacts.document_rows import row_kinds, table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.table import Cells, json_value
 
@@ -125,6 +125,12 @@ def test_a_table_begins_with_the_slot_of_its_documents(table, slot):
 VERSIONS = sorted(
     {version for layout in layouts() for slot in layout.slots if slot.format == "json" for version in slot.schemas}
 )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_table_that_a_schema_names_has_rows_and_a_meaning(version):
+    assert table_meanings(version).keys() == row_kinds(version).keys()
+    assert all(table_meanings(version).values())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

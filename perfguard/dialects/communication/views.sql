@@ -10,6 +10,9 @@ create macro is_not_the_bandwidth(bandwidth, bytes, ns) as
   abs(bandwidth - coalesce(bytes / nullif(ns, 0), 0))
   > greatest(0.0001, 0.000001 * bandwidth) + coalesce(bytes / nullif(ns, 0), 0) * coalesce(0.5 / nullif(bytes, 0) + 0.5 / nullif(ns, 0), 0);
 
+-- Whether a link carries data between devices; SDMA is the sum of those that are no network.
+create macro is_between_devices(link) as link in ('RDMA', 'HCCS', 'PCIE', 'SIO');
+
 -- What an operation is called with all others of its type and group of ranks: 'hcom_allReduce__586_0_1@1752' is 'allreduce@1752'.
 create macro type_of(operation) as
   lower(regexp_extract(operation, '^(?:hcom_)?([A-Za-z]+)', 1)) || regexp_extract(operation, '@.*$');
@@ -69,12 +72,12 @@ with entries as (
   left join (from communication_matrix_links where transport_type is distinct from 'LOCAL') as links
     on links.cycle = entries.cycle and links.file = entries.file and links.parent = entries.row
   group by entries.cycle, entries.file, entries.row
-  having count(*) filter (transport_type not in ('RDMA', 'HCCS', 'PCIE', 'SIO')) = 0),
+  having count(*) filter (not is_between_devices(transport_type)) = 0),
 operations as (
   select operations.cycle, operations.step, operations.kind, operations.name,
     coalesce(sum(transit_size_bytes), 0) as size, coalesce(sum(links.transit_time_ns), 0) as time, count(links.row) as links
   from communication_operations as operations
-  left join (from communication_links where link in ('RDMA', 'HCCS', 'PCIE', 'SIO')) as links
+  left join (from communication_links where is_between_devices(link)) as links
     on links.cycle = operations.cycle and links.file = operations.file and links.parent = operations.row
   group by all),
 types as (

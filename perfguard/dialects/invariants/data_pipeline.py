@@ -156,9 +156,6 @@ def the_mean_times_follow_from_the_device_queue(cycle: Cycle) -> Iterator[Findin
     yield from _mean_times(cycle, "device_queue_profiling", sink=True)
 
 
-# -- CPU use -------------------------------------------------------------------------------------------------------------
-
-
 # -- parts ---------------------------------------------------------------------------------------------------------------
 
 

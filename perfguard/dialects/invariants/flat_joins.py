@@ -1,4 +1,4 @@
-"""Files of the flat layouts (MindSpore 1.x to 2.4) that repeat each other: timelines, AI CPU rows, clocks, shapes, ranks.
+"""Files of the flat layouts (MindSpore 1.x to 2.4) that repeat each other: timelines, types of operators, ranks, columns.
 
 Source, unless a function says otherwise: a real directory of MindSpore 1.x on Ascend (mindinsight test data), on which each
 holds for every row. What a later version may write in another way is judged only where nine rows in ten agree.
@@ -136,12 +136,6 @@ def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
                 count=off.height,
                 place=artifact.place,
             )
-
-
-# -- clocks ------------------------------------------------------------------------------------------------------------
-
-
-# -- ranks, pipelines, shapes ------------------------------------------------------------------------------------------
 
 
 @invariant()

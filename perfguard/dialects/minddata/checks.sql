@@ -37,14 +37,6 @@ from (
   select *, first_value(op_id) over (partition by cycle, child order by row, place) as first_parent from pipeline_children)
 where op_id <> first_parent
 
--- check: the_pipeline_is_a_tree
--- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
--- about: All queues have the same number of samples.
--- message: operator {op_id} has {length} samples of its queue, others {usual}
-select cycle, op_id, length, usual from queue_lengths where length <> usual
-
 -- check: one_operator_of_a_pipeline_is_its_root
 -- code: I111
 -- needs: pipeline_profiling_operators
@@ -186,13 +178,15 @@ from pipeline_rows where average is not null and length > 0 and is_other(usage, 
 select cycle, row, op_id
 from pipeline_rows where (average is null) <> (len(sizes) = 0) or (length is null) <> (len(sizes) = 0)
 
--- check: the_usage_of_a_queue_follows_from_its_samples
+-- check: {check}
 -- code: I111
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
+-- needs: {table}
+-- in: {table}
+-- each: check, table = the_pipeline_is_a_tree, pipeline_profiling_operators;
+--   the_usage_of_a_queue_follows_from_its_samples, minddata_pipeline_raw
 -- about: All queues that have samples have the same number of them. Exact.
 -- message: operator {op_id} has {samples} samples of its queue, others {usual}
-select cycle, op_id, samples, usual from sampled_queues where samples <> usual
+select cycle, op_id, samples, usual from sampled_queues where place = '{table}' and samples <> usual
 
 -- check: parents_and_children_of_a_pipeline_agree
 -- code: I114

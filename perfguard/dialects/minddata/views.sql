@@ -5,23 +5,12 @@ create view pipeline_children as
 select cycle, row, path, op_id, unnest(children::bigint[]) as child, generate_subscripts(children::bigint[], 1) as place
 from pipeline_profiling_operators;
 
--- Operators with the number of samples of their queues, and that of most (of the first, where none has more).
-create view queue_lengths as
-with lengths as (
-  select cycle, op_id, arg_max(length, row) as length, min(row) as row
-  from (select cycle, row, op_id, json_array_length(size)::bigint as length from pipeline_profiling_operators)
-  group by cycle, op_id
-  having length > 0),
-counts as (select cycle, length, count(*) as count, min(row) as row from lengths group by cycle, length),
-usual as (select cycle, length as usual from counts qualify row_number() over (partition by cycle order by count desc, row) = 1)
-from lengths join usual using (cycle);
-
 -- Lists of samples, with the number of the time stamps.
 create view cpu_lists as
 with stamps as (
   select cycle, json_array_length(numbers)::bigint as stamps from minddata_cpu_utilization_lists where block = 'time_stamp')
-select cycle, row, path, parent, block, name, numbers, json_array_length(numbers)::bigint as length, stamps
-from minddata_cpu_utilization_lists join stamps using (cycle);
+select cycle, row, path, block, numbers, json_array_length(numbers)::bigint as length, stamps
+from (from minddata_cpu_utilization_lists union all by name from minddata_cpu_utilization_operator_lists) join stamps using (cycle);
 
 -- Samples of the memory of the machine and of the process.
 create view memory_lists as
@@ -47,7 +36,7 @@ from minddata_cpu_utilization_operators as operators
 join (
   select cycle, parent, (max(numbers) filter (name = 'sys_utilization'))::double[] as sys,
     (max(numbers) filter (name = 'user_utilization'))::double[] as "user"
-  from minddata_cpu_utilization_lists where parent is not null group by cycle, parent) as lists
+  from minddata_cpu_utilization_operator_lists group by cycle, parent) as lists
   on lists.cycle = operators.cycle and lists.parent = operators.row;
 
 -- Whether a number is another than the one that it follows from. One that is missing is another.
@@ -61,13 +50,20 @@ select *, coalesce(try_cast(nullif(output_queue_size, '') as double[]), []) as s
   row_number() over (partition by cycle, op_id order by row) as number
 from minddata_pipeline_raw;
 
--- How many samples the queues have, those that have any, and how many most have: of numbers that are as frequent the first.
+-- How many samples the queues have in the document and in the table (`place`), those that have any, and how many most have: of
+-- numbers that are as frequent the first.
 create view sampled_queues as
-with queues as (
-  select cycle, op_id, min(row) as row, arg_max(len(sizes), row) as samples
-  from pipeline_rows group by cycle, op_id having samples > 0)
-select cycle, op_id, samples, first_value(samples) over (partition by cycle order by times desc, first) as usual
-from (select *, count(*) over alike as times, min(row) over alike as first from queues window alike as (partition by cycle, samples));
+with sizes as (
+  select 'minddata_pipeline_raw' as place, cycle, op_id, row, len(sizes) as samples from pipeline_rows
+  union all
+  select 'pipeline_profiling_operators', cycle, op_id, row, json_array_length(size)::bigint from pipeline_profiling_operators),
+queues as (
+  select place, cycle, op_id, min(row) as row, arg_max(samples, row) as samples
+  from sizes group by place, cycle, op_id having arg_max(samples, row) > 0)
+select place, cycle, op_id, samples, first_value(samples) over (partition by place, cycle order by times desc, first) as usual
+from (
+  select *, count(*) over alike as times, min(row) over alike as first
+  from queues window alike as (partition by place, cycle, samples));
 
 -- The parent and the children of each operator: of one that is there twice those of the last row.
 create view last_rows as
