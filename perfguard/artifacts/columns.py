@@ -110,9 +110,10 @@ def slot_names() -> frozenset[str]:
 
 @cache
 def slot_of_documents(table: str) -> str:
-    """Return the slot whose documents a table may hold rows of, by its name: empty where there is none."""
-    having = (slot for slot in _document_slots() if table.startswith(f"{slot}_"))
-    return max(having, key=len, default="")
+    """Return the slot whose documents have rows in a table: empty where there is none."""
+    # By its name, so that one schema is read for it and not all.
+    slot = max((slot for slot in _document_slots() if table.startswith(f"{slot}_")), key=len, default="")
+    return slot if any(shape.name == table for shape in shapes_of(slot)) else ""
 
 
 @cache

@@ -110,8 +110,11 @@ class _Parts:
     def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
         if not path and "items" in part:
             yield _NUMBERS, ((), part)
-        several: Iterator[tuple[str | int, Any]] = iter((*part.get("properties", {}).items(),))
-        for key, one in (*several, *enumerate(part.get("prefixItems", ()))):
+        places: list[tuple[str | int, Any]] = [
+            *part.get("properties", {}).items(),
+            *enumerate(part.get("prefixItems", ())),
+        ]
+        for key, one in places:
             inner = self.resolved(one)
             if _ROWS in inner:
                 continue

@@ -116,6 +116,7 @@ def test_the_words_for_a_step_of_a_path(key, text):
         ("cluster_communication_operations", "cluster_communication"),
         ("step_trace_time_rows", ""),
         ("communication", ""),
+        ("communication_totals", ""),
     ],
 )
 def test_a_table_begins_with_the_slot_of_its_documents(table, slot):
