@@ -15,6 +15,7 @@ from typing import Any
 
 from perfguard.errors import DamagedError, StoreError, UsageError
 from perfguard.extensions import dialect_folders
+from perfguard.validator import Validator
 
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
@@ -95,11 +96,7 @@ def schema_names() -> list[str]:
 
 def violations(document: object, schema_name: str) -> list[str]:
     """Return jsonschema's messages for `document`, each with its JSON path, worst nesting last."""
-    from jsonschema import Draft202012Validator
-
-    errors = sorted(
-        Draft202012Validator(schema(schema_name)).iter_errors(document), key=lambda e: list(map(str, e.path))
-    )
+    errors = sorted(Validator(schema(schema_name)).errors(document), key=lambda e: list(map(str, e.path)))
     return [_shortened(f"{error.json_path} {error.message}") for error in errors]
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfguard.artifacts.schema import ANNOTATIONS, RowSchema, Schema, as_set, unnamed_columns
+from perfguard.artifacts.schema import ANNOTATIONS, RowSchema, as_set, unnamed_columns
 from perfguard.artifacts.table import Cells, Table
+from perfguard.validator import Schema
 
 #: Any cell that the csv module and polars read alike: without a quotation mark, or wholly in quotation marks.
 ANY_CELL = r'(?:[^,"\r\n\x00]*|"(?:[^"\r\n\x00]|"")*")'

@@ -12,16 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.table import NUMBER_TEXT, Cells, Table, cell_value, json_value
+from perfguard.validator import Schema, Validator
 
 if TYPE_CHECKING:
     import polars as pl
-    from jsonschema.protocols import Validator
-
-Schema = Mapping[str, Any] | bool
 
 #: Keywords that say something about a schema but never refuse a value.
 ANNOTATIONS = frozenset(
@@ -39,8 +36,8 @@ _EXACT_FLOAT = float(2**53)
 
 #: How many failing rows are worded one by one.
 WORDED_ROWS = 100
-#: So few rows of JSON are asked of jsonschema one by one: to begin with columns costs as much as some hundred of them.
-FEW_ROWS = 200
+#: Up to so many rows are validated one by one: polars takes as long to begin with their columns.
+FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +58,18 @@ class RowSchema:
         self.root: Mapping[str, Any] = own if root is None else root
         self._types_by_column: dict[str, frozenset[str] | None] = {}
 
-    @cached_property
-    def _validator(self) -> Validator:
-        from jsonschema import Draft202012Validator
-
-        return Draft202012Validator(dict(self.root))
-
     def validator(self, schema: Schema) -> Validator:
-        """Return jsonschema's validator for a part of the document; its references still resolve in the root."""
-        return self._validator.evolve(schema=schema)
+        """Return the validator of a part of the document; its references still resolve in the root."""
+        return Validator(schema, self.root)
 
     # -- verdicts ------------------------------------------------------------------------------------------------
 
     def invalid_rows(self, table: Table) -> list[int]:
         """Return the numbers of the rows that break the schema, ascending."""
-        is_short = table.cells is Cells.JSON and table.height <= FEW_ROWS
-        judge = self._rows_valid_slowly if is_short and not isinstance(self.schema, bool) else self._rows_valid
-        mask = judge(table.frame, self.schema, table.cells)
+        if table.height <= FEW_ROWS:
+            validator = self.validator(self.schema)
+            return [row for row, one in enumerate(self._instances(table)) if not validator.is_valid(one)]
+        mask = self._rows_valid(table.frame, self.schema, table.cells)
         found: list[int] = (~mask).arg_true().to_list()
         return found
 
@@ -85,22 +77,24 @@ class RowSchema:
         """Word what is wrong with the given rows, in jsonschema's words."""
         validator = self.validator(self.schema)
         worded = []
-        for row in rows:
-            instance = self.instance(table, row)
-            found = sorted(validator.iter_errors(instance), key=lambda e: (e.json_path, e.message))
+        numbers = list(rows)
+        chosen = Table(frame=table.frame[numbers], cells=table.cells)
+        for row, instance in zip(numbers, self._instances(chosen), strict=True):
+            found = sorted(validator.errors(instance), key=lambda e: (e.json_path, e.message))
             if not found:
                 raise AssertionError(f"column checks refuse row {row}, jsonschema does not: {instance!r}")
             worded += [RowError(row=row, path=e.json_path, message=e.message) for e in found]
         return worded
 
-    def instance(self, table: Table, row: int) -> dict[str, Any]:
-        """Return one row as the JSON object that the schema speaks of."""
-        cells = table.frame.row(row, named=True)
-        return {
-            name: cell_value(text, table.cells, self.column_types(name))
-            for name, text in cells.items()
-            if text is not None
-        }
+    def _instances(self, table: Table) -> Iterator[dict[str, Any]]:
+        """Yield the rows as the JSON objects that the schema describes."""
+        columns = [(name, self.column_types(name)) for name in table.columns]
+        for row in table.frame.iter_rows():
+            yield {
+                name: cell_value(text, table.cells, types)
+                for (name, types), text in zip(columns, row, strict=True)
+                if text is not None
+            }
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -128,7 +122,7 @@ class RowSchema:
 
         validator = self.validator(schema)
         table = Table(frame=frame, cells=cells)
-        verdicts = [validator.is_valid(self.instance(table, row)) for row in range(frame.height)]
+        verdicts = [validator.is_valid(one) for one in self._instances(table)]
         return pl.Series(verdicts, dtype=pl.Boolean)
 
     def _type(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
@@ -332,20 +326,17 @@ def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowErro
 
     Each distinct text is read and checked once; at most a hundred rows are worded.
     """
-
-    from jsonschema import Draft202012Validator
-
     worded = 0
     for name, part in row.get("properties", {}).items():
         if "contentSchema" not in part or name not in table.frame.columns:
             continue
-        validator = Draft202012Validator(part["contentSchema"])
+        validator = Validator(part["contentSchema"])
         column = table.frame[name]
         for text in column.drop_nulls().unique(maintain_order=True).to_list():
             if not text and "null" in as_set(part.get("type", ())):
                 continue
             try:
-                errors = [error.message for error in validator.iter_errors(json_value(text))]
+                errors = [error.message for error in validator.errors(json_value(text))]
             except (ValueError, RecursionError) as error:
                 errors = [f"{text[:80]!r} is not JSON: {error}"]
             if errors:

@@ -10,6 +10,7 @@ from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.schema import WORDED_ROWS, RowSchema, documents_in_cells, row_schema, unnamed_columns
 from perfguard.artifacts.table import Cells, Table
 from perfguard.findings import Code, Finding
+from perfguard.validator import Validator
 
 _LONGEST_MESSAGE = 300
 
@@ -40,8 +41,6 @@ def content_findings(content: Content, rules: Mapping[str, Any], place: str) -> 
 
 def document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """Say what of a document breaks its schema; rows in it are checked as columns, elsewhere."""
-    from jsonschema import Draft202012Validator
-
     document = content.document
     if content.table is not None and content.table.cells is Cells.JSON:
         # The rows are checked as columns; here the document around them, or that there is none.
@@ -50,7 +49,7 @@ def document_findings(content: Content, rules: Mapping[str, Any], place: str) ->
         document = {**document, "traceEvents": []} if content.events_path != "$" else []
     if document is NO_DOCUMENT or content.tables:
         return
-    errors = list(islice(Draft202012Validator(dict(rules)).iter_errors(document), WORDED_ROWS + 1))
+    errors = list(islice(Validator(rules).errors(document), WORDED_ROWS + 1))
     for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=shortened(error.message))
     if len(errors) > WORDED_ROWS:

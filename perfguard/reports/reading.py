@@ -16,6 +16,7 @@ from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_from_document
+from perfguard.validator import Validator
 from perfguard.version import __version__
 
 _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
@@ -110,20 +111,19 @@ Place = tuple[str | int, ...]
 
 def _leave_out_what_is_not_known(document: Any) -> Counter[str]:
     """Take out of a newer document, in place, what the schema of this version does not know; returns what, and how often."""
-    from jsonschema import Draft202012Validator
-
     left_out: Counter[str] = Counter()
     if not isinstance(document, dict):
         raise ValueError("it is no object")
     document["format"] = newest_format("report")
-    validator = Draft202012Validator(schema("report"))
+    validator = Validator(schema("report"))
     for _ in range(_ROUNDS):
-        errors = list(validator.iter_errors(document))
+        errors = list(validator.errors(document))
         if not errors:
             break
         for error in errors:
             if error.validator == "additionalProperties":
-                _take_keys(document, tuple(error.absolute_path), error.schema.get("properties", {}), left_out)
+                known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+                _take_keys(document, tuple(error.absolute_path), known, left_out)
         doomed = {_item_of(tuple(e.absolute_path)) for e in errors if e.validator != "additionalProperties"}
         # What goes with a workload needs no care of its own. From the last to the first, so that places in lists stay true.
         outer = {place for place in doomed if not any(place[:length] in doomed for length in range(1, len(place)))}

@@ -15,12 +15,10 @@ from perfguard.artifacts.schema import RowSchema
 from perfguard.artifacts.table import Cells, Table, cell_value, number_of
 
 
-@pytest.fixture(autouse=True)
-def by_columns():
-    """Few rows are asked one by one; here all of them are asked by columns."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema_module, "FEW_ROWS", 0)
-        yield
+@pytest.fixture(autouse=True, params=["by columns", "one by one"])
+def _way(request, monkeypatch):
+    if request.param == "by columns":
+        monkeypatch.setattr(schema_module, "FEW_ROWS", 0)
 
 
 NUMBERS = st.one_of(
@@ -180,7 +178,10 @@ def test_text_rows_are_judged_as_jsonschema_judges_their_values(schema, part, ro
     compiled = RowSchema(root)
     invalid = compiled.invalid_rows(table)
     oracle = Draft202012Validator(root)
-    instances = [compiled.instance(table, i) for i in range(table.frame.height)]
+    instances = [
+        {name: cell_value(text, Cells.TEXT, compiled.column_types(name)) for name, text in row.items()}
+        for row in table.frame.iter_rows(named=True)
+    ]
     assert invalid == [i for i, one in enumerate(instances) if not oracle.is_valid(one)]
     assert {e.row for e in compiled.errors(table, invalid)} == set(invalid)
 

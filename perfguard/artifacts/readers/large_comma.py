@@ -33,8 +33,6 @@ GRAMMAR_FROM = 1024**2
 #: How long one row may be; the shapes of a fused operator with thousands of inputs are longer than any block.
 LONGEST_ROW = 56 * 1024**2
 
-#: So few rows jsonschema judges one by one sooner than their columns are judged.
-_FEW = 100
 #: How much the csv module needs for each character of a cell within quotation marks.
 _QUOTED_BYTES = 4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -291,7 +289,7 @@ class _Pass:
             if not fits.all():
                 return self._block_with_misfits(lines, odd.filter(~fits), line)
             rows = odd.to_list()
-            refused = {rows[row] for row in self._invalid(self._table(texts))}
+            refused = {rows[row] for row in self._rules.invalid_rows(self._table(texts))}
         if grammar.open_columns:
             cells = self._cells(block, grammar.open_columns)
             refused |= set(self._rules_of_cells.invalid_rows(Table(frame=cells, cells=Cells.TEXT)))
@@ -305,13 +303,6 @@ class _Pass:
             lambda: _prints(lines),
         )
         return True
-
-    def _invalid(self, table: Table) -> list[int]:
-        """Return the rows that break the schema."""
-        if table.height > _FEW:
-            return self._rules.invalid_rows(table)
-        validator = self._rules.validator(self._rules.schema)
-        return [row for row in range(table.height) if not validator.is_valid(self._rules.instance(table, row))]
 
     def _block_with_misfits(self, lines: pl.Series, misfits: pl.Series, line: int) -> bool:
         """Look at lines of which some have not as many cells as the header: they are left out, or reading ends there."""
@@ -387,7 +378,9 @@ class _Pass:
         """Look at rows whose cells are known."""
         table = Table(frame=frame, cells=Cells.TEXT)
         self._look_into(frame, lines)
-        self._tell(self._invalid(table), lines, lambda rows: Table(frame=frame[list(rows)], cells=Cells.TEXT))
+        self._tell(
+            self._rules.invalid_rows(table), lines, lambda rows: Table(frame=frame[list(rows)], cells=Cells.TEXT)
+        )
         self._show(lambda: frame.select(self._wanted), lines, lambda: _prints_of(frame))
 
     # -- what comes of it ----------------------------------------------------------------------------------------
