@@ -2,7 +2,8 @@
 
 A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names; a JSON document
 has those that its schema calls so (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column that a
-file lacks is null. By `type` and `x-unit` of the schema a column is:
+file lacks is null. Columns that a pattern of the schema names have a table of their own where it says `x-rows`: `SLOT_NAME`,
+a row for each cell, with the name of its column. By `type` and `x-unit` of the schema a column is:
 
 * a time (ns, us, ms, s, 10ns): `bigint` nanoseconds, `<name>_ns`, exact to the digit of a nanosecond;
 * a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` says how many the unit has;
@@ -16,7 +17,7 @@ N/A, blanks and what else is no number are null. The name is that of the file's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -71,13 +72,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A table for the rows of a slot, or for those of a table `inner` in the databases or documents of some slots."""
+    """A table for the rows of a slot, or for those of a part `inner` of it: of a database, of a document, some columns."""
 
     name: str
     slots: tuple[str, ...]
     inner: str = ""
     #: By version of the schema what its columns become.
     versions: Mapping[str, tuple[Source, ...]]
+    #: What the names of the columns match whose cells are its rows; empty: its rows are those of the file.
+    pattern: str = ""
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -109,11 +112,13 @@ def slot_names() -> frozenset[str]:
 
 
 @cache
-def slot_of_documents(table: str) -> str:
-    """Return the slot whose documents have rows in a table: empty where there is none."""
+def slot_of_parts(table: str) -> str:
+    """Return the slot whose documents or columns have rows in a table: empty where there is none."""
     # By its name, so that one schema is read for it and not all.
-    slot = max((slot for slot in _document_slots() if table.startswith(f"{slot}_")), key=len, default="")
-    return slot if any(shape.name == table for shape in shapes_of(slot)) else ""
+    words = table.split("_")
+    begins = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+    slot = next((one for one in begins if one in slot_names()), "")
+    return slot if any(shape.inner and shape.name == table for shape in shapes_of(slot)) else ""
 
 
 @cache
@@ -136,7 +141,24 @@ def shapes_of(slot: str) -> tuple[Shape, ...]:
     if is_database:
         return _shapes_of_database(versions)
     rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
-    return (Shape(name=slot, slots=(slot,), versions=rows),)
+    return (Shape(name=slot, slots=(slot,), versions=rows), *_shapes_of_cells(slot, versions))
+
+
+#: What the columns are called that have the name of a column and its cells.
+COLUMN, CELL = "name", "value"
+
+
+def _shapes_of_cells(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
+    """Yield a table for the cells of all columns that a pattern names, where schemas say that these are rows."""
+    named = {version: row_schema(schema(version)).get("patternProperties", {}) for version in versions}
+    patterns = {pattern: one["x-rows"] for parts in named.values() for pattern, one in parts.items() if "x-rows" in one}
+    for pattern, name in patterns.items():
+        rows = {
+            version: _sources({"properties": {COLUMN: {"type": "string"}, CELL: parts[pattern]}}, schema(version))
+            for version, parts in named.items()
+            if pattern in parts
+        }
+        yield Shape(name=f"{slot}_{name}", slots=(slot,), inner=name, versions=rows, pattern=pattern)
 
 
 def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from perfguard.artifacts.columns import Shape, shapes_of
+from perfguard.artifacts.columns import CELL, COLUMN, Shape, shapes_of
 from perfguard.artifacts.document_rows import document_rows
 from perfguard.artifacts.table import Cells
 
@@ -70,6 +71,27 @@ class SlotRows:
     def undo(self) -> None:
         """Let go of the rows: the table is not what its schema says."""
         self._batch.without_file(self._shape.name, self._cycle, self._file)
+
+
+class CellRows(SlotRows):
+    """Puts the cells of some columns into a table: a row for each."""
+
+    def wants(self, column: str) -> bool:
+        """Whether its cells are rows."""
+        return re.search(self._shape.pattern, column) is not None
+
+    def see(self, rows: Rows) -> None:
+        """Add the cells of the next block."""
+        names = [name for name in rows.frame.columns if self.wants(name)]
+        if names:
+            cells = rows.frame.unpivot(names, variable_name=COLUMN, value_name=CELL)
+            self._add(cells, Cells.TEXT, np.tile(np.fromiter(rows.lines, np.int64, count=len(rows.lines)), len(names)))
+
+
+def rows_of(batch: Batch, cycle: int, number: int, slot: str, version: str | None) -> list[TableRows]:
+    """Return what takes the rows of a CSV that goes by in blocks, `number` being its own among those of its slot."""
+    shapes = [shape for shape in shapes_of(slot) if version in shape.versions]
+    return [(CellRows if one.pattern else SlotRows)(batch, cycle, number, one, version or "") for one in shapes]
 
 
 def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:

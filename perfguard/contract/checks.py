@@ -30,7 +30,7 @@ from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of_documents
+from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of_parts
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
@@ -149,14 +149,14 @@ Place = tuple[str, str]
 
 
 def is_of_a_slot(table: str) -> bool:
-    """Whether a table is that of a slot, or of a database or a document in one."""
-    return table.startswith(DATABASE) or table in slot_names() or bool(slot_of_documents(table))
+    """Whether a table is that of a slot, or of a part of its files."""
+    return table.startswith(DATABASE) or table in slot_names() or bool(slot_of_parts(table))
 
 
 def place_of(table: str, cycle: Cycle) -> Place | None:
     """Return where the rows of a slot's or a database's table come from in a cycle; None where no such file was read."""
     if not table.startswith(DATABASE):
-        slot = table if table in slot_names() else slot_of_documents(table)
+        slot = table if table in slot_names() else slot_of_parts(table)
         return (slot, "") if slot in cycle.artifacts else None
     shapes = ((slot, shape) for slot in cycle.artifacts for shape in shapes_of(slot) if shape.name == table)
     found = ((slot, shape.inner) for slot, shape in shapes)

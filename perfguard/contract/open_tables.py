@@ -83,14 +83,13 @@ def meanings() -> dict[str, str]:
     """Return what the tables and views are, by name, in a sentence each; of views it is the comment above them."""
     slots = {slot.name: slot for layout in layouts() for slot in layout.slots if slot.schemas}
     of_files = {name: str(schema(slot.schemas[0])["title"]) for name, slot in slots.items()}
-    of_documents = {
+    of_parts = {
         f"{name}_{inner}": about
         for name, slot in slots.items()
-        if slot.format == "json"
         for version in slot.schemas
         for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
     told = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
     of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in told.items()}
-    return {**of_files, **of_documents, **MEANINGS, **of_views}
+    return {**of_files, **of_parts, **MEANINGS, **of_views}

@@ -9,13 +9,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.columns import shapes_of
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import WORDED_ROWS, row_schema
-from perfguard.artifacts.slot_rows import SlotRows, TableRows, add_tables
+from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
 from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
@@ -100,8 +99,7 @@ class _Target:
         """Return what takes the rows of a CSV."""
         if file.slot.name == "kernel_details":
             return [KernelRows(self.tables, self.cycle)]
-        shapes = [shape for shape in shapes_of(file.slot.name) if version in shape.versions]
-        return [SlotRows(self.tables, self.cycle, self.file, shape, version or "") for shape in shapes]
+        return rows_of(self.tables, self.cycle, self.file, file.slot.name, version)
 
 
 def _read(

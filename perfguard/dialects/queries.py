@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.columns import DATABASE, shapes_of, slot_of_documents
+from perfguard.artifacts.columns import DATABASE, shapes_of, slot_of_parts
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.tables import TABLES, Definitions
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
@@ -138,7 +138,7 @@ def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mappi
     """Return the tables for the slots of these layouts, and those that the queries of the folders name."""
     texts = (sql(folder, name) for folder in wanted for name in ("views", "checks"))
     named = {word for text in texts for word in re.findall(r"\w+", text)}
-    read = named | {slot_of_documents(word) for word in named}
+    read = named | {slot_of_parts(word) for word in named}
     databases = any(word.startswith(DATABASE) for word in named)
     slots = dict.fromkeys(
         slot.name

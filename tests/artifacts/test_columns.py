@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from perfguard.artifacts.columns import KEYS, Shape, _source, lowered, shapes_of, slot_names
 from perfguard.artifacts.layout import FoundFile, layout_named
 from perfguard.artifacts.readers import Content
-from perfguard.artifacts.slot_rows import SlotRows, add_tables
+from perfguard.artifacts.readers.large_comma import Rows
+from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.table import Cells, Table, nanoseconds
 from perfguard.artifacts.tables import TABLES, Definitions, batch
 
@@ -136,3 +137,21 @@ def test_a_database_says_which_of_its_tables_are_there():
         assert tables.execute("select row, id, value from db_string_ids") == [(0, 1, "mm")]
         there = "select name from database_tables where is_there"
         assert tables.execute(there) == [("STRING_IDS",)]
+
+
+def test_cells_of_columns_that_a_pattern_names_are_rows():
+    cells = {"step_num": ["1", "-"], "stream_1_a": ["7", ""], "stream_1_a_end_point": ["12", "1e1"]}
+    rows = Rows(frame=pl.DataFrame(cells), first=0, lines=range(2, 4), prints=pl.Series)
+    tables = {shape.name: shape.kinds for shape in shapes_of("step_trace_raw")}
+    with batch(Definitions(tables={**TABLES, **tables})) as found:
+        for one in rows_of(found, 3, 0, "step_trace_raw", "step_trace_raw.train"):
+            one.see(rows)
+        found.hand_over()
+        asked = found.execute("select cycle, row, name, value_ns from step_trace_raw_communication order by name, row")
+        assert found.execute("select count(*) from step_trace_raw") == [(2,)]
+    assert asked == [
+        (3, 2, "stream_1_a", 70),
+        (3, 3, "stream_1_a", None),
+        (3, 2, "stream_1_a_end_point", 120),
+        (3, 3, "stream_1_a_end_point", 100),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfguard.artifacts import document_rows
-from perfguard.artifacts.columns import shapes_of, slot_names, slot_of_documents
+from perfguard.artifacts.columns import shapes_of, slot_names, slot_of_parts
 from perfguard.artifacts.document_rows import row_kinds, table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.table import Cells, json_value
@@ -120,7 +120,7 @@ def test_the_words_for_a_step_of_a_path(key, text):
     ],
 )
 def test_a_table_begins_with_the_slot_of_its_documents(table, slot):
-    assert slot_of_documents(table) == slot
+    assert slot_of_parts(table) == slot
 
 
 VERSIONS = sorted(

@@ -155,20 +155,3 @@ def documents_are_of_the_rank_in_their_name(cycle: Cycle) -> Iterator[Finding]:
                 place=f"{artifact.place} $.{'.'.join(path)}",
                 message=f"it is of rank {value}, its name says rank {named}",
             )
-
-
-@invariant(needs=("step_trace_raw",))
-def a_communication_operator_has_three_columns(cycle: Cycle) -> Iterator[Finding]:
-    """Every `stream_<id>_<n>_<operator>` has its duration, its `_start_point` and its `_end_point`. Real output, ten files."""
-    artifact = cycle.artifacts["step_trace_raw"]
-    columns = artifact.content.frame.columns
-    ends = ("", "_start_point", "_end_point")
-    bases = dict.fromkeys(
-        name.removesuffix("_start_point").removesuffix("_end_point")
-        for name in columns
-        if name.startswith(("stream_", "hccl_"))
-    )
-    for base in bases:
-        if lost := [f"{base}{end}" for end in ends if f"{base}{end}" not in columns]:
-            message = f"column {lost[0]!r} is missing: a communication operator has three"
-            yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)

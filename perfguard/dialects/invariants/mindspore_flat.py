@@ -14,20 +14,16 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64
+from perfguard.artifacts.table import as_float64
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Artifact, Cycle
 
 #: Sums of numbers that were printed in full.
 _EXACT = 1e-6
-#: From 2.1 on step times in ticks of 10 ns are cut off floats of ms, each on its own.
-_CUT_TICKS = 5
 _VERSION = re.compile(r"^(\d+)\.(\d+)")
 
 _DETAIL = "aicore_intermediate_detail"
@@ -38,45 +34,6 @@ class _Writer(Enum):
 
     UP_TO_2_0 = "MindSpore up to 2.0"
     SINCE_2_1 = "MindSpore since 2.1"
-
-
-# -- steps -----------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("step_trace_raw",))
-def communication_in_steps_lasts_from_start_to_end(cycle: Cycle) -> Iterator[Finding]:
-    """Of every communication operator of a step: duration = end_point - start_point, in ticks of 10 ns.
-
-    Exact up to 2.0, 5 ticks from 2.1 on; not asked of the average row. Source: MindSpore 2.0 source:
-    step_trace_parser.py; MindSpore 2.1 source: ascend_steptrace_generator.py; real output (up to 350 operators a step).
-    """
-    import polars as pl
-
-    slack = 0 if _writer(cycle) is _Writer.UP_TO_2_0 else _CUT_TICKS
-    artifact = cycle.artifacts["step_trace_raw"]
-    rows, table = _steps(artifact), artifact.content.table
-    assert table is not None
-    parts = []
-    for start in [name for name in rows.columns if name.endswith("_start_point")]:
-        name = start.removesuffix("_start_point")
-        if name in rows.columns and f"{name}_end_point" in rows.columns:
-            other = pl.col(f"{name}_end_point") - pl.col(start)
-            parts.append(rows.select("row", "step_num", operator=pl.lit(name), duration=pl.col(name), other=other))
-    if not parts:
-        return
-    wrong = pl.concat(parts).filter((pl.col("duration") - pl.col("other")).abs() > slack).sort("row")
-    yield from disagreements(
-        Code.I109,
-        (
-            (
-                f"{artifact.place}{table.place(row)}",
-                f"step {step}: {name} lasts {duration} (10 ns), from its start to its end it is {other}",
-            )
-            for row, step, name, duration, other in wrong.iter_rows()
-        ),
-        count=wrong.height,
-        place=artifact.place,
-    )
 
 
 # -- communication ---------------------------------------------------------------------------------------------------
@@ -171,21 +128,6 @@ def _writer(cycle: Cycle) -> _Writer | None:
     if version is None:
         return _LAYOUTS.get(cycle.layout.id)
     return _Writer.SINCE_2_1 if (int(version[1]), int(version[2])) >= (2, 1) else _Writer.UP_TO_2_0
-
-
-def _steps(artifact: Artifact) -> pl.DataFrame:
-    """Rows of step_trace_raw that are steps, in integers, with their row."""
-    import polars as pl
-
-    frame = artifact.content.frame
-    counted = [name for name in frame.columns if name != "step_num"]
-    numbers = pl.DataFrame(
-        {"row": pl.int_range(frame.height, eager=True), "step_num": frame["step_num"]}
-        | {name: as_int64(frame[name]) for name in counted}
-    )
-    is_step = pl.col("step_num").str.contains(r"^[1-9][0-9]*$")
-    points = [name for name in ("fp_point", "bp_point") if name in counted]
-    return numbers.filter(is_step & pl.any_horizontal(pl.col(name) != 0 for name in points))
 
 
 def _equal(one: float, other: float) -> bool:

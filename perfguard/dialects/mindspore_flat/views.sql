@@ -7,7 +7,10 @@ select *, lag(step_num) over lines as before, lag(start_point_ns) over lines as 
 from step_trace_raw
 window lines as (partition by cycle order by row);
 
--- Parts of the steps with what they follow from. Not of the average (numbered -, by old versions 0), nor of rows filled with zeros.
+-- Whether a row of step_trace_raw is a step, and neither the average (numbered -, by old versions 0) nor filled with zeros.
+create macro is_a_step(number, fp_point, bp_point) as number > 0 and (fp_point <> 0 or bp_point <> 0);
+
+-- Parts of the steps with what they follow from.
 create view step_parts as
 select cycle, row, step_num as step,
   unnest(['total', 'total', 'total', 'iteration_interval', 'fp_and_bp', 'tail', 'fp']) as part,
@@ -18,7 +21,23 @@ select cycle, row, step_num as step,
     iteration_interval_ns::hugeint + fp_ns, fp_point_ns - start_point_ns::hugeint, bp_point_ns - fp_point_ns::hugeint,
     end_point_ns - bp_point_ns::hugeint, end_point_ns - fp_point_ns::hugeint]) as there_ns
 from step_trace_raw
-where step_num > 0 and (fp_point_ns <> 0 or bp_point_ns <> 0);
+where is_a_step(step_num, fp_point_ns, bp_point_ns);
+
+-- Communication operators of the rows of step_trace_raw: each has three columns.
+create view step_communication as
+select cycle, row, regexp_replace(name, '_(start|end)_point$', '') as name,
+  max(value_ns) filter (not ends_with(cells.name, '_point')) as duration_ns,
+  max(value_ns) filter (ends_with(cells.name, '_start_point')) as start_ns,
+  max(value_ns) filter (ends_with(cells.name, '_end_point')) as end_ns
+from step_trace_raw_communication as cells
+group by all;
+
+-- Cycles whose other files say that MindSpore up to 2.0 wrote them, whose flat files are those of its own parsers.
+create view cycles_up_to_2_0 as
+select cycle from aicore_intermediate_detail where task_type is null
+union
+select cycle from profiler_info_run
+where regexp_matches(ms_version, '^([01]\.|2\.0([^0-9]|$))') and cycle not in (select cycle from aicore_intermediate_detail);
 
 -- Types with the unit of their share: percent with two decimals up to 2.0, exact fractions from 2.1 on.
 create view device_types as
