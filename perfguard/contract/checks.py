@@ -14,8 +14,8 @@ line `--   ...` goes on with the one above. Keys:
   each, with `{part}` replaced in it and in the rest of the header;
 * `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
 
-A query returns `cycle`, `row` where it knows one (and `path` where it is a part of a document), what its message names, and
-where it differs from row to row `severity`, and `place`, the table that is meant instead of that after `in`.
+A query returns `cycle`, `row` where it knows one (and `path` where it is a part of a document, or of one in a cell), what its
+message names, and where it differs from row to row `severity`, and `place`, the table that is meant instead of that after `in`.
 
 Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
 """
@@ -327,5 +327,5 @@ def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
     if artifact.content.table is not None:
-        return f"{artifact.place}:{row}"
+        return f"{artifact.place}:{row}" + (f" {columns['path']}" if columns.get("path") is not None else "")
     return f"{artifact.place} {artifact.content.events_path}[{row}]"

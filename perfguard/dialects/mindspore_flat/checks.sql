@@ -123,6 +123,78 @@ select cycle, row, step_num as step, before
 from (select cycle, row, step_num, lag(step_num) over (partition by cycle order by row) as before from hccl_raw)
 where step_num <= before
 
+-- check: communication_costs_add_up
+-- code: I109
+-- layouts: {layouts}
+-- each: layouts, unit_ns, since_2_1 = ms-1.x, 1000000, false; ms-2.0, 1000000, cycle in (from copied_steps); ms-2.1 ms-2.3, 1000, true
+-- needs: hccl_raw
+-- in: hccl_raw
+-- about: The costs of a step are the sums over its operators; from 2.1 on communication_cost also holds what belongs to no operator. Up
+--   to 2.0 it is the time of the main stream: at most that of all links. Since 2.1 they are not in its unit.
+-- tolerance: relative 1e-6, and 1 ns
+-- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
+-- message: step {step}: {part} is {here_ns} ns, that of its {parts} {there_ns:.0f} ns together
+select cycle, row, '$.' || part as path, step_num as step, part, here_ns, parts, there_ns
+from (
+  select cycle, row, step_num, unnest(['communication_cost', 'wait_cost', 'communication_cost']) as part,
+    unnest(['operators', 'operators', 'links']) as parts, unnest([if({since_2_1}, -1, 0), 0, 1]) as wrong,
+    unnest([communication_cost_ns, wait_cost_ns, communication_cost_ns]) as here_ns,
+    unnest([json_sum(communication_operator_cost, '$.*[1]'), json_sum(communication_operator_cost, '$.*[2]'),
+      if({since_2_1} or link_info = '{}', null, json_sum(link_info, '$.*.*[0]'))]) * {unit_ns} as there_ns
+  from hccl_steps)
+where abs(here_ns - there_ns) > 1 + 0.000001 * greatest(here_ns, there_ns) and wrong in (0, sign(here_ns - there_ns))
+
+-- check: communication_costs_add_up
+-- code: I109
+-- layouts: {layouts}
+-- each: layouts, since_2_1 = ms-1.x, false; ms-2.0, cycle in (from copied_steps); ms-2.1 ms-2.3, true
+-- needs: hccl_raw
+-- in: hccl_raw
+-- about: Time and size of a link are the sums over the operators. MindSpore since 2.1 pairs RDMA events within whatever it looks at, so
+--   the parts have others than the whole.
+-- tolerance: relative 1e-6
+-- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
+-- message: step {step}: {what} {here:.6g} on link {pair} ({kind}), the operators add up to {there:.6g}
+select cycle, row, '$.link_info' as path, step_num as step, what, pair, kind, here.amount as here, coalesce(there.amount, 0) as there
+from hccl_links as here join hccl_steps using (cycle, row)
+left join (
+  select cycle, row, pair, kind, what, sum(amount) as amount from hccl_links where of_operator group by all) as there
+  using (cycle, row, pair, kind, what)
+where not of_operator and (kind = 'SDMA' or not {since_2_1})
+  and abs(here.amount - coalesce(there.amount, 0)) > 1e-9 + 0.000001 * greatest(here.amount, there.amount)
+
+-- check: communication_costs_add_up
+-- code: I109
+-- needs: hccl_raw
+-- in: hccl_raw
+-- about: An operator says of which step it is.
+-- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
+-- message: step {step}: {name} says that it is of step {its_step}
+select cycle, row, '$.communication_operator_cost' as path, step_num as step, name, step as its_step
+from hccl_operators where step <> step_num::varchar
+
+-- check: average_of_communication_follows
+-- code: I105
+-- layouts: {layouts}
+-- each: layouts, since_2_1 = ms-1.x, false; ms-2.0, cycle in (from copied_steps); ms-2.1 ms-2.3, true
+-- needs: hccl_raw
+-- in: hccl_raw
+-- about: The last row (`-`) has the mean costs of all steps up to 2.0, and is the last step once more from 2.1 on.
+-- tolerance: relative 1e-6, and 1 ns
+-- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
+-- message: the average of {part} is {here_ns} ns, the {steps} steps make {there_ns:.0f} ns
+select cycle, row, '$.' || part as path, part, here_ns, steps, there_ns
+from (
+  select cycle, row, unnest(['communication_cost', 'wait_cost']) as part, unnest([communication_cost_ns, wait_cost_ns]) as here_ns,
+    unnest(if({since_2_1}, last_ns, mean_ns)) as there_ns, steps
+  from hccl_raw
+  join (
+    select cycle, count(*) as steps, [avg(communication_cost_ns), avg(wait_cost_ns)] as mean_ns,
+      arg_max([communication_cost_ns::double, wait_cost_ns], row) as last_ns
+    from hccl_steps group by cycle) using (cycle)
+  where step_num is null)
+where abs(here_ns - there_ns) > 1 + 0.000001 * greatest(here_ns, there_ns)
+
 -- check: device_shares_follow
 -- code: I105
 -- needs: aicore_intermediate_type

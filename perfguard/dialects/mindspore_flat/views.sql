@@ -39,6 +39,39 @@ union
 select cycle from profiler_info_run
 where regexp_matches(ms_version, '^([01]\.|2\.0([^0-9]|$))') and cycle not in (select cycle from aicore_intermediate_detail);
 
+-- Steps of hccl_raw with its JSON, in which times are in ms up to 2.0, from 2.1 on in us. Costs beyond 64 bits are the largest.
+create view hccl_steps as
+select * replace (if(json_valid(link_info), link_info, '{}') as link_info,
+  if(json_valid(communication_operator_cost), communication_operator_cost, '{}') as communication_operator_cost,
+  coalesce(communication_cost_ns, 9223372036854775807) as communication_cost_ns,
+  coalesce(wait_cost_ns, 9223372036854775807) as wait_cost_ns)
+from hccl_raw where step_num is not null;
+
+-- Steps whose last row is the last of them once more, as MindSpore since 2.1 writes it, and not their mean.
+create view copied_steps as
+select cycle
+from hccl_raw
+where cycle not in (from cycles_up_to_2_0)
+group by cycle
+having arg_max(communication_cost_ns, row) filter (step_num is null) = arg_max(communication_cost_ns, row) filter (step_num > 0)
+  and arg_max(wait_cost_ns, row) filter (step_num is null) = arg_max(wait_cost_ns, row) filter (step_num > 0);
+
+-- Communication operators of the steps: `{"name": [step, time, wait, links]}`.
+create view hccl_operators as
+select cycle, row, step_num, unnest(json_keys(communication_operator_cost)) as name,
+  unnest(communication_operator_cost ->> '$.*[0]') as step, unnest(communication_operator_cost -> '$.*[3]') as links
+from hccl_steps;
+
+-- Links of the steps and of their operators: `{"1-0": {"SDMA": [time in ms, size in KB, bandwidth]}}`.
+create view hccl_links as
+select cycle, row, of_operator, pair.key as pair, kind.key as kind, unnest(['time', 'size']) as what,
+  coalesce(try_cast(unnest([kind.value -> 0, kind.value -> 1]) as double), 0) as amount
+from (
+  select cycle, row, false as of_operator, link_info as links from hccl_steps
+  union all
+  select cycle, row, true, links from hccl_operators),
+  json_each(links) as pair, json_each(pair.value) as kind;
+
 -- Types with the unit of their share: percent with two decimals up to 2.0, exact fractions from 2.1 on.
 create view device_types as
 select cycle, row, type, coalesce(total_time_ns, execution_time_ns) as total_ns, execution_frequency as times,
@@ -183,3 +216,7 @@ from (
   select cycle, row, path, index, means_ms[index + 1] as mean_ms, unnest(times_ms) as times_ms
   from (select *, unnest(range(len(means_ms))) as index from dynamic_types where is_counted))
 group by cycle, row, path, index, mean_ms;
+
+-- The sum of the numbers under a path of a JSON document.
+create macro json_sum(document, numbers) as
+  coalesce(list_sum(list_transform(json_extract(document, numbers), lambda one: coalesce(try_cast(one as double), 0))), 0);
