@@ -164,3 +164,18 @@ from (
   select cycle, row, path, index, means_ms[index + 1] as mean_ms, unnest(times_ms) as times_ms
   from (select *, unnest(range(len(means_ms))) as index from dynamic_types where is_counted))
 group by cycle, row, path, index, mean_ms;
+
+-- Operations of hccl_raw, and a row without a name for each step. `hccl_costs_in_ms`: up to MindSpore 2.0; `hccl_costs_in_us`: from 2.1 on.
+create view hccl_costs as
+select cycle, row, cost.key as name, (cost.value ->> 1)::double as elapse, (cost.value ->> 2)::double as wait
+from (
+  select cycle, row, unnest(map_entries(communication_operator_cost::json::map(varchar, json))) as cost
+  from hccl_raw where step_num is not null)
+union all
+select cycle, row, null, null, null from hccl_raw where step_num is not null;
+
+create view hccl_costs_in_ms as
+select cycle, row as place, row as step, name, elapse * 1e6 as elapse_ns, wait * 1e6 as wait_ns from hccl_costs;
+
+create view hccl_costs_in_us as
+select cycle, row as place, row as step, name, elapse * 1e3 as elapse_ns, wait * 1e3 as wait_ns from hccl_costs;
