@@ -1,18 +1,11 @@
 """Checks: queries that return the rows that break a rule, asked of all cycles of a batch at once.
 
-A file of checks has one query after the other, each under a header of lines `-- key: value` that begins with `-- check:`; a
-line `--   ...` goes on with the one above. Keys:
+A file of checks has queries with headers (`perfguard.dialects.headers`) that begin with `-- check:`. Keys of their own:
 
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
-* `needs`: tables that must be there, `a, b`: both, `a | b`: one of them; that of a slot if its file was read, others if they
-  have rows;
-* `layouts`: the layouts of which it is asked, where not of all; `where`: a condition, such as `level1`, that must not be off;
-  `when`: conditions that must be known to be on;
-* `files`: slots that must have been read, besides that of the file whose rows are meant;
-* `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace;
-* `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
-  each, with `{part}` replaced in it and in the rest of the header;
-* `at`: where in the document a finding is that names no row; `about`, `tolerance`, `source`: for people.
+* `where`: a condition, such as `level1`, that must not be off; `when`: conditions that must be known to be on;
+* `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace; it must have been read;
+* `at`: where in the document a finding is that names no row.
 
 A query returns `cycle`, `row` where it knows one (and `path` where it is a part of a document, or of one in a cell), what its
 message names, and where it differs from row to row `severity`, and `place`, the table that is meant instead of that after `in`.
@@ -23,17 +16,16 @@ Those of a user's project have codes of their own (U001), and are asked of table
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of_parts
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
+from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, Place, entries, place_of, words
 from perfguard.dialects.queries import DIALECTS, folders_of, sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
@@ -43,74 +35,30 @@ if TYPE_CHECKING:
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Cycle
 
-_KEYS = frozenset(
-    (
-        "check",
-        "code",
-        "severity",
-        "message",
-        "needs",
-        "layouts",
-        "where",
-        "when",
-        "files",
-        "each",
-        "in",
-        "at",
-        "about",
-        "tolerance",
-        "source",
-    )
-)
+_KEYS = frozenset((*KEYS, "check", "code", "severity", "message", "where", "when", "in", "at"))
 _REQUIRED = ("check", "code", "message", "needs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One query with its header, and the line on which it begins."""
+class Check(HeadedQuery):
+    """One query with its header."""
 
-    name: str
     code: Code | OwnCode
     severity: Severity
     message: str
-    #: Of each of these one table must have rows.
-    needs: tuple[frozenset[str], ...]
-    query: str
-    layouts: frozenset[str] = frozenset()
     where: str = ""
     when: frozenset[str] = frozenset()
-    files: frozenset[str] = frozenset()
     slot: str = ""
     at: str = ""
-    about: str = ""
-    tolerance: str = ""
-    source: str = ""
-    place: str
-    #: The line on which its query begins.
-    line: int = 0
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The tables that it needs."""
-        return frozenset().union(*self.needs)
-
-    def is_asked(self, filled: set[str]) -> bool:
-        """Whether there is anything to ask it of."""
-        return all(any(one in filled or is_of_a_slot(one) for one in tables) for tables in self.needs)
 
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it is asked of a cycle."""
-        is_of_layout = not self.layouts or cycle.layout.id in self.layouts
-        is_read = self.is_own or self.place_in(cycle) is not None
-        are_read = is_read and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
-        are_on = all(map(cycle.conditions.get, self.when)) and (
-            not self.where or cycle.conditions.get(self.where) is not False
-        )
-        return is_of_layout and are_read and are_on
-
-    def _are_read(self, cycle: Cycle) -> bool:
-        return all(
-            any(not is_of_a_slot(one) or place_of(one, cycle) is not None for one in tables) for tables in self.needs
+        # A class with slots is made anew, and `super()` knows the old one.
+        return (
+            HeadedQuery.is_for(self, cycle)
+            and (self.is_own or self.place_in(cycle) is not None)
+            and all(map(cycle.conditions.get, self.when))
+            and (not self.where or cycle.conditions.get(self.where) is not False)
         )
 
     @property
@@ -144,83 +92,13 @@ class _Null:
 _NULL = _Null()
 
 
-#: A slot, and the name that a database has for one of its tables.
-Place = tuple[str, str]
-
-
-def is_of_a_slot(table: str) -> bool:
-    """Whether a table is that of a slot, or of a part of its files."""
-    return table.startswith(DATABASE) or table in slot_names() or bool(slot_of_parts(table))
-
-
-def place_of(table: str, cycle: Cycle) -> Place | None:
-    """Return where the rows of a slot's or a database's table come from in a cycle; None where no such file was read."""
-    if not table.startswith(DATABASE):
-        slot = table if table in slot_names() else slot_of_parts(table)
-        return (slot, "") if slot in cycle.artifacts else None
-    shapes = ((slot, shape) for slot in cycle.artifacts for shape in shapes_of(slot) if shape.name == table)
-    found = ((slot, shape.inner) for slot, shape in shapes)
-    return next((one for one in found if one[1] in cycle.artifacts[one[0]].content.tables), None)
-
-
 def parsed(text: str, name: str, *, own: bool = False) -> tuple[Check, ...]:
     """Return the checks of a file; `own` ones have a user's codes. Raises `UsageError` with file and line for a wrong one."""
-    found = []
-    lines = text.split("\n")
-    begins = [number for number, line in enumerate(lines) if line.startswith("-- check:")]
-    for begin, end in pairwise([*begins, len(lines)]):
-        header, count = _header(lines[begin:end], f"{name}:{begin + 1}")
-        query = "\n".join(lines[begin + count : end])
-        for pairs in _each(header.pop("each", ""), f"{name}:{begin + 1}"):
-            replaced = {key: _replaced(value, pairs) for key, value in header.items()}
-            found.append(_check(replaced, _replaced(query, pairs), name, begin + 1, count, own=own))
-    return tuple(found)
+    return tuple(_check(one, own=own) for one in entries(text, name, "check", _KEYS, _REQUIRED))
 
 
-def _each(text: str, place: str) -> list[list[tuple[str, str]]]:
-    """Return the values that a header has for some names, with these; one time none where it has none."""
-    if not text:
-        return [[]]
-    names, equals, rows = text.partition("=")
-    keys = [f"{{{one.strip()}}}" for one in names.split(",")]
-    values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
-    if not equals or any(len(row) != len(keys) for row in values):
-        raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {text!r}")
-    return [list(zip(keys, row, strict=True)) for row in values]
-
-
-def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    for name, value in pairs:
-        text = text.replace(name, value)
-    return text
-
-
-def _header(lines: Sequence[str], place: str) -> tuple[dict[str, str], int]:
-    """Return the header of a check, and how many lines it has."""
-    header: dict[str, str] = {}
-    key = ""
-    count = 0
-    for line in lines:
-        if not line.startswith("--"):
-            break
-        count += 1
-        if key and line.startswith("--   "):
-            header[key] += f" {line[2:].strip()}"
-            continue
-        key, colon, value = (part.strip() for part in line[2:].partition(":"))
-        if not colon or key not in _KEYS or key in header:
-            known = ", ".join(sorted(_KEYS))
-            raise UsageError(
-                f"{place}: a line of a check's header is `-- key: value`, each key once ({known}): {line!r}"
-            )
-        header[key] = value
-    return header, count
-
-
-def _check(header: Mapping[str, str], query: str, file: str, first: int, count: int, *, own: bool) -> Check:
-    place = f"{file}:{first}"
-    if missing := [one for one in _REQUIRED if not header.get(one)]:
-        raise UsageError(f"{place}: the header of a check has no {', '.join(missing)}")
+def _check(entry: Entry, *, own: bool) -> Check:
+    header, place = entry.header, entry.place
     code = header["code"]
     if not is_code(code) or (code not in Code.__members__) != own or header.get("severity", "error") not in _SEVERITIES:
         codes = "U and three digits, such as U001" if own else "those of perfguard codes"
@@ -238,24 +116,12 @@ def _check(header: Mapping[str, str], query: str, file: str, first: int, count: 
         code=code_named(code, f"not met: {header['check'].replace('_', ' ')}"),
         severity=_SEVERITIES[header.get("severity", "error")],
         message=header["message"],
-        needs=tuple(frozenset(re.split(r"\s*\|\s*", one.strip())) for one in header["needs"].split(",")),
-        layouts=_words(header.get("layouts", "")),
-        files=_words(header.get("files", "")),
         where=header.get("where", ""),
-        when=_words(header.get("when", "")),
+        when=words(header.get("when", "")),
         slot=header.get("in", ""),
-        query=query.strip().rstrip(";"),
         at=header.get("at", ""),
-        about=header.get("about", ""),
-        tolerance=header.get("tolerance", ""),
-        source=header.get("source", ""),
-        place=place,
-        line=first + count + next((at for at, line in enumerate(query.split("\n")) if line.strip()), 0),
+        **entry.common,
     )
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(filter(None, re.split(r"[\s,]+", text)))
 
 
 _SEVERITIES = {one.value: one for one in Severity}

@@ -31,6 +31,7 @@ from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.memory import memory_of
+from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
 from perfguard.dialects.shapes import shapes_of
 from perfguard.dialects.work import work_of
@@ -146,7 +147,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
     with ExitStack() as stack:
         tables = stack.enter_context(batch(needed, named_texts(), size=sum(map(_size_of, tasks))))
         read = [read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
-        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], wanted.checks)
+        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], wanted)
         tables.close()
         # Each is let go of once it is inspected.
         waiting = read[::-1]
@@ -237,22 +238,26 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
     return ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
 
 
-def _ask(tables: Batch, read: Sequence[ReadCycle], own: Sequence[Check]) -> None:
-    """Ask the tables what the files of the cycles say, and what breaks a rule."""
+def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
+    """Ask the tables what the files of the cycles say, what breaks a rule, and what is measured."""
     by_number = derive(tables, read)
     cycles = {number: one.cycle for number, one in by_number.items()}
     for number, findings in broken_rules(tables, cycles).items():
         by_number[number].findings += findings
     for number, rows in rows_alike(tables, cycles).items():
         by_number[number].alike = rows
-    if own:
+    for number, values in measured(tables, cycles).items() if wanted.cycle or wanted.taking else ():
+        by_number[number].cycle = replace(cycles[number], measured=values)
+    if wanted.checks:
         # They are loaded where there are any.
         from perfguard.contract.own_checks import broken_own_rules
 
         list_cycles(tables, read)
         tables.keep_all()
         every = {one.number: one for one in read}
-        for number, finding in broken_own_rules(own, tables, {number: one.cycle for number, one in every.items()}):
+        for number, finding in broken_own_rules(
+            wanted.checks, tables, {number: one.cycle for number, one in every.items()}
+        ):
             every[number].findings.append(finding)
 
 

@@ -12,7 +12,8 @@ from perfguard.artifacts.conditions import CONDITIONS
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import QueryError, Readable, make_readable
 from perfguard.artifacts.tables import Batch, batch
-from perfguard.contract.checks import Check, findings_of, is_of_a_slot, parsed
+from perfguard.contract.checks import Check, findings_of, parsed
+from perfguard.dialects.headers import is_of_a_slot
 from perfguard.dialects.queries import SLOTS, all_definitions, named_texts
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.layout import Layout, Parent, Slot
 from perfguard.artifacts.readers import Content
@@ -130,6 +130,8 @@ class Cycle:
     shapes: pl.DataFrame | None = None
     #: Memory of each step and device; empty where none was recorded.
     memory: tuple[MemoryStep, ...] = ()
+    #: What queries measured of its files: (subject, value or samples), by metric.
+    measured: Mapping[str, Sequence[tuple[str, Any]]] = field(default_factory=dict)
     #: The directories above it whose names say a rank or a window, the nearest first.
     parents: tuple[Parent, ...] = ()
 

@@ -13,3 +13,20 @@ create macro within(total) as greatest(least(total, 9223372036854775807), -92233
 create macro is_another_unit(factors, usual) as
   len(factors) >= 5 and (usual < 0.5 or usual > 2)
   and len(list_filter(factors, lambda factor: abs(factor / usual - 1) < 0.05)) >= 0.9 * len(factors);
+
+-- Calls of each kind of communication, the mean of the steps; their times and waits, a sample a step. Of a table with a row for each
+-- operation: `hcom_allReduce__586_0_1@17522` is a `hcom_allReduce`, `AllReduce-op33` an `AllReduce`. Without a name it only says that
+-- there was a step.
+create macro communication_by_kind(operations) as table
+with calls as (
+  select cycle, place, step, elapse_ns, wait_ns,
+    coalesce(nullif(regexp_replace(name, '(__[0-9]|@|-op[0-9]|[.][0-9]).*$', ''), ''), name) as kind
+  from query_table(operations)),
+windows as (select cycle, count(distinct step) as steps from calls group by cycle),
+by_step as (
+  select cycle, kind, step, min(place) as place, count(*) as calls, coalesce(sum(elapse_ns), 0) / 1000 as time_us,
+    coalesce(sum(wait_ns), 0) / 1000 as wait_us
+  from calls where kind is not null group by cycle, kind, step)
+select cycle, kind as subject, sum(calls) / any_value(steps) as communication_calls,
+  list(time_us order by place) as communication_time, list(wait_us order by place) as communication_wait
+from by_step join windows using (cycle) group by cycle, kind;

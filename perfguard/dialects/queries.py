@@ -136,7 +136,7 @@ def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:
     """Return the tables for the slots of these layouts, and those that the queries of the folders name."""
-    texts = (sql(folder, name) for folder in wanted for name in ("views", "checks"))
+    texts = (sql(folder, name) for folder in wanted for name in ("views", "checks", "metrics"))
     named = {word for text in texts for word in re.findall(r"\w+", text)}
     read = named | {slot_of_parts(word) for word in named}
     databases = any(word.startswith(DATABASE) for word in named)

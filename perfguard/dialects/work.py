@@ -1,4 +1,4 @@
-"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step, calls of the runtime.
+"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step.
 
 A folder of queries says it of its traces, where it has these files, each one query:
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: The sums of so many steps are asked for together.
 STEPS_AT_ONCE = 4096
-#: The kinds of calls that are counted, see the view `call_sums`.
-CALLS = ("launches", "copies", "synchronisations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,8 +38,6 @@ class Work:
 
     executions: Executions
     memory: tuple[MemoryStep, ...] = ()
-    #: By kind of call, how often it was made in each step; without steps, in the window. Empty where no call was traced.
-    calls: Mapping[str, list[int]] = field(default_factory=dict)
 
 
 def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
@@ -70,7 +66,6 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
         edges,
     )
     memory = memory_steps(batch, edges)
-    calls = _calls(batch, edges)
     return {
         cycle: Work(
             executions=Executions(
@@ -85,7 +80,6 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
                 marks_steps=True,
             ),
             memory=memory.get(cycle, ()),
-            calls=calls.get(cycle, {}),
         )
         for cycle in edges
     }
@@ -181,15 +175,3 @@ def _inputs(dims: str, types: str | None) -> str:
     """Return the arguments that say the shapes, as the trace has them."""
     kinds = "" if types is None else f', "Input type": {types}'
     return f'{{"Input Dims": {dims}{kinds}}}'
-
-
-def _calls(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, dict[str, list[int]]]:
-    """Return how often each kind of call began in each step; without steps, in the window."""
-    calls: dict[int, dict[str, list[int]]] = {}
-    for cycle, kind, inside, count in batch.execute("from call_sums"):
-        steps = edges[cycle]
-        own = calls.setdefault(cycle, {name: [0] * max(1, len(steps)) for name in CALLS})
-        place = inside if steps else 0
-        if kind is not None and place is not None:
-            own[kind][place] += count
-    return calls

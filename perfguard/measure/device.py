@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import re
-import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perfguard.dialects.ascend.kernels import kernels_of
 from perfguard.measure.measurement import Better, Kind, Metric
-from perfguard.measure.metrics import Measured, cycle_metric, shown
+from perfguard.measure.metrics import Measured, cycle_metric, queried_metric, shown
 
 if TYPE_CHECKING:
     from perfguard.contract import Cycle
 
-_RATIO = re.compile(r"^(?P<unit>(?:aic|aiv|aicore|cube)\w*?)_(?:ratio|utilization\(%\))$")
-
-
-@cycle_metric(
+queried_metric(
     shown(
         "device_utilisation",
         "fraction",
         "How busy a unit of the device was (cube, vector, memory transfer), weighted by the kernels' durations.",
         better=Better.HIGHER,
-    ),
-    needs=("kernel_details",),
+    )
 )
-def device_utilisation(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
-    """Mean over the kernels that have the counter. Which counters there are depends on aic_metrics."""
-    content = cycle.content("kernel_details")
-    for column, mean in kernels_of(content).busy.items() if content is not None else ():
-        if (found := _RATIO.match(column)) is not None:
-            yield found["unit"], _fraction(column, mean)
-
-
-def _fraction(column: str, mean: float) -> float:
-    return round(mean / 100 if column.endswith("(%)") else mean, 6)
+queried_metric(
+    Metric(
+        name="device_calls",
+        unit="calls/step",
+        kind=Kind.EXACT,
+        better=Better.LOWER,
+        meaning="How often a step launches work on a device (a graph is one launch), copies to, from or on it, and makes the "
+        "host wait for it; the median of the steps.",
+    )
+)
 
 
 @cycle_metric(
@@ -68,21 +61,3 @@ def api_time(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
     for name, time in zip(frame["API Name"].to_list(), as_float64(frame["Time(us)"]).to_list(), strict=True):
         sums[name] = sums.get(name, 0.0) + (time or 0.0)
     yield from ((name, round(time / steps, 3)) for name, time in sorted(sums.items()))
-
-
-@cycle_metric(
-    Metric(
-        name="device_calls",
-        unit="calls/step",
-        kind=Kind.EXACT,
-        better=Better.LOWER,
-        meaning="How often a step launches work on a device (a graph is one launch), copies to, from or on it, and makes the "
-        "host wait for it; the median of the steps.",
-    ),
-    needs=("trace",),
-)
-def device_calls(cycle: Cycle) -> Iterator[tuple[str, Measured]]:
-    """Launches, copies, synchronisations; one step that empties a cache does not move them. Without steps, the window's."""
-    content = cycle.content("trace")
-    if content is not None and content.work is not None:
-        yield from ((kind, statistics.median_low(counts)) for kind, counts in content.work.calls.items())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfguard import thresholds
 from perfguard.dialects.executions import calls_by
+from perfguard.errors import UsageError, nearest
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Metric
 from perfguard.measure.taking import Taking, kept
 from perfguard.window import Phase
@@ -69,6 +70,11 @@ def cycle_metric(description: Metric, *, needs: tuple[str, ...]) -> Callable[[Cy
         return function
 
     return register
+
+
+def queried_metric(description: Metric) -> None:
+    """Register a metric that queries of dialects measure (`metrics.sql`)."""
+    METRICS[description.name] = description
 
 
 def ranked_metric(description: Metric) -> Callable[[RankedMetric], RankedMetric]:
@@ -146,7 +152,11 @@ def _values_of(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
     """
     from perfguard.artifacts.table import NotKept
 
-    found = {}
+    if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
+        raise UsageError(
+            f"A metrics.sql measures {unknown[0]!r}, and that is no metric; {nearest(unknown[0], METRICS)}"
+        )
+    found = {name: tuple(values) for name, values in cycle.measured.items()}
     for name, (needs, function) in _OF_CYCLE.items():
         if any(slot in cycle.artifacts for slot in needs):
             with suppress(NotKept):
@@ -157,7 +167,7 @@ def _values_of(cycle: Cycle) -> dict[str, tuple[tuple[str, Measured], ...]]:
 def _of_cycles(cycles: Sequence[Taking]) -> Iterator[Measurement]:
     """Join the metrics of single artifacts. Several cycles of a rank are samples of one timed metric."""
     several = len({taking.rank for taking in cycles}) > 1
-    for name in _OF_CYCLE:
+    for name in dict.fromkeys(name for taking in cycles for name in taking.values):
         values: dict[str, list[Measured]] = {}
         for taking in cycles:
             prefix = f"rank{taking.rank}:" if several else ""

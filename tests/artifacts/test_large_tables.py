@@ -405,10 +405,10 @@ def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_pa
     found = inspect(read_recording(tmp_path))
     (finding,) = (one for one in found.findings if one.code is Code.A112)
     assert "what " in finding.message
-    assert "step_trace_time.csv" in finding.message
+    assert "api_statistic.csv" in finding.message
     assert finding.message.endswith("is in no measurement")
     measured = {one.metric for one in measure(found)}
-    assert "step_part_time" in {one.metric for one in measure(whole)} - measured
+    assert "api_time" in {one.metric for one in measure(whole)} - measured
     assert "operator_time" in measured
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from perfguard.artifacts.layout import Slot, layout_named
-from perfguard.artifacts.readers import Content
+from perfguard.artifacts.columns import shapes_of
+from perfguard.artifacts.kernel_rows import KernelRows
+from perfguard.artifacts.layout import FoundFile, Slot, layout_named
+from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.table import Cells, Table
+from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import Listed, summed
+from perfguard.dialects.metric_queries import measured as measured_by
+from perfguard.dialects.queries import all_definitions, named_texts
 from perfguard.measure import METRICS, measure
-from perfguard.measure.communication import kind_of
 from perfguard.recording import Recording
 
 
@@ -32,14 +35,19 @@ def a_table(header: str, *rows: str) -> Content:
     return Content(table=Table(frame=frame, cells=Cells.TEXT))
 
 
-def artifact(slot: str, content: Content, schema: str | None = None) -> Artifact:
-    place = Slot(name=slot, path=slot, format="csv")
-    return Artifact(slot=place, path=Path(slot), content=content, place=slot, schema=schema)
+def artifact(slot: str, content: Content, schema: str = "") -> Artifact:
+    """A file of a slot, in a version of its schema or in the first one."""
+    shapes = shapes_of(slot)
+    versions = (schema,) if schema else tuple(shapes[0].versions)[:1] if shapes else ()
+    place = Slot(name=slot, path=slot, format="csv" if content.table else "json", schemas=versions)
+    return Artifact(slot=place, path=Path(slot), content=content, place=slot)
 
 
-def a_cycle(*artifacts: Artifact, rank: int = 0, index: int = 0, executions: Executions | None = None) -> Cycle:
+def a_cycle(
+    *artifacts: Artifact, rank: int = 0, index: int = 0, executions: Executions | None = None, layout: str = "pt-npu"
+) -> Cycle:
     return Cycle(
-        layout=layout_named("pt-torch"),
+        layout=layout_named(layout),
         place=Path("c"),
         rank=rank,
         index=index,
@@ -52,6 +60,14 @@ def a_cycle(*artifacts: Artifact, rank: int = 0, index: int = 0, executions: Exe
 
 def measured(*cycles: Cycle) -> dict[str, dict[str, Any]]:
     """Return metric -> subject -> value, or samples where there are such."""
+    with batch(all_definitions(), named_texts()) as tables:
+        for number, cycle in enumerate(cycles):
+            for one in cycle.files:
+                file = FoundFile(slot=one.slot, path=one.path, rank=None)
+                add_tables(tables, number, 0, file, next(iter(one.slot.schemas), ""), one.content)
+        tables.hand_over()
+        values = measured_by(tables, dict(enumerate(cycles)))
+    cycles = tuple(dataclasses.replace(one, measured=values.get(number, {})) for number, one in enumerate(cycles))
     found: dict[str, dict[str, Any]] = {}
     for one in measure(Contract(recording=Recording(directory=Path()), cycles=cycles, findings=())):
         found.setdefault(one.metric, {})[one.subject] = list(one.samples) if one.samples else one.value
@@ -132,17 +148,18 @@ def test_communication_without_calls_measures_nothing(document):
     assert measured(a_cycle(artifact("communication", Content(document=document)))) == {}
 
 
-@pytest.mark.parametrize(("schema", "factor"), [("hccl_raw.2.0", 1e3), ("hccl_raw.2.1", 1.0)])
-def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(schema, factor):
+@pytest.mark.parametrize(("layout", "factor"), [("ms-1.x", 1e3), ("ms-2.0", 1e3), ("ms-2.1", 1.0), ("ms-2.3", 1.0)])
+def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(layout, factor):
     cost = {"AllReduce-op33": ["1", 2.0, 0.5, [[], []]], "AllReduce-op34": ["1", 1.0, 0.25, [[], []]]}
     content = a_table(
         "step_num;communication_operator_cost",
         f"1;{json.dumps(cost)}",
         f"2;{json.dumps(cost)}",
         f"-;{json.dumps(cost)}",
+        "3;{}",
     )
-    found = measured(a_cycle(artifact("hccl_raw", content, schema)))
-    assert found["communication_calls"] == {"AllReduce": 2}
+    found = measured(a_cycle(artifact("hccl_raw", content), layout=layout))
+    assert found["communication_calls"] == {"AllReduce": 4 / 3}
     assert found["communication_time"] == {"AllReduce": [3.0 * factor, 3.0 * factor]}
     assert found["communication_wait"] == {"AllReduce": [0.75 * factor, 0.75 * factor]}
 
@@ -162,12 +179,9 @@ def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(schema, 
     ],
 )
 def test_the_kind_of_a_collective_is_its_name_without_numbers(name, kind):
-    assert kind_of(name) == kind
-
-
-@given(st.text(max_size=30))
-def test_every_name_has_a_kind(name):
-    assert kind_of(name) or not name
+    document = {"step": {"p2p": {}, "collective": {name: a_call(1.0)}}}
+    found = measured(a_cycle(artifact("communication", Content(document=document))))
+    assert found["communication_calls"] == {kind: 1}
 
 
 # -- parts of a step -------------------------------------------------------------------------------------------------
@@ -185,7 +199,7 @@ def test_parts_of_steps_are_samples():
 
 def test_parts_of_a_cluster_are_told_apart_by_rank_and_stage():
     content = a_table("Step;Type;Index;Computing;Stage", "1;rank;0;10;20", "1;rank;3;12;20", "1;stage;(0, 3);12;20")
-    found = measured(a_cycle(artifact("cluster_step_trace_time", content)))["step_part_time"]
+    found = measured(a_cycle(artifact("cluster_step_trace_time", content), layout="cluster"))["step_part_time"]
     assert found == {
         "rank0:computing": [10.0],
         "rank0:stage": [20.0],
@@ -198,7 +212,7 @@ def test_parts_of_a_cluster_are_told_apart_by_rank_and_stage():
 
 def test_step_traces_of_older_mindspore_are_counts_of_10_ns_and_their_average_is_no_step():
     content = a_table("step_num;total;iteration_interval;tail", "1;1000;200;50", "2;3000;400;70", "-;2000;300;60")
-    assert measured(a_cycle(artifact("step_trace_raw", content)))["step_part_time"] == {
+    assert measured(a_cycle(artifact("step_trace_raw", content), layout="ms-2.0"))["step_part_time"] == {
         "total": [10.0, 30.0],
         "iteration_interval": [2.0, 4.0],
         "tail": [0.5, 0.7],
@@ -260,14 +274,24 @@ def test_every_cycle_of_a_rank_counts_not_only_the_first():
 # -- the device ------------------------------------------------------------------------------------------------------
 
 
-def test_utilisation_is_named_by_the_unit_and_is_a_fraction():
-    busy = {"aic_mac_ratio": 0.4, "aiv_vec_ratio": 0.25, "cube_utilization(%)": 70.0, "aic_total_cycles": 7.0}
-    content = Content(work=SimpleNamespace(busy=busy))
-    assert measured(a_cycle(artifact("kernel_details", content)))["device_utilisation"] == {
-        "aic_mac": 0.4,
-        "aiv_vec": 0.25,
-        "cube": 0.7,
-    }
+def test_utilisation_is_a_fraction_named_by_the_unit_and_weighted_by_the_kernels_durations(tmp_path):
+    names = "Name;Type;Accelerator Core;Start Time(us);Duration(us);Wait Time(us)"
+    units = "aic_mac_ratio;aiv_vec_ratio;cube_utilization(%);aic_fixpipe_ratio;aic_mte_ratio"
+    kernels = [f"{names};{units}".replace(";", ",")]
+    kernels += [
+        "a,A,C,1,30,0,0.5,N/A,80,N/A,",
+        "b,A,C,2,10,0,0.1,0.25,40,N/A,",
+        "c,A,C,3,60,0,,N/A,,N/A,",
+        "d,A,C,4,0,0,,0.5,,,1",
+    ]
+    with batch(all_definitions(), named_texts()) as tables:
+        rows = KernelRows(tables, 0)
+        (place := tmp_path / "kernel_details.csv").write_text("\n".join([*kernels, ""]))
+        large_comma.stream_csv(place, {}, {}, kernels[0].split(","), rows.see)
+        tables.hand_over()
+        values = measured_by(tables, {0: a_cycle()})
+    # No time is no mean.
+    assert values[0]["device_utilisation"] == [("aic_mac", 0.4), ("aiv_vec", 0.25), ("cube", 0.7)]
 
 
 def test_every_number_of_the_flops_is_a_subject():
@@ -292,7 +316,7 @@ def test_queues_are_named_by_operator_and_number_and_the_root_has_none():
     content = a_table(
         "op_id;op_type;output_queue_usage_rate", "0;Batch;", "1;Map;0.5", "2;Map;0.015625", "3;TFReader;0"
     )
-    assert measured(a_cycle(artifact("minddata_pipeline_raw", content)))["pipeline_queue_usage"] == {
+    assert measured(a_cycle(artifact("minddata_pipeline_raw", content), layout="minddata"))["pipeline_queue_usage"] == {
         "Map(id=1)": 0.5,
         "Map(id=2)": 0.015625,
         "TFReader(id=3)": 0.0,
@@ -301,10 +325,10 @@ def test_queues_are_named_by_operator_and_number_and_the_root_has_none():
 
 @pytest.mark.parametrize("slot", ["dataset_iterator_profiling", "device_queue_profiling"])
 def test_batches_are_timed_by_part_and_sizes_are_no_times(slot):
-    header = "type;extra_info;batch_num;value;time_stamp"
+    header = "type;extra;batch_num;value;ts"
     rows = ["0;0;1;3;100", "0;2;1;5;100", "1;64;1;7;100", "0;0;2;4;200", "0;1;2;1;200", "0;2;2;6;200"]
     rows.append("0;1;3;99999999999999999999;300")
-    assert measured(a_cycle(artifact(slot, a_table(header, *rows))))["pipeline_batch_time"] == {
+    assert measured(a_cycle(artifact(slot, a_table(header, *rows)), layout="minddata"))["pipeline_batch_time"] == {
         "pipeline": [3000.0, 4000.0],
         "push": [1000.0],
         "batch": [5000.0, 6000.0],

@@ -40,8 +40,6 @@ class Kernels:
     kinds: pl.DataFrame
     #: Collectives by name: name, calls, outside (those in no step), start_ns (of the last).
     collectives: pl.DataFrame
-    #: By the column of a counter: its mean over the kernels that have it, weighted by their durations.
-    busy: Mapping[str, float]
 
 
 def kernels_of(content: Content) -> Kernels:
@@ -73,11 +71,6 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
     spans = by_cycle(batch, "select cycle, min(start_ns), max(start_ns) from kernels group by cycle")
     kinds = frames(batch, "from kernel_kinds order by cycle, row", cycles)
     collectives = frames(batch, "from kernel_collectives order by cycle, name", cycles)
-    busy = by_cycle(
-        batch,
-        "select cycle, word(counter), sum(value * duration_ns) / nullif(sum(duration_ns), 0) "
-        "from kernel_counters group by cycle, counter order by cycle, min(row)",
-    )
     return {
         cycle: Kernels(
             executions=Executions(
@@ -94,7 +87,6 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
             span_ns=next(((first, last) for first, last in spans.get(cycle, ())), None),
             kinds=kinds[cycle].drop("row"),
             collectives=collectives[cycle],
-            busy={counter: mean for counter, mean in busy.get(cycle, ()) if mean is not None},
         )
         for cycle, numbers in marked.items()
     }

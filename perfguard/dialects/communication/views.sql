@@ -92,3 +92,14 @@ left join types
   on operations.name is null and entries.name like '%-total@%' and types.cycle = entries.cycle and types.step = entries.step
   and types.kind = entries.kind and types.type = regexp_replace(entries.name, '-total@', '@')
 where coalesce(operations.size, types.size) is not null;
+
+-- Collectives, sends and receives with the totals of each step, and a row for a step without any: those of the database where there is
+-- no document.
+create view collective_operations as
+select cycle, steps.row as place, step, nullif(name, 'Total Op Info') as name, elapse_time_ns as elapse_ns, wait_time_ns as wait_ns
+from communication_steps as steps left join communication_operations using (cycle, step)
+union all
+select cycle, min(row), coalesce(step, ''), nullif(hccl_op_name, 'Total Op Info'), arg_max(elapse_time_ns, row), arg_max(wait_time_ns, row)
+from db_comm_analyzer_time
+where cycle not in (select cycle from communication_steps)
+group by cycle, coalesce(step, ''), hccl_op_name, group_name;

@@ -220,3 +220,18 @@ group by cycle, row, path, index, mean_ms;
 -- The sum of the numbers under a path of a JSON document.
 create macro json_sum(document, numbers) as
   coalesce(list_sum(list_transform(json_extract(document, numbers), lambda one: coalesce(try_cast(one as double), 0))), 0);
+
+-- Operations of hccl_raw, and a row without a name for each step. `hccl_costs_in_ms`: up to MindSpore 2.0; `hccl_costs_in_us`: from 2.1 on.
+create view hccl_costs as
+select cycle, row, cost.key as name, (cost.value ->> 1)::double as elapse, (cost.value ->> 2)::double as wait
+from (
+  select cycle, row, unnest(map_entries(communication_operator_cost::json::map(varchar, json))) as cost
+  from hccl_raw where step_num is not null)
+union all
+select cycle, row, null, null, null from hccl_raw where step_num is not null;
+
+create view hccl_costs_in_ms as
+select cycle, row as place, row as step, name, elapse * 1e6 as elapse_ns, wait * 1e6 as wait_ns from hccl_costs;
+
+create view hccl_costs_in_us as
+select cycle, row as place, row as step, name, elapse * 1e3 as elapse_ns, wait * 1e3 as wait_ns from hccl_costs;

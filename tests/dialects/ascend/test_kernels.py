@@ -91,20 +91,8 @@ def test_a_kernel_without_type_is_named_by_its_name(tmp_path, header, row, opera
 
 def test_no_kernels_are_no_executions_but_a_source(tmp_path):
     found = said(tmp_path, KERNELS)
-    assert (found.executions.calls, found.span_ns, found.step_texts, found.busy) == (0, None, frozenset(), {})
+    assert (found.executions.calls, found.span_ns, found.step_texts) == (0, None, frozenset())
     assert found.executions.on_device
-
-
-def test_counters_are_weighted_by_the_kernels_durations(tmp_path):
-    found = said(
-        tmp_path,
-        "Name|Type|Start Time(us)|Duration(us)|aic_mac_ratio|aiv_vec_ratio|cube_utilization(%)|aic_fixpipe_ratio",
-        "a|A|1|30|0.5|N/A|80|N/A",
-        "b|A|2|10|0.1|0.25|40|N/A",
-        "c|A|3|60||N/A||N/A",
-        "d|A|4|0||0.5||N/A",
-    )
-    assert found.busy == pytest.approx({"aic_mac_ratio": 0.4, "aiv_vec_ratio": 0.25, "cube_utilization(%)": 70})
 
 
 def test_many_sums_are_asked_for_in_parts_also_in_tables_used_before(tmp_path, monkeypatch):
@@ -113,10 +101,6 @@ def test_many_sums_are_asked_for_in_parts_also_in_tables_used_before(tmp_path, m
     monkeypatch.setattr(kernels, "ROWS_AT_ONCE", 3)
     for _ in range(2):
         assert said(tmp_path, KERNELS, *rows).executions.groups.equals(whole)
-
-
-def test_no_time_is_no_mean(tmp_path):
-    assert said(tmp_path, "Name|Type|Start Time(us)|Duration(us)|aic_mac_ratio", "a|A|1|0|0.5").busy == {}
 
 
 def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path):

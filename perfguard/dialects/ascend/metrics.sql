@@ -1,0 +1,12 @@
+-- What the kernels of a device measure.
+
+-- metric: device_utilisation
+-- needs: kernel_counters
+-- digits: 6
+-- about: How busy a unit was, the mean over the kernels that have the counter, weighted by their durations.
+with counters as (
+  select cycle, text as counter, sum(value * duration_ns) / nullif(sum(duration_ns), 0) as mean
+  from kernel_counters join words on number = counter group by cycle, text)
+select cycle, regexp_extract(counter, '^((aic|aiv|aicore|cube)\w*?)_(ratio|utilization\(%\))$', 1) as subject,
+  if(ends_with(counter, '(%)'), mean / 100, mean)
+from counters where subject <> ''
