@@ -1,4 +1,4 @@
-"""perfguard fails the build when a model got worse: the public names, nothing else."""
+"""The public names of perfguard, a pytest plugin that fails the build when a model gets worse."""
 
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ __all__ = [
     "write_profiler_config",
 ]
 
-#: Module, and the name there.
+#: Module and name of each public name.
 _HOMES = {
     "Callback": ("perfguard.guard", "Callback"),
     "Guard": ("perfguard.guard", "Guard"),
@@ -51,10 +51,10 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:
-    # Type checkers know the names above, and report any other.
+    # Type checkers use the imports above, and report any other name.
 
     def __getattr__(name: str) -> object:
-        # Looked up on first use: pytest imports this package for every run of every project that has it installed.
+        # Import on first use: pytest imports this package in every run of every project that has it installed.
         if name in _HOMES:
             from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""`python -m perfguard`: the same command line."""
+"""Run the command line as `python -m perfguard`."""
 
 from perfguard.cli import main
 

@@ -1,4 +1,4 @@
-"""JSON documents perfguard keeps: found schemas, checked reading, atomic writing."""
+"""perfguard's own JSON documents: find their schemas, read and validate them, write them atomically."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from perfguard.validator import Validator
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 
-#: The number a document of perfguard's own begins with; `newest_format` says how far one has come. A newer one is refused, or
-#: read with a remark, and never guessed at.
+#: The first format number of perfguard's documents; `newest_format` returns the newest. A newer document is refused, or read
+#: with a warning.
 FORMAT = 1
 _DESCRIPTOR = re.compile(r"/dev/(fd/|std(in|out|err)\Z)|/proc/[^/]+/(task/[^/]+/)?fd/")
-#: How much of what is wrong with a document is told: jsonschema quotes the whole of it.
-_TOLD = 300
-#: A number of more digits than this is beyond what a float holds, and of no size or time.
+#: Longest message about a document, in characters: jsonschema quotes the whole value.
+_LONGEST_MESSAGE = 300
+#: More digits than this do not fit a float, and are no size or time.
 _DIGITS = 300
 
 
 def schemas_directory() -> Path:
-    """Return where the schemas lie: inside the wheel, or at the top of a checkout (editable install)."""
+    """Return the directory of the schemas: inside the wheel, or at the top of a checkout (editable install)."""
     for place in (_SHIPPED, _CHECKOUT):
         if place.is_dir():
             return place
@@ -42,7 +42,7 @@ def schemas_directory() -> Path:
 def schema(name: str) -> dict[str, Any]:
     """Return the schema `<name>.schema.json`: perfguard's own, else that of a dialect from another distribution.
 
-    Raises `StoreError` when there is none of that name.
+    Raises `StoreError` for an unknown name.
     """
     for folder in ("", "artifacts"):
         path = schemas_directory() / folder / f"{name}.schema.json"
@@ -50,37 +50,39 @@ def schema(name: str) -> dict[str, Any]:
             loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return loaded
     if (added := _added_schemas().get(name)) is None:
-        raise StoreError(f"There is no schema named {name!r}; run: perfguard schema list")
+        raise StoreError(f"Unknown schema {name!r}. List the schemas with: perfguard schema list")
     return shipped_json(added, "a schema")
 
 
 @cache
 def _added_schemas() -> dict[str, Path]:
-    """Return the schemas of dialects from other distributions by name. Raises `UsageError` where two have one name."""
+    """Return the schemas of dialects from other distributions by name. Raises `UsageError` for a duplicate name."""
     own = {path.name for path in schemas_directory().glob("**/*.schema.json")}
     found: dict[str, Path] = {}
     for folder in dialect_folders().values():
         for path in sorted((folder / "artifacts").glob("*.schema.json")):
             name = path.name.removesuffix(".schema.json")
             if path.name in own or name in found:
-                raise UsageError(f"{path} has the name of {found.get(name, 'a schema of perfguard')}; rename it.")
+                raise UsageError(f"{path} has the same name as {found.get(name, 'a schema of perfguard')}. Rename it.")
             found[name] = path
     return found
 
 
 def shipped_json(path: Path, what: str) -> dict[str, Any]:
-    """Return the object in a file that came with a dialect. Raises `UsageError` where it holds none."""
+    """Return the JSON object in a file of a dialect. Raises `UsageError` if it is not one."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} must be {what} in JSON: {error}. Mend it, or uninstall what it came with.") from error
+        raise UsageError(f"{path} is not {what} in JSON: {error}. Correct it, or uninstall its package.") from error
     if not isinstance(loaded, dict):
-        raise UsageError(f"{path} must be {what}, which is an object. Mend it, or uninstall what it came with.")
+        raise UsageError(
+            f"{path} must be {what}, a JSON object, got {type(loaded).__name__}. Correct it, or uninstall its package."
+        )
     return loaded
 
 
 def newest_format(schema_name: str) -> int:
-    """Return the newest number of a document that this perfguard reads, which is the one it writes."""
+    """Return the newest format of a document that this perfguard reads; it is the one that it writes."""
     stated = schema(schema_name).get("properties", {}).get("format", {})
     return max([int(number) for number in stated.get("enum", [stated.get("const", FORMAT)])])
 
@@ -95,32 +97,33 @@ def schema_names() -> list[str]:
 
 
 def violations(document: object, schema_name: str) -> list[str]:
-    """Return jsonschema's messages for `document`, each with its JSON path, worst nesting last."""
+    """Return jsonschema's messages for `document`, each with its JSON path, sorted by path."""
     errors = sorted(Validator(schema(schema_name)).errors(document), key=lambda e: list(map(str, e.path)))
     return [_shortened(f"{error.json_path} {error.message}") for error in errors]
 
 
 def _shortened(text: str) -> str:
-    """Cut what was found in its middle: what should be there stands at the end."""
-    return text if len(text) <= _TOLD else f"{text[: _TOLD * 2 // 3]} … {text[-_TOLD // 3 :]}"
+    """Cut a long message in its middle: the expected value is at its end."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    return f"{text[: _LONGEST_MESSAGE * 2 // 3]} … {text[-_LONGEST_MESSAGE // 3 :]}"
 
 
 def read_document(path: Path, schema_name: str, *, remedy: str) -> dict[str, Any]:
-    """Read a document of perfguard's own and check it against its schema.
+    """Read one of perfguard's documents and validate it against its schema.
 
-    `remedy` is the next command, appended to every message. Raises `StoreError` when the file cannot be read,
-    is not JSON, is of a newer format, or breaks the schema.
+    `remedy` is the next command, appended to every message. Raises `StoreError` if the file cannot be read, is not JSON, has
+    a newer format, or violates the schema.
     """
     return checked(path, parsed(path, remedy=remedy), schema_name, remedy=remedy)
 
 
 def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> dict[str, Any]:
-    """Return a document that was read from `path`, when it is of a format that is known and keeps its schema; raises as
-    `read_document` does."""
+    """Validate a document that was read from `path`, and return it; raises as `read_document` does."""
     newest = newest_format(schema_name)
     if (found := format_of(document)) > newest:
         raise StoreError(
-            f"{path} has format {found}, and this perfguard reads up to {newest}: it was written by a newer one. "
+            f"{path} has format {found}, but this perfguard reads formats up to {newest}: a newer perfguard wrote it. "
             "Run: pip install --upgrade perfguard"
         )
     if broken := violations(document, schema_name):
@@ -131,15 +134,15 @@ def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> d
 
 
 def format_of(document: object) -> int:
-    """Return the number a document carries; 0 where it has none."""
+    """Return the format number of a document; 0 without one."""
     found = document.get("format") if isinstance(document, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
 def parsed(path: Path, *, remedy: str, whole: Callable[[str], Any] = int) -> Any:
-    """Return what a file of JSON holds, whatever it is; raises as `read_document` does. `whole` makes its whole numbers."""
+    """Return the content of a JSON file; raises as `read_document` does. `whole` converts its integers."""
     if os.path.exists(path) and not os.path.isfile(path):
-        # Opening a pipe would wait for a writer who never comes.
+        # Opening a pipe without a writer blocks forever.
         raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
     try:
         text = path.read_text(encoding="utf-8")
@@ -153,9 +156,9 @@ def parsed(path: Path, *, remedy: str, whole: Callable[[str], Any] = int) -> Any
 
 
 def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
-    """Return sorted, indented JSON; the items of the list `lines_of` are kept one a line, so that diffs read well.
+    """Return JSON with sorted keys and indentation; the items of the list `lines_of` are one a line, for readable diffs.
 
-    Raises `StoreError` for NaN and infinity, which JSON does not have.
+    Raises `StoreError` for NaN and infinity, which JSON cannot hold.
     """
     if lines_of is None:
         return _dumps(document, indent=2) + "\n"
@@ -171,18 +174,18 @@ def _dumps(value: object, *, indent: int | None = None) -> str:
         text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
         raise StoreError(
-            f"A measurement is NaN or infinite, which JSON cannot hold ({error}); measure again."
+            f"A measurement is NaN or infinite, which JSON cannot hold ({error}). Measure again."
         ) from error
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # A file name that is not UTF-8 comes as lone surrogates; escaped, it survives the way there and back.
+        # A file name that is not UTF-8 contains lone surrogates; escaped, they survive writing and reading.
         return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=True, allow_nan=False)
     return text
 
 
 def sized_number(text: str) -> int:
-    """Make a whole number that a float can hold; raises `ValueError` for one of more digits."""
+    """Convert an integer that fits a float; raises `ValueError` for more digits."""
     if len(text) > _DIGITS:
         raise ValueError(f"{text[:20]}… has {len(text)} digits")
     return int(text)
@@ -190,7 +193,7 @@ def sized_number(text: str) -> int:
 
 def _finite(text: str) -> float:
     if math.isinf(number := float(text)):
-        raise ValueError(f"{text} is beyond every number")
+        raise ValueError(f"{text} is too large for a number")
     return number
 
 
@@ -199,17 +202,17 @@ def _refuse_constant(name: str) -> None:
 
 
 def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Write a temporary neighbour and rename it, so that a reader, a crash or a full disk never sees half a file.
+    """Write a temporary file beside `path` and rename it, so that no reader, crash or full disk leaves half a file.
 
-    A long text may come in pieces. Raises `StoreError`; what was at `path` before is then untouched.
+    A long text may come in pieces. Raises `StoreError`; a file at `path` is then unchanged.
     """
     temporary: str | None = None
     try:
         if _is_a_descriptor(path):
-            raise StoreError(f"{path} is not a regular file; name one, and print it afterwards.")
-        path = Path(os.path.realpath(path))  # a link stays a link, and what it points to is written
+            raise StoreError(f"{path} is not a regular file. Write to a file, and print it afterwards.")
+        path = Path(os.path.realpath(path))  # keep a link, and write its target
         if os.path.lexists(path) and not os.path.isfile(path):
-            raise StoreError(f"{path} is not a regular file; name another one.")
+            raise StoreError(f"{path} is not a regular file. Name another one.")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -219,19 +222,19 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
-        found = f"{error.filename} is no directory" if isinstance(error, FileExistsError) else error.strerror
+        found = f"{error.filename} is not a directory" if isinstance(error, FileExistsError) else error.strerror
         raise StoreError(
-            f"{path} cannot be written: {found}; what was there before is kept. "
-            "Free the disk or mend the permissions, then run the same command again."
+            f"{path} cannot be written: {found}. The previous file is kept. "
+            "Free disk space or correct the permissions, then run the same command again."
         ) from error
     finally:
         if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):  # gone already when the rename succeeded
+            with contextlib.suppress(FileNotFoundError):  # the rename succeeded
                 os.unlink(temporary)
 
 
 def _is_a_descriptor(path: Path) -> bool:
-    """Whether a path leads to what a process has open (/dev/stdout): behind it may be a log, which would be replaced."""
+    """Whether a path is a file descriptor, such as /dev/stdout: renaming would replace the log that is open there."""
     seen: set[str] = set()
     place = os.path.abspath(path)
     while place not in seen and not _DESCRIPTOR.match(place) and os.path.islink(place):

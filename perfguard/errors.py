@@ -1,6 +1,6 @@
-"""What stops a run: each error is one sentence that names the next command, or the word that was probably meant.
+"""Exceptions for a wrong call, configuration or machine; each message names the next command or the nearest known word.
 
-What is wrong with the thing judged is a `perfguard.findings.Finding`, never an exception.
+Anything wrong with the recording under test is a `perfguard.findings.Finding`, never an exception.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class PerfguardError(Exception):
-    """Root of the errors perfguard raises on purpose; its text is the whole message for the user."""
+    """Base class of perfguard's errors; its text is the complete message for the user."""
 
 
 class UsageError(PerfguardError):
@@ -21,20 +21,20 @@ class CaptureError(PerfguardError):
 
 
 class StoreError(PerfguardError):
-    """A file perfguard keeps (baseline, recording, report) cannot be read or written."""
+    """One of perfguard's files (baseline, recording, report) cannot be read or written."""
 
 
 class DamagedError(StoreError):
-    """The file was read, and is not what it should be."""
+    """The content of a file is damaged."""
 
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
-    """Return `did you mean 'x'?`, or where nothing is near `otherwise`, or the list of what is known."""
+    """Return `did you mean 'x'?` for a similar known name, else `otherwise`, else the list of known names."""
     import difflib
 
     names = list(known)
     if near := difflib.get_close_matches(name, names, n=1):
-        # Of equally near names the one that differs in the fewest places: C1O1 is C101, not C112.
+        # Of equally similar names, take the one with the most equal characters in place: C1O1 is C101, not C112.
         likeness = difflib.SequenceMatcher(None, near[0], name).ratio()
         equal = [one for one in names if difflib.SequenceMatcher(None, one, name).ratio() == likeness]
         best = max(equal, key=lambda one: sum(a == b for a, b in zip(one, name, strict=False)))

@@ -1,8 +1,8 @@
-"""Extensions: what other distributions add, by entry points in the groups `perfguard.backends`, `perfguard.readers`, ...
+"""Extensions by other distributions: entry points in the groups `perfguard.backends`, `perfguard.readers`, ...
 
-A `Registry` is an open table. Its built-in parts are named as entry points are (`module:attribute`). Entry points are not
-looked up while only built-in names are requested, and nothing is imported before its own name is. Dialects are folders of
-files, so nothing of theirs is imported (`dialect_folders`).
+A `Registry` is an open table. Its built-in parts have the form of entry points (`module:attribute`). Entry points are looked
+up only for a name that is not built in, and a part is imported when its own name is requested. Dialects are folders of files,
+so their code is not imported (`dialect_folders`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Registry(Generic[Part]):
         self._loaded: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        """Import the part of that name. Raises `UsageError` where there is none, or where it cannot be imported."""
+        """Import the part of that name. Raises `UsageError` if it is unknown, or cannot be imported."""
         if name not in self._loaded:
             self._loaded[name] = cast("Part", self._load(name))
         return self._loaded[name]
@@ -68,16 +68,16 @@ class Registry(Generic[Part]):
         for name, entry in added.items():
             if name in self._built_in:
                 raise UsageError(
-                    f"{_named(entry)} has the name of a built-in one, which cannot be replaced.{_remedy(entry)}"
+                    f"{_named(entry)} has the name of a built-in part, which cannot be replaced.{_remedy(entry)}"
                 )
         return added
 
 
 @cache
 def dialect_folders() -> Mapping[str, Path]:
-    """Return the folders of dialects of other distributions by name. Raises `UsageError` for one that is not there.
+    """Return the dialect folders of other distributions by name. Raises `UsageError` for a missing one.
 
-    Such an entry point names a package, such as `perfguard_jax.dialect`; only what the package lies in is imported.
+    Such an entry point names a package, such as `perfguard_jax.dialect`; only its parent package is imported.
     """
     return {name: _folder(entry) for name, entry in _entries("dialects").items()}
 
@@ -94,7 +94,7 @@ def _folder(entry: EntryPoint) -> Path:
         ) from error
     places = [] if spec is None else [Path(one) for one in spec.submodule_search_locations or ()]
     if not places or not places[0].is_dir():
-        raise UsageError(f"{_named(entry)} must name a package, which is a folder of files.{_remedy(entry)}")
+        raise UsageError(f"{_named(entry)} must name a package (a folder of files).{_remedy(entry)}")
     return places[0]
 
 
@@ -107,7 +107,7 @@ def _entries(group: str) -> Mapping[str, EntryPoint]:
         if (other := found.setdefault(entry.name, entry)) is not entry:
             raise UsageError(
                 f"{_distribution(other)} and {_distribution(entry)} both have an entry point {entry.name!r} in "
-                f"perfguard.{group}; uninstall one of them."
+                f"perfguard.{group}. Uninstall one of them."
             )
     return found
 

@@ -1,7 +1,7 @@
-"""A recording: one profiled run as it lies on disk, and the facts that came with it.
+"""Recordings: one profiled run on disk, and the facts about it.
 
-A recording is a directory with `recording.json`, `steps.json` and `profiler/` (what the profiler wrote, untouched).
-A foreign directory has only what the profiler wrote; it is a recording without facts.
+A recording is a directory with `recording.json`, `steps.json` and `profiler/` (the profiler's output, unchanged). A foreign
+directory has only the profiler's output: it is a recording without facts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RECORDING_FILE = "recording.json"
 STEPS_FILE = "steps.json"
 PROFILER_DIRECTORY = "profiler"
 
-_REMEDY = f"Record it again, or delete {RECORDING_FILE} to judge the directory by what it holds."
+_REMEDY = f"Record it again, or delete {RECORDING_FILE} to judge the profiler's files alone."
 
 
 class Ending(Enum):
@@ -36,9 +36,9 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What must be equal for two recordings to be compared at all.
+    """The properties that must be equal for a comparison of two recordings.
 
-    `window` is None for a whole run, and where a script's own profiler had the window.
+    `window` is None for a whole run, and for a window of a script's own profiler.
     """
 
     workload: str
@@ -51,12 +51,12 @@ class Fingerprint:
 
     @property
     def begins_cold(self) -> bool:
-        """Whether several ranks were recorded from their first step on: its collectives wait for the last rank to start."""
+        """Whether several ranks were recorded from their first step on; its collectives wait for the last rank to start."""
         window = self.window
         return self.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """Name what differs, as `key: other → self`; the workload's name is not compared."""
+        """Return the differences as `key: other → self`; the workload's name is not compared."""
         mine, theirs = self.as_dict(), other.as_dict()
         return [f"{key}: {theirs[key]} → {mine[key]}" for key in mine if key != "workload" and mine[key] != theirs[key]]
 
@@ -67,14 +67,14 @@ class Fingerprint:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Fingerprint:
         """Invert `as_dict`."""
-        told = plain["window"]
-        window = None if told is None else StepWindow(**{key: int(value) for key, value in told.items()})
+        stored = plain["window"]
+        window = None if stored is None else StepWindow(**{key: int(value) for key, value in stored.items()})
         return cls(**{**plain, "window": window})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What may differ between comparable recordings, and is shown: versions and the machine (never a clock)."""
+    """Versions and the machine: they may differ between comparable recordings, and are shown."""
 
     python: str
     platform: str
@@ -85,11 +85,11 @@ class Environment:
 
     @property
     def machine(self) -> tuple[str, int, str]:
-        """The identity that decides whether times are comparable: CPU model, cores, device."""
+        """CPU model, cores and device: times are comparable only if they are equal."""
         return self.cpu_model, self.cpu_count, self.device_name
 
     def differences(self, other: Environment) -> list[str]:
-        """Name what differs, as `key: other → self`."""
+        """Return the differences as `key: other → self`."""
         mine, theirs = self._flat(), other._flat()
         return [
             f"{key}: {theirs.get(key, '-')} → {mine.get(key, '-')}"
@@ -113,9 +113,9 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a run comes from: the commit and branch that were checked out, when, and the page of the CI that ran it.
+    """The origin of a run: commit and branch, their times, and the URL of the CI run.
 
-    Times are ISO 8601, `finished_at` in UTC; whatever nobody knows is None. A commit of changed files ends with `+dirty`.
+    Times are ISO 8601, `finished_at` in UTC; unknown values are None. A commit with changed files ends with `+dirty`.
     """
 
     commit: str | None = None
@@ -135,7 +135,7 @@ class Step:
 
     `start_ns` is UNIX time in nanoseconds (it joins with the profiler's timestamps), `wall_ns` and `thread_cpu_ns` are
     durations; the last is the CPU time of the thread that drove the step, not of the framework's own threads. `pause_ns` is
-    the time since the step before, without the wait for a CPU: the loader's, where a script has the loop; else None.
+    the time since the previous step without the wait for a CPU, if a script drives the loop (its data loader); else None.
     """
 
     index: int
@@ -155,7 +155,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One profiled run: where it lies, and what is known of it (all None or empty for a foreign directory)."""
+    """One profiled run: its directory and its facts (all None or empty for a foreign directory)."""
 
     directory: Path
     fingerprint: Fingerprint | None = None
@@ -163,25 +163,25 @@ class Recording:
     steps: tuple[Step, ...] = ()
     ending: Ending | None = None
     reason: str = ""
-    #: The one rank it is of; None where nobody knows, and where it holds several.
+    #: Its rank; None if unknown, or if it holds several ranks.
     rank: int | None = None
     timed_steps: int | None = None
-    #: What the profiler was asked to record, by condition name of the layouts: {"memory": True, ...}.
+    #: The profiler's options, by condition name of the layouts: {"memory": True, ...}.
     conditions: dict[str, bool] = field(default_factory=dict)
 
     @property
     def profiler_directory(self) -> Path:
-        """Where the profiler's own files lie."""
+        """The directory of the profiler's own files."""
         inside = self.directory / PROFILER_DIRECTORY
         return inside if self.fingerprint is not None and inside.is_dir() else self.directory
 
     @property
     def window(self) -> StepWindow | None:
-        """The window asked for, where known."""
+        """The requested window, if known."""
         return self.fingerprint.window if self.fingerprint else None
 
     def steps_of(self, phase: Phase, *, cycle: int | None = None, rank: int | None = None) -> tuple[Step, ...]:
-        """Return the steps of one phase, of one cycle and one rank where given."""
+        """Return the steps of one phase, optionally of one cycle or rank."""
         return tuple(
             s
             for s in self.steps
@@ -190,7 +190,7 @@ class Recording:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks whose steps are here."""
+        """The ranks that have steps."""
         return tuple(sorted({step.rank for step in self.steps}))
 
 
@@ -209,7 +209,7 @@ def write_recording(recording: Recording) -> None:
         "conditions": recording.conditions,
     }
     steps = {"format": FORMAT, "steps": [_step_document(step, ranked=any(recording.ranks)) for step in recording.steps]}
-    # The facts come last: they are what makes a directory a recording, and they promise that the steps are there.
+    # Write the facts last: they make a directory a recording, so the steps must exist by then.
     write_atomically(recording.directory / STEPS_FILE, dumps(steps, lines_of="steps"))
     write_atomically(recording.directory / RECORDING_FILE, dumps(facts))
 
@@ -224,7 +224,7 @@ def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
 
 
 def read_recording(directory: Path) -> Recording:
-    """Read a recording, or take a foreign directory as it is. Raises `StoreError` for damaged facts."""
+    """Read a recording, or wrap a foreign directory. Raises `StoreError` for damaged facts."""
     facts_path = directory / RECORDING_FILE
     if not os.path.lexists(facts_path):
         return Recording(directory=directory)

@@ -1,4 +1,4 @@
-"""Settings: `[tool.perfguard]` of pyproject.toml, options and markers, as one frozen value."""
+"""Settings of a project: `[tool.perfguard]` of pyproject.toml, options and markers."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 _TABLE = "[tool.perfguard]"
 _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
-#: How deep packages lie below the directory that they share, and directories that hold none.
+#: Deepest level of packages below their common directory, and directories without packages.
 _DEEPEST_PACKAGE = 3
 _NO_PACKAGES = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv"})
 _TOLERANCE_KEYS = ("relative", "absolute", "warn")
 _MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
-#: What becomes of a test whose operators changed, and whose step did not get worse.
+#: Values of `changed`: the result of a test with other operators and no slower step.
 _CHANGED = ("warn", "fail")
-#: Whether a step that is slower than stored is run side by side with its baseline's commit before it fails.
+#: Values of `confirm`: whether a slower step is confirmed by an A/B run with its baseline's commit before it fails.
 _CONFIRM = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything a user can set. `baselines` is relative to `root`, the directory of pyproject.toml."""
+    """All settings. `baselines` is relative to `root`, the directory of pyproject.toml."""
 
     root: Path
     baselines: Path = Path("baselines")
-    #: What keeps the baselines there: the name of one of `perfguard.stores`.
+    #: The kind of store: a name of `perfguard.stores`.
     store: str = "directory"
     #: A file, relative to `root`, or the URL of a database; None is `perfguard-history.db` beside pyproject.toml.
     history: str | None = None
@@ -48,30 +48,30 @@ class Settings:
     threads: int = 1
     backend: str | None = None
     time: bool = True
-    #: Controlled processes that a baseline's times are measured in; 0 leaves the steps of the test's own process.
+    #: Controlled processes that measure a baseline's times; 0 measures the test's own process only.
     runs: int = thresholds.BASELINE_RUNS
     unused: str = "fail"
-    #: "fail" where other operators fail a test as in a snapshot, though nothing got worse.
+    #: "fail": other operators fail a test, as in a snapshot test, even if nothing got worse.
     changed: str = "warn"
-    #: Whether a stored time is confirmed side by side with the baseline's commit before it turns a test red.
+    #: Whether a slower step needs an A/B run with the baseline's commit to fail a test.
     confirm: bool = True
     tolerance: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
-    #: The project's own checks, read from the files that `checks` names.
+    #: The project's own checks, from the files in `checks`.
     checks: tuple[Check, ...] = ()
-    #: Rules of one test's marker; they go before `tolerance`.
+    #: Rules of one test's marker; they override `tolerance`.
     marker_tolerance: tuple[Rule, ...] = ()
-    #: Whether the test's workloads are timed in processes of their own; only a marker says so.
+    #: Whether the test's workloads are timed in processes of their own; set by a marker only.
     isolated: bool = False
 
     @property
     def baselines_directory(self) -> Path:
-        """Where the baselines lie."""
+        """The directory of the baselines."""
         return self.root / self.baselines
 
     @property
     def policy(self) -> Policy:
-        """What the judge needs to know."""
+        """The policy of the judge."""
         return Policy(
             marker=self.marker_tolerance,
             settings=self.tolerance,
@@ -83,7 +83,7 @@ class Settings:
 
 
 def read_settings(root: Path) -> Settings:
-    """Read `[tool.perfguard]` of `root`/pyproject.toml; without it everything has its default. Raises `UsageError`."""
+    """Read `[tool.perfguard]` of `root`/pyproject.toml; return defaults without it. Raises `UsageError`."""
     path = root / "pyproject.toml"
     table = _own_table(path) if path.is_file() else None
     if table is None:
@@ -147,26 +147,26 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
 
 
 def project_checks(start: Path) -> tuple[Check, ...]:
-    """Return the checks of the project that a directory is in, whatever else its settings say. Raises `UsageError`."""
+    """Return the own checks of the project of a directory, without its other settings. Raises `UsageError`."""
     root = find_table(start)
     table = None if root is None else _own_table(root / "pyproject.toml")
     return () if root is None or table is None or "checks" not in table else _checks(root, table)
 
 
 def _checks(root: Path, table: Mapping[str, Any]) -> tuple[Check, ...]:
-    # It loads DuckDB, which only a project with checks needs.
+    # The import loads DuckDB, which only a project with checks needs.
     from perfguard.contract.own_checks import own_checks
 
     names = _typed(table, "checks", list, _TABLE)
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise UsageError(f"checks = {names!r} in {_TABLE} is to name files and folders, and {wrong[0]!r} is no text.")
+        raise UsageError(
+            f"checks = {names!r} in {_TABLE} must be a list of files and folders as strings, got {wrong[0]!r}."
+        )
     return own_checks([root / name for name in names], root)
 
 
 def find_root(start: Path) -> Path:
-    """Return what `find_table` does; without a table, the nearest directory that has a file pytest takes its root from, else
-    `start`.
-    """
+    """Return the project of a directory: that of `find_table`, else the nearest root of pytest, else `start`."""
     if (found := find_table(start)) is not None:
         return found
     roots = (d for d in (start, *start.parents) if any((d / name).is_file() for name in _ROOT_FILES))
@@ -183,9 +183,9 @@ def find_table(start: Path) -> Path | None:
 
 
 def has_test_file(root: Path, workload: str) -> bool:
-    """Whether the file of a workload's test lies below a directory, or below one in it that pytest takes for a root.
+    """Whether the test file of a workload exists below a directory, or below a pytest root in it.
 
-    Baselines that several packages keep in one directory above them are named from the root that pytest had in each.
+    Several packages may keep their baselines in a common directory; their names are relative to each package's pytest root.
     """
     path = workload.partition("::")[0]
     return (root / path).is_file() or any((below / path).is_file() for below in _roots_below(root))
@@ -197,7 +197,7 @@ def _roots_below(root: Path) -> tuple[Path, ...]:
     for place, directories, files in os.walk(root):
         directory = Path(place)
         is_deepest = len(directory.relative_to(root).parts) == _DEEPEST_PACKAGE
-        # Copies of tests, and what is no project's.
+        # Skip copies of tests, and folders without projects.
         directories[:] = (
             [] if is_deepest else [d for d in directories if not d.startswith(".") and d not in _NO_PACKAGES]
         )
@@ -207,12 +207,12 @@ def _roots_below(root: Path) -> tuple[Path, ...]:
 
 
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
-    """Return the settings of one test: its marker's keywords over the rest. Raises `UsageError`."""
+    """Return the settings of one test: its marker's keywords override the others. Raises `UsageError`."""
     refuse_unknown(arguments, _MARKER_KEYS, where="@pytest.mark.perfguard(...)")
     values: dict[str, Any] = {}
     if (window := arguments.get("window")) is not None:
         if not isinstance(window, StepWindow):
-            raise UsageError(f"window={window!r} in @pytest.mark.perfguard is no perfguard.StepWindow(...).")
+            raise UsageError(f"window={window!r} in @pytest.mark.perfguard must be a perfguard.StepWindow(...).")
         values["window"] = window
     if arguments.get("backend") is not None:
         values["backend"] = _typed(arguments, "backend", str, "@pytest.mark.perfguard")
@@ -223,11 +223,13 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
         values["changed"] = _choice(arguments, "changed", _CHANGED, "@pytest.mark.perfguard(...)")
     if (tolerance := arguments.get("tolerance")) is not None:
         if not isinstance(tolerance, Mapping):
-            raise UsageError("tolerance= in @pytest.mark.perfguard takes a dict such as {'step_time': 0.25}.")
+            raise UsageError(
+                f"tolerance={tolerance!r} in @pytest.mark.perfguard must be a dict, such as {{'step_time': 0.25}}."
+            )
         values["marker_tolerance"] = rules(tolerance, where="@pytest.mark.perfguard(tolerance=...)")
     if (ignore := arguments.get("ignore")) is not None:
         if isinstance(ignore, str) or not isinstance(ignore, Iterable):
-            raise UsageError(f"ignore={ignore!r} in @pytest.mark.perfguard takes a list of codes such as ['C102'].")
+            raise UsageError(f"ignore={ignore!r} in @pytest.mark.perfguard must be a list of codes, such as ['C102'].")
         values["ignore"] = (*settings.ignore, *codes(ignore))
     if arguments.get("isolated") is not None:
         values["isolated"] = _typed(arguments, "isolated", bool, "@pytest.mark.perfguard")
@@ -238,7 +240,7 @@ def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
     """Turn `{"step_time": 0.25, "operator_time[MatMul*]": {"relative": 0.25, "absolute": 50}}` into rules."""
     for pattern in table:
         if not isinstance(pattern, str):
-            raise UsageError(f"{pattern!r} in {where} is no metric; write its name, such as 'step_time'.")
+            raise UsageError(f"{pattern!r} in {where} must be the name of a metric, such as 'step_time'.")
     return tuple(Rule(pattern=pattern, tolerance=_tolerance(value, pattern, where)) for pattern, value in table.items())
 
 
@@ -251,13 +253,13 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
         return found
     if found.relative == found.absolute == 0:
         raise UsageError(
-            f"{where} = 0 would fail half of all unchanged runs; write a fraction such as 0.05, "
-            "or what this proposes: perfguard calibrate"
+            f"{where} = 0 would fail half of all unchanged runs. Write a fraction such as 0.05, or get one from: "
+            "perfguard calibrate"
         )
     if thresholds.BLIND_TOLERANCE <= found.relative < math.inf:
         raise UsageError(
-            f"{where} = {found.relative:g} lets a step become {1 + found.relative:g} times as slow; "
-            'write a fraction (0.1 is 10 %), or "off" to show it only.'
+            f"{where} = {found.relative:g} allows a step that is {1 + found.relative:g} times as slow. "
+            'Write a fraction (0.1 is 10 %), or "off" to show it only.'
         )
     return found
 
@@ -269,7 +271,7 @@ def _limits(value: Any, pattern: str, where: str) -> Tolerance:
     metric = METRICS.get(pattern.partition("[")[0])
     relative, absolute = 0.0, 0.0
     if metric is not None and not {"relative", "absolute"} & value.keys():
-        # Whoever asks to be warned earlier did not ask to fail at once.
+        # An earlier warning alone keeps the metric's own limits for failures.
         relative, absolute = metric.relative, metric.absolute
     return Tolerance(
         relative=_fraction(value["relative"], where) if "relative" in value else relative,
@@ -281,17 +283,17 @@ def _limits(value: Any, pattern: str, where: str) -> Tolerance:
 def _fraction(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise UsageError(
-            f'{where} = {value!r} is no tolerance: write a fraction (0.25 is 25 %), {{ relative, absolute, warn }} or "off".'
+            f'{where} = {value!r} is not a tolerance. Write a fraction (0.25 is 25 %), {{ relative, absolute, warn }} or "off".'
         )
     return float(value)
 
 
 def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
-    """Check codes, or beginnings of codes; a typing error must not ignore (or select) nothing in silence."""
+    """Validate codes, or beginnings of codes: a typing error would silently ignore (or select) nothing."""
     found = tuple(name.upper() if isinstance(name, str) else name for name in names)
     for name in found:
         if use == "ignore" and isinstance(name, str) and name.startswith("B"):
-            raise UsageError(f"{name} cannot be ignored: without a baseline that fits there is nothing to judge.")
+            raise UsageError(f"{name} cannot be ignored: codes of B report that there is nothing to compare with.")
         if not isinstance(name, str) or not name or not is_code(name, beginning=True):
             hint = nearest(str(name), [code.name for code in Code])
             raise UsageError(f"There is no finding code {name!r} to {use}; {hint}")
@@ -299,30 +301,30 @@ def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
 
 
 def time_switch(value: str) -> bool:
-    """Read on or off."""
+    """Convert "on" or "off"."""
     if value not in ("on", "off"):
-        raise UsageError(f'time = {value!r} is neither "on" nor "off".')
+        raise UsageError(f'time must be "on" or "off", got {value!r}.')
     return value == "on"
 
 
 def positive(value: Any, name: str) -> int:
-    """Check a count of at least one."""
+    """Validate a count of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} = {value!r} is no count: it must be an integer of at least 1.")
+        raise UsageError(f"{name} must be an integer of at least 1, got {value!r}.")
     return value
 
 
 def run_count(value: Any) -> int:
-    """Check a number of controlled processes; none is allowed."""
+    """Validate a number of controlled processes, 0 included."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= thresholds.MOST_BASELINE_RUNS:
         raise UsageError(
-            f"runs = {value!r} is no number of processes: write 5, 0 for none, at most {thresholds.MOST_BASELINE_RUNS}."
+            f"runs must be an integer from 0 (no controlled process) to {thresholds.MOST_BASELINE_RUNS}, got {value!r}."
         )
     return value
 
 
 def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], *, where: str) -> None:
-    """Refuse keys that would be ignored, with the nearest known one."""
+    """Refuse unknown keys, and suggest the nearest known one."""
     names = list(known)
     for key in table:
         if key not in names:
@@ -331,7 +333,7 @@ def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], *, where: str
 
 def _window(value: Any) -> StepWindow:
     if not isinstance(value, dict):
-        raise UsageError(f"window = {value!r} in {_TABLE} is no table such as {{ skip_first = 2, active = 5 }}.")
+        raise UsageError(f"window = {value!r} in {_TABLE} must be a table, such as {{ skip_first = 2, active = 5 }}.")
     refuse_unknown(value, StepWindow.__dataclass_fields__, where=f"{_TABLE}.window")
     return StepWindow(**value)
 
@@ -339,7 +341,7 @@ def _window(value: Any) -> StepWindow:
 def _typed(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     value = table[key]
     if not isinstance(value, kind):
-        raise UsageError(f"{key} = {value!r} in {where} is a {type(value).__name__}, not a {kind.__name__}.")
+        raise UsageError(f"{key} = {value!r} in {where} must be a {kind.__name__}, got a {type(value).__name__}.")
     return value
 
 
@@ -351,15 +353,17 @@ def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...], where:
 
 
 def _own_table(path: Path) -> dict[str, Any] | None:
-    """Return `[tool.perfguard]` of a pyproject.toml, None where there is none. Raises `UsageError`."""
+    """Return `[tool.perfguard]` of a pyproject.toml, or None. Raises `UsageError`."""
     tool = _read_toml(path).get("tool", {})
     if not isinstance(tool, dict):
-        raise UsageError(f"tool = {tool!r} of {path} is no table, so it cannot hold {_TABLE}; mend it.")
+        raise UsageError(f"tool = {tool!r} of {path} must be a table, to hold {_TABLE}.")
     if "perfguard" not in tool:
         return None
     table = tool["perfguard"]
     if not isinstance(table, dict):
-        raise UsageError(f"perfguard = {table!r} in [tool] of {path} is no table; write {_TABLE} and keys below it.")
+        raise UsageError(
+            f"perfguard = {table!r} in [tool] of {path} must be a table. Write {_TABLE} and its keys below it."
+        )
     return table
 
 
@@ -369,4 +373,4 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}. Mend it, then run the same command again.") from error
+        raise UsageError(f"{path} is not valid TOML: {error}. Correct it, then run the same command again.") from error

@@ -1,4 +1,4 @@
-"""A timing: what one controlled process measured, step by step, and how it was controlled."""
+"""Timings: the steps that one controlled process measured, and how it was controlled."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from perfguard.recording import Environment
 class Timing:
     """Steps of one workload in a process of its own, without the profiler. Times are in nanoseconds, one a step.
 
-    `calibration_ns` is the CPU time of the calibration kernel before each step; `run_queue_ns` how long the thread that drives
-    the step waited for a CPU (empty where the system does not say). `clock` says which of the times is the step's cost:
-    `process` (CPU time of all threads), or `wall` where the work is done by a device.
+    `calibration_ns` is the CPU time of the calibration kernel before each step. `run_queue_ns` is the time that the thread that
+    drives the step waited for a CPU (empty if the system does not report it). `clock` names the time that is the step's cost:
+    `process` (CPU time of all threads), or `wall` if a device does the work.
     """
 
     workload: str
@@ -27,20 +27,19 @@ class Timing:
     wall_ns: tuple[int, ...]
     calibration_ns: tuple[int, ...]
     run_queue_ns: tuple[int, ...] = ()
-    #: Host memory in use before the first step and after every tenth (`thresholds.MEMORY_EVERY_STEPS`), those that warmed up
-    #: included; empty where malloc does not say.
+    #: Host memory in use before the first step and after every tenth (`thresholds.MEMORY_EVERY_STEPS`), warm-up steps
+    #: included; empty if malloc does not report it.
     host_memory_bytes: tuple[int, ...] = ()
-    #: The CPUs the process was bound to; empty where the system cannot.
+    #: The CPUs the process was bound to; empty if the system cannot bind.
     cpus: tuple[int, ...] = ()
     threads: int = 1
-    #: Share of the window in which some process of the machine waited for a CPU (PSI); None where the kernel does not say.
+    #: Share of the window in which some process of the machine waited for a CPU (PSI); None if the kernel does not report it.
     cpu_pressure: float | None = None
-    #: Share of the machine's CPU time in the window that went to other processes and other virtual machines; None where the
-    #: system does not say.
+    #: Share of the machine's CPU time in the window that other processes and other virtual machines used; None if unknown.
     others_share: float | None = None
     minor_faults: int = 0
     major_faults: int = 0
-    #: What could not be controlled, or was cut short, in words.
+    #: Messages about controls that failed and windows that were cut short.
     notes: tuple[str, ...] = ()
     environment: Environment | None = None
 
@@ -51,7 +50,7 @@ class Timing:
 
     @property
     def cost_ns(self) -> tuple[int, ...]:
-        """The time of each step that its cost is taken from."""
+        """The time of each step that is its cost."""
         return self.wall_ns if self.clock == "wall" else self.process_cpu_ns
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,7 +69,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRun:
-    """A controlled process that left no timing, and why, in one clause."""
+    """A controlled process without a timing, and the reason in one clause."""
 
     number: int
     reason: str
@@ -78,33 +77,35 @@ class LostRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTiming:
-    """Steps of a base and of the current side, timed beside each other. Times are in nanoseconds, one a step.
+    """Steps of the base and of the current version, timed in pairs. Times are in nanoseconds, one a step.
 
-    `interleaved`: both in one process, step by step, and the two of a pair are at the same place of their tuples. Else two
+    `interleaved`: both ran in one process, step by step, and the two steps of a pair have the same index. Otherwise two
     processes took turns, block by block.
     """
 
     interleaved: bool
     base_ns: tuple[int, ...]
     current_ns: tuple[int, ...]
-    #: The same steps by the clock on the wall.
+    #: Wall times of the same steps.
     base_wall_ns: tuple[int, ...] = ()
     current_wall_ns: tuple[int, ...] = ()
-    #: `process` (CPU time of all threads), or `wall` where a device does the work.
+    #: `process` (CPU time of all threads), or `wall` if a device does the work.
     clock: str = "process"
-    #: What the order of the two was drawn with.
+    #: Seed of the random order of the two.
     seed: int = 0
     cpus: tuple[int, ...] = ()
 
 
 def write_timing(timing: Timing, path: Path) -> None:
-    """Write a timing for the process that asked for it. Raises `StoreError`."""
+    """Write a timing for the parent process. Raises `StoreError`."""
     write_atomically(path, dumps({"format": FORMAT, **timing.as_dict()}))
 
 
 def read_timing(path: Path) -> Timing:
-    """Read a timing. Raises `StoreError` where it is damaged."""
+    """Read a timing. Raises `StoreError` for a damaged one."""
     try:
         return Timing.from_dict(read_document(path, "timing", remedy="Run the same command again."))
     except TypeError as error:
-        raise StoreError(f"{path} is no timing of this perfguard: {error}. Run the same command again.") from error
+        raise StoreError(
+            f"{path} is not a timing of this version of perfguard: {error}. Run the same command again."
+        ) from error

@@ -10,7 +10,7 @@ from perfguard.errors import UsageError
 
 
 class Phase(Enum):
-    """What a step of a capture is for, in the order in which the phases run."""
+    """The purpose of a step of a capture; the phases run in this order."""
 
     SETTLE = "settle"
     TIMED = "timed"
@@ -24,7 +24,7 @@ class StepWindow:
     """Which steps are profiled, in the words of torch's and MindSpore's `schedule()`.
 
     `skip_first` steps settle unprofiled, then the profiler runs `wait`, `warmup` and `active` steps, `repeat` times.
-    Only `active` steps are recorded. Raises `UsageError` for anything that is not a window.
+    Only `active` steps are recorded. Raises `UsageError` for values out of range.
     """
 
     skip_first: int = 2
@@ -52,41 +52,41 @@ class StepWindow:
         if not _are_integers(start_step, stop_step) or start_step < 1 or stop_step < start_step:
             raise UsageError(
                 f"start_step={start_step}, stop_step={stop_step} is not a window: steps count from 1 and the stop "
-                "step is included, so 1 <= start_step <= stop_step."
+                "step is included, so it must be 1 <= start_step <= stop_step."
             )
         return cls(skip_first=start_step - 1, wait=0, warmup=0, active=stop_step - start_step + 1)
 
     @classmethod
     def from_start_end(cls, start_step: int, end_step: int) -> StepWindow:
-        """Build the window of MindSpeed-MM's tools.json: first step is 0, `end_step` is left out.
+        """Build the window of MindSpeed-MM's tools.json: first step is 0, `end_step` is excluded.
 
         Source: mindspeed_mm/tools/profiler.py, `active = end_step - start_step, skip_first = start_step`.
         """
         if not _are_integers(start_step, end_step) or start_step < 0 or end_step <= start_step:
             raise UsageError(
                 f"start_step={start_step}, end_step={end_step} is not a window: steps count from 0 and the end "
-                "step is left out, so 0 <= start_step < end_step."
+                "step is excluded, so it must be 0 <= start_step < end_step."
             )
         return cls(skip_first=start_step, wait=0, warmup=0, active=end_step - start_step)
 
     @classmethod
     def from_text(cls, text: str) -> StepWindow:
-        """Read `10:20` as a command line has it: steps 10 to 20, the first is 1 and the last is included."""
+        """Parse `10:20` of a command line: steps 10 to 20, the first step is 1 and the last is included."""
         first, colon, last = text.partition(":")
         if not colon or not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
             raise UsageError(
-                f"{text!r} is no window; write START:STOP, such as 10:20 (the first step is 1, STOP is included)."
+                f"{text!r} is not a window. Write START:STOP, such as 10:20 (the first step is 1, STOP is included)."
             )
         return cls.from_start_stop(int(first), int(last))
 
     @property
     def steps_per_cycle(self) -> int:
-        """Profiler steps of one cycle."""
+        """Number of profiler steps in one cycle."""
         return self.wait + self.warmup + self.active
 
     @property
     def profiler_steps(self) -> int:
-        """Steps that run while the profiler exists, over all cycles."""
+        """Number of profiler steps in all cycles."""
         return self.steps_per_cycle * self.repeat
 
     def profiler_phases(self) -> Iterator[tuple[Phase, int]]:

@@ -1,4 +1,4 @@
-"""The name of a workload: the id of its test, and the name that one of several measurements in it was given."""
+"""Workload names: the id of the test, and optionally the name of one of its measurements."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-#: After the function: parameters in brackets, which may hold anything, and a name, which may as well.
+#: After the function: parameters in brackets and a name; both may hold any character.
 _REST = re.compile(r"(?P<function>[^\[#]*)(?P<parameters>\[.*?\](?=#|\Z))?(?:#(?P<name>.*))?\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """`tests/test_a.py::test_b[4-relu]#decode`, in its parts; parameters with their brackets, absent parts empty."""
+    """The parts of `tests/test_a.py::test_b[4-relu]#decode`; parameters keep their brackets, absent parts are empty."""
 
     function: str
     parameters: str
@@ -20,17 +20,17 @@ class Workload:
 
     @property
     def test(self) -> str:
-        """The id pytest knows the test by."""
+        """The node id of the test in pytest."""
         return self.function + self.parameters
 
 
 def named(nodeid: str, name: str | None) -> str:
-    """Return what the measurement `name` of a test is called."""
+    """Return the workload name of the measurement `name` of a test."""
     return nodeid if name is None else f"{nodeid}#{name}"
 
 
 def workload_of(text: str) -> Workload:
-    """Take a workload's name apart; one that is of no test, such as a recording's path, is all function."""
+    """Split a workload's name; a name without a test, such as a recording's path, is all function."""
     path, separator, rest = text.partition("::")
     found = _REST.match(rest) if separator else None
     if found is None:
@@ -41,23 +41,23 @@ def workload_of(text: str) -> Workload:
 
 
 def places(text: str) -> tuple[str, str, str, str]:
-    """Return the places a workload is at, the widest first: its file, its test function, its test, itself."""
+    """Return the places of a workload, the widest first: its file, its test function, its test, itself."""
     found = workload_of(text)
     return text.partition("::")[0], found.function, found.test, text
 
 
 def moved(names: Iterable[str], old: str, new: str) -> dict[str, str]:
-    """Return the new name of every workload at a place that is renamed: a directory, a file, a class, a test, or itself.
+    """Return the new name of every workload at a renamed place: a directory, a file, a class, a test, or a workload.
 
-    What belongs to a place moves along: the tests of a file, the parameters and the named measurements of a test, except
-    where the new place says them itself.
+    Everything at a place moves with it: the tests of a file, the parameters and the named measurements of a test, unless
+    the new place names them itself.
     """
-    told = workload_of(new)
+    target = workload_of(new)
     return {
         name: new + name[len(old) :]
         for name in names
         if name == old
-        or (_is_at(name, old) and not told.name and (not told.parameters or workload_of(name).test == old))
+        or (_is_at(name, old) and not target.name and (not target.parameters or workload_of(name).test == old))
     }
 
 
@@ -65,14 +65,14 @@ def _is_at(name: str, place: str) -> bool:
     if "::" not in place:
         path = name.partition("::")[0]
         return path == place or path.startswith(f"{place}/")
-    found, asked = workload_of(name), workload_of(place)
-    if asked.name or asked.parameters:
+    found, renamed = workload_of(name), workload_of(place)
+    if renamed.name or renamed.parameters:
         return found.test == place
     return found.function == place or found.function.startswith(f"{place}::")
 
 
 def moves(names: Mapping[str, str], stored: Collection[str]) -> list[tuple[str, str]]:
-    """Return the fewest places to rename so that workloads get their new names, and no other of those `stored` a new one."""
+    """Return the fewest renamed places that give these workloads their new names, and rename no other of the `stored` ones."""
     found: list[tuple[str, str]] = []
     left = dict(names)
     while left:

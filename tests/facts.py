@@ -36,7 +36,7 @@ ELSEWHERE = replace(HERE, cpu_count=64, cpu_model="Kunpeng 920", device_name="Ku
 
 _NEXT_COMMAND = re.compile(
     r"\b([Rr]un: |[Rr]un the same command|[Rr]ecord it again|[Rr]estore it|[Dd]elete |[Rr]ename |[Nn]ame another |"
-    r"[Mm]end |[Ff]ree the disk|[Ww]rite it again)"
+    r"[Mm]end |[Cc]orrect |[Ff]ree disk space|[Mm]easure again|[Ww]rite it again)"
 )
 
 

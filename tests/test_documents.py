@@ -58,7 +58,7 @@ def test_every_schema_file_has_a_name():
 
 
 def test_an_unknown_schema_says_how_to_list_them():
-    with pytest.raises(StoreError, match="no schema named 'nonesuch'; run: perfguard schema list"):
+    with pytest.raises(StoreError, match=r"Unknown schema 'nonesuch'\. List the schemas with: perfguard schema list"):
         schema("nonesuch")
 
 
@@ -216,7 +216,7 @@ def test_a_full_disk_loses_nothing(tmp_path, old, size):
     command = [sys.executable, "-c", _FULL_DISK, str(path), str(size)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert found.stderr.startswith(f"{path} cannot be written: File too large; what was there before is kept.")
+    assert found.stderr.startswith(f"{path} cannot be written: File too large. The previous file is kept.")
     assert names_the_next_command(found.stderr)
     assert os.listdir(tmp_path) == ([] if old is None else ["baseline.json"])
     assert old is None or path.read_text() == old
@@ -247,7 +247,7 @@ def test_a_directory_where_the_file_should_be_is_kept(tmp_path):
 @pytest.mark.parametrize("name", ["x.json", "new.json", "inside/new.json"])
 def test_an_unwritable_directory_is_one_sentence_and_loses_nothing(name):
     with unwritable_directory() as place:
-        with pytest.raises(StoreError, match="cannot be written: Permission denied; ") as raised:
+        with pytest.raises(StoreError, match=r"cannot be written: Permission denied\. ") as raised:
             write_atomically(place / name, "new")
         assert os.listdir(place) == ["x.json"]
         assert (place / "x.json").read_text() == "old"
@@ -258,7 +258,7 @@ def test_an_unwritable_directory_is_one_sentence_and_loses_nothing(name):
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="/proc is the file system that nobody can write")
 @pytest.mark.parametrize("path", ["/proc/x.json", "/proc/perfguard/x.json"])
 def test_a_file_system_that_takes_no_file_is_one_sentence(path):
-    with pytest.raises(StoreError, match=f"{path} cannot be written: .*Free the disk or mend the permissions"):
+    with pytest.raises(StoreError, match=f"{path} cannot be written: .*Free disk space or correct the permissions"):
         write_atomically(Path(path), "new")
 
 
@@ -279,7 +279,7 @@ def test_what_is_open_behind_a_descriptor_is_left_alone(tmp_path, name):
     code = f"from pathlib import Path; from perfguard.documents import write_atomically as w; w(Path({name!r}), 'x')"
     with (tmp_path / "log").open("a") as log:
         done = subprocess.run([sys.executable, "-c", code], stdout=log, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    assert "is not a regular file; name one" in done.stderr
+    assert "is not a regular file. Write to a file" in done.stderr
     assert (tmp_path / "log").read_text() == "precious\n"
 
 

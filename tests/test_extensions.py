@@ -205,8 +205,8 @@ def test_a_part_that_cannot_be_loaded_is_one_sentence(tmp_path, group, text, sai
 def test_one_name_in_two_distributions_is_one_sentence(tmp_path, group, code):
     entries = {group: {"mine": "mine_module:part"}}
     found = said_of(tmp_path, code, entries, entries, files={"mine_module.py": "part = str"})
-    assert found == f"one and two both have an entry point 'mine' in perfguard.{group}; uninstall one of them.\n" or (
-        found == f"two and one both have an entry point 'mine' in perfguard.{group}; uninstall one of them.\n"
+    assert found == f"one and two both have an entry point 'mine' in perfguard.{group}. Uninstall one of them.\n" or (
+        found == f"two and one both have an entry point 'mine' in perfguard.{group}. Uninstall one of them.\n"
     )
 
 
@@ -218,7 +218,7 @@ def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
     entries = {group: {name: "mine_module:part", "mine": "mine_module:part"}}
     found = said_of(tmp_path, code, entries, files={"mine_module.py": "part = str"})
     assert (
-        f"the entry point '{name}' (mine_module:part) of one in perfguard.{group} has the name of a built-in one"
+        f"the entry point '{name}' (mine_module:part) of one in perfguard.{group} has the name of a built-in part"
         in found
     )
 
@@ -250,10 +250,10 @@ def test_a_reporter_that_fails_is_one_sentence(tmp_path, text, said):
     ("value", "files", "said"),
     [
         ("nothing.of_that_name", {}, "cannot be found: ModuleNotFoundError: No module named 'nothing'"),
-        ("mine_module", {"mine_module.py": ""}, "must name a package, which is a folder of files."),
-        ("mine:folder", {"mine/layouts/l.json": layout()}, "must name a package, which is a folder of files."),
-        ("mine", {"mine/layouts/l.json": "{"}, "l.json must be a layout in JSON: "),
-        ("mine", {"mine/layouts/l.json": "[]"}, "l.json must be a layout, which is an object."),
+        ("mine_module", {"mine_module.py": ""}, "must name a package (a folder of files)."),
+        ("mine:folder", {"mine/layouts/l.json": layout()}, "must name a package (a folder of files)."),
+        ("mine", {"mine/layouts/l.json": "{"}, "l.json is not a layout in JSON: "),
+        ("mine", {"mine/layouts/l.json": "[]"}, "l.json must be a layout, a JSON object, got list."),
         ("mine", {"mine/layouts/l.json": layout(order=None)}, "l.json is no layout: $ 'order' is a required property."),
         ("mine", {"mine/layouts/l.json": layout(id="pt-torch")}, "l.json has the id of another layout, 'pt-torch'"),
         (
@@ -278,7 +278,9 @@ def test_a_schema_of_perfguard_cannot_be_replaced(tmp_path, name):
     }
     entries = {"dialects": {"mine": "mine"}}
     code = "from perfguard.documents import schema; schema('other')"
-    assert f"{name}.schema.json has the name of a schema of perfguard" in said_of(tmp_path, code, entries, files=files)
+    assert f"{name}.schema.json has the same name as a schema of perfguard" in said_of(
+        tmp_path, code, entries, files=files
+    )
     own = f"from perfguard.documents import schema; assert schema('{name}')['title'] != 'mine'"
     assert python("-c", own, place=tmp_path, env=python_path(tmp_path)).returncode == 0
 

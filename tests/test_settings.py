@@ -124,16 +124,16 @@ def test_without_a_table_anywhere_the_root_is_where_one_stands(tmp_path):
         ("tolerance = { step_cost = { relative = 0 } }", "step_cost = 0 would fail half of all unchanged runs"),
         ("tolerance = { step_cost = { absolute = 0 } }", "step_cost = 0 would fail half of all unchanged runs"),
         ("tolerance = { 'step_cost[*]' = 0 }", "step_cost.* = 0 would fail half of all unchanged runs"),
-        ("tolerance = { step_cost = -0.1 }", "is no tolerance"),
+        ("tolerance = { step_cost = -0.1 }", "is not a tolerance"),
         (
             "tolerance = { step_cost = 10 }",
-            r"step_cost = 10 lets a step become 11 times as slow; write a fraction \(0.1 is 10 %\)",
+            r"step_cost = 10 allows a step that is 11 times as slow. Write a fraction \(0.1 is 10 %\)",
         ),
-        ("tolerance = { step_ab = { relative = 5 } }", "step_ab = 5 lets a step become 6 times as slow"),
-        ("runs = -1", "is no number of processes"),
-        ('runs = "5"', "is no number of processes"),
-        ("runs = true", "is no number of processes"),
-        ("runs = 1001", "at most 1000"),
+        ("tolerance = { step_ab = { relative = 5 } }", "step_ab = 5 allows a step that is 6 times as slow"),
+        ("runs = -1", "must be an integer from 0"),
+        ('runs = "5"', "must be an integer from 0"),
+        ("runs = true", "must be an integer from 0"),
+        ("runs = 1001", "to 1000"),
         ("tolerance = { step_tme = 0.1 }", r"no metric 'step_tme' to set a tolerance for; did you mean 'step_time'\?"),
         ("tolerance = { step_time = { relativ = 0.1 } }", r"step_time has no key 'relativ'; did you mean 'relative'\?"),
         ("[tool.perfguard.tolerance.step_time]\nwarm = 0.1", r"step_time has no key 'warm'; did you mean 'warn'\?"),
@@ -212,9 +212,11 @@ def test_a_table_that_is_none_is_refused(tmp_path, content):
 @pytest.mark.parametrize("content", [b"[tool.perfguard", b"\xff", b"a = 1\na = 2\n"])
 def test_a_file_that_is_no_toml_is_refused(tmp_path, content):
     (tmp_path / "pyproject.toml").write_bytes(content)
-    with pytest.raises(UsageError, match=r"pyproject\.toml is not TOML: .*Mend it, then run the same command again"):
+    with pytest.raises(
+        UsageError, match=r"pyproject\.toml is not valid TOML: .*Correct it, then run the same command again"
+    ):
         read_settings(tmp_path)
-    with pytest.raises(UsageError, match=r"pyproject\.toml is not TOML"):
+    with pytest.raises(UsageError, match=r"pyproject\.toml is not valid TOML"):
         find_root(tmp_path)
 
 
@@ -274,20 +276,20 @@ def test_a_marker_ignores_more_never_less():
         ({"windw": StepWindow()}, r"no key 'windw'; did you mean 'window'\?"),
         ({"baselines": "b"}, "no key 'baselines'"),
         ({"zzz": 1}, "no key 'zzz'; known are window, backend, timed_steps, threads, tolerance, ignore"),
-        ({"window": 5}, "window=5 .* no perfguard.StepWindow"),
-        ({"window": {"active": 5}}, "no perfguard.StepWindow"),
-        ({"timed_steps": 0}, "timed_steps = 0 is no count"),
-        ({"timed_steps": "3"}, "timed_steps = '3' is no count"),
-        ({"threads": 1.0}, "threads = 1.0 is no count"),
+        ({"window": 5}, "window=5 .* must be a perfguard.StepWindow"),
+        ({"window": {"active": 5}}, "must be a perfguard.StepWindow"),
+        ({"timed_steps": 0}, "timed_steps must be an integer of at least 1, got 0"),
+        ({"timed_steps": "3"}, "timed_steps must be an integer of at least 1, got '3'"),
+        ({"threads": 1.0}, "threads must be an integer of at least 1, got 1.0"),
         ({"backend": 3}, "backend"),
-        ({"isolated": "yes"}, "isolated = 'yes' in @pytest.mark.perfguard is a str, not a bool"),
+        ({"isolated": "yes"}, "isolated = 'yes' in @pytest.mark.perfguard must be a bool, got a str"),
         ({"changed": "maybe"}, "changed = 'maybe' in @pytest.mark.perfguard.* must be one of warn, fail"),
         ({"confirm": "off"}, "no key 'confirm'"),
-        ({"tolerance": 0.1}, "takes a dict"),
-        ({"tolerance": [("step_time", 0.1)]}, "takes a dict"),
+        ({"tolerance": 0.1}, "must be a dict"),
+        ({"tolerance": [("step_time", 0.1)]}, "must be a dict"),
         ({"tolerance": {"step_tim": 0.1}}, r"did you mean 'step_time'\?"),
         ({"tolerance": {"step_time": {"relatve": 0.1}}}, r"did you mean 'relative'\?"),
-        ({"tolerance": {"step_time": None}}, "is no tolerance"),
+        ({"tolerance": {"step_time": None}}, "is not a tolerance"),
         ({"tolerance": {3: 0.1}}, "3"),
         ({"ignore": ["C999"]}, "no finding code 'C999'"),
         ({"ignore": "C101"}, "ignore"),

@@ -118,7 +118,7 @@ def test_a_window_is_read_from_text_as_it_is_from_numbers(start, length):
 
 @pytest.mark.parametrize("text", ["", ":", "10", "10:", ":20", "a:b", "1:2:3", "-1:5", "1.5:2", "٣:٤", " 1:2", "0x1:2"])
 def test_text_that_is_no_window_is_refused(text):
-    with pytest.raises(UsageError, match="is no window; write START:STOP, such as 10:20"):
+    with pytest.raises(UsageError, match=r"is not a window\. Write START:STOP, such as 10:20"):
         StepWindow.from_text(text)
 
 

@@ -176,7 +176,7 @@ def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> I
 
     def visit(place: Place) -> Visit:
         if isinstance(place, Path):
-            engine.must_see(str(place.resolve()))
+            engine.require_access(str(place.resolve()))
         elif place.is_of_one_process:
             raise UsageError(f"{place.shown} is in the memory of this process; leave --engine {name} out.")
         return partial(distributed, engine=engine, progress=bar)

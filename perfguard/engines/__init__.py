@@ -1,7 +1,7 @@
-"""Engines: where work is done that is too much for one process. An engine opens a `concurrent.futures.Executor`, and no more.
+"""Engines: run work in several processes or machines. An engine opens a `concurrent.futures.Executor`.
 
-What goes in: a function and items that can be pickled. What comes out (`spread`): its results in the order of the items,
-whoever computed them. To add one, write a module with a class that keeps the promises of `Engine`, and one line in `ENGINES`.
+`spread` applies a function to items (both can be pickled) and yields the results in the order of the items. To add an engine,
+write a module with a class that has the methods of `Engine`, and a line in `ENGINES`.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Workers, and how many calls they take at once."""
+    """A set of workers that run a number of calls at once."""
 
     @property
     def jobs(self) -> int:
-        """How many calls run at once."""
+        """Number of calls that run at once."""
 
     def open(self, jobs: int) -> Executor:
-        """Return an executor for so many calls at once; one that was opened before may be broken, and is not used again."""
+        """Return a new executor for `jobs` calls at once; an earlier one may be broken, and is not used again."""
 
     def is_loss(self, error: BaseException) -> bool:
-        """Whether a call ended with this because its worker died."""
+        """Whether this error of a call means that its worker died."""
 
     def check(self) -> None:
-        """Called while nothing comes back for a while; raises `UsageError` where nothing ever will."""
+        """Check the workers when no result arrives for a while; raise `UsageError` if none will ever arrive."""
 
-    def must_see(self, directory: str) -> None:
-        """Raise `UsageError` where a worker does not see a directory of this machine."""
+    def require_access(self, directory: str) -> None:
+        """Raise `UsageError` if a worker cannot access a directory of this machine."""
 
     def end(self, *, at_once: bool) -> None:
-        """End what was opened; `at_once` without waiting for what it does."""
+        """End the workers that were opened; `at_once` without waiting for their calls."""
 
     def close(self) -> None:
-        """Let go of the workers for good."""
+        """Release the workers for good."""
 
 
-#: Opens an engine: the number of jobs asked for (None: as many as there is room for), and the address of a scheduler.
+#: Opens an engine: the requested number of jobs (None: as many as the engine can run), and the address of a scheduler.
 Opener = Callable[[int | None, str | None], Engine]
 
 
@@ -58,7 +58,7 @@ ENGINES: dict[str, Opener] = {"local": _opener("local"), "dask": _opener("dask")
 
 
 def engine_named(name: str, jobs: int | None, scheduler: str | None) -> Engine:
-    """Open an engine; raises `UsageError` where it cannot be used here."""
+    """Open an engine; raises `UsageError` if it cannot be used here."""
     if scheduler is not None and name != "dask":
-        raise UsageError(f"--scheduler {scheduler} is for --engine dask; say that as well, or leave it out.")
+        raise UsageError(f"--scheduler {scheduler} needs --engine dask. Add it, or leave --scheduler out.")
     return ENGINES[name](jobs, scheduler)

@@ -1,4 +1,4 @@
-"""The local engine: processes of this machine, started afresh: a fork of a process with threads, as polars has, may hang."""
+"""The local engine: spawned processes of this machine; a fork of a process with threads, as polars has, may hang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def usable_cpus() -> int:
-    """Return how many CPUs this process may use: those of its affinity, and of its cgroup's quota where it has one."""
+    """Return the number of CPUs that this process may use, by its affinity and its cgroup's quota."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
@@ -26,12 +26,12 @@ def usable_cpus() -> int:
 
 
 def opened(jobs: int | None, scheduler: str | None) -> LocalEngine:
-    """Return the engine; no process is started before the first call."""
+    """Return the engine; it starts its processes with the first call."""
     return LocalEngine(jobs or usable_cpus())
 
 
 class _Starts(SpawnContext):
-    """Starts processes, and knows which: they are to be gone when the work is stopped."""
+    """A context that records its processes, to end them when the work is stopped."""
 
     def __init__(self) -> None:
         self.started: list[BaseProcess] = []
@@ -50,7 +50,7 @@ class LocalEngine:
         self._open: list[tuple[ProcessPoolExecutor, _Starts]] = []
 
     def open(self, jobs: int) -> Executor:
-        """Return a new pool; those before it are closed."""
+        """Return a new pool, and close the earlier ones."""
         self.end(at_once=True)
         starts = _Starts()
         pool = ProcessPoolExecutor(jobs, mp_context=starts, initializer=_begin, initargs=(_threads_of(self.jobs),))
@@ -58,17 +58,17 @@ class LocalEngine:
         return pool
 
     def is_loss(self, error: BaseException) -> bool:
-        """A pool whose process died is broken as a whole."""
+        """Whether a process of the pool died, which breaks the whole pool."""
         return isinstance(error, BrokenExecutor)
 
     def check(self) -> None:
-        """A pool notices by itself that a process died."""
+        """Do nothing: a pool detects by itself that a process died."""
 
-    def must_see(self, directory: str) -> None:
-        """Processes of this machine see what this one sees."""
+    def require_access(self, directory: str) -> None:
+        """Do nothing: processes of this machine have the same files."""
 
     def close(self) -> None:
-        """There is nothing but the pool."""
+        """End the pool."""
         self.end(at_once=True)
 
     def end(self, *, at_once: bool) -> None:
@@ -82,20 +82,20 @@ class LocalEngine:
 
 
 def _end(terminate: Callable[[], None]) -> None:
-    # It may not have been started, or it is gone already.
+    # The process may not have started, or has ended already.
     with contextlib.suppress(ValueError, AttributeError):
         terminate()
 
 
 def _threads_of(jobs: int) -> int:
-    """Return how many threads polars may have in each process, so that together they do not fight for the CPUs."""
+    """Return the number of polars threads per process, so that all of them fit the CPUs."""
     return max(1, usable_cpus() // jobs)
 
 
 def _begin(threads: int) -> None:
-    """What a process does first: nothing has loaded polars yet, which reads its number of threads once."""
+    """Initialise a process, before polars is imported and reads its number of threads."""
     os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    # Ctrl-C goes to all processes of a terminal; the first one tells the others to end.
+    # Ctrl-C goes to all processes of a terminal; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -103,6 +103,6 @@ def _begin(threads: int) -> None:
 
 
 def _leave_with(parent: BaseProcess) -> None:
-    """End with the process that started this one, however it ended: a pool's process would wait for it forever."""
+    """End when the parent process ends: a pool's process would otherwise wait for it forever."""
     parent.join()
     os._exit(1)

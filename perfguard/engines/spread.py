@@ -1,4 +1,4 @@
-"""Spread work over an engine: a bounded number of calls at a time, results in order, lost workers made up for."""
+"""Spread work over an engine: a bounded number of calls at a time, ordered results, retries after lost workers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from perfguard.engines import Engine
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: Computes the results of some items; it and they can be pickled.
+#: Computes the results of some items; function, items and results can be pickled.
 Work = Callable[[Sequence[Item]], list[Result]]
 #: A batch and its number.
 _Batch = tuple[int, Sequence[Item]]
 
-#: How many calls wait for every one that runs, so that no worker waits for the next.
+#: Submitted calls per running call, so that no worker is idle.
 _AHEAD = 2
-#: After so many seconds without a result the engine is asked whether one will ever come.
+#: Seconds without a result until the engine is checked.
 _PATIENCE_S = 5.0
 
 
@@ -33,11 +33,11 @@ def spread(
     lost: Callable[[Item], Result],
     done: Callable[[Sequence[Item]], None] | None = None,
 ) -> Iterator[Result]:
-    """Have batches of items worked on, and yield the results in the order of the items.
+    """Run work on batches of items, and yield the results in the order of the items.
 
-    What ran when a worker died is worked on again, one item after the other and nothing beside it: so it is known which
-    one kills a worker for the second time, and that one's result is what `lost` says. Anything else a call raises is raised
-    here. `done` is told of every batch that has its results. What was opened is ended in any case.
+    If a worker dies, the batches that were running are retried item by item, one at a time: this identifies the item that
+    kills a worker again, and `lost` returns its result. Any other exception of a call is raised here. `done` is called with
+    every finished batch. The engine's workers are ended in any case.
     """
     waiting = enumerate(batches)
     running: dict[Future[list[Result]], _Batch[Item]] = {}
@@ -57,7 +57,7 @@ def spread(
                 break
             ready, lost_now, is_broken = _ended(running, engine)
             if is_broken or suspects:
-                # The others of a pool end with the one that died; those of a cluster go on.
+                # All calls of a pool end with the process that died; those of a cluster continue.
                 while running:
                     more_ready, more_lost, _ = _ended(running, engine)
                     ready += more_ready
@@ -78,16 +78,16 @@ def spread(
 
 
 def _called(work: Work[Item, Result], items: Sequence[Item]) -> list[Result]:
-    """Do some work; this runs in a worker. What it raises arrives, with its words if not as it is.
+    """Do some work in a worker; replace an exception that cannot be pickled by its text.
 
-    An exception that cannot be pickled and unpickled would look like a worker that died.
+    Otherwise such an exception would look like a dead worker.
     """
     try:
         return work(items)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
-        except Exception:  # noqa: BLE001 - whatever its own methods raise
+        except Exception:  # noqa: BLE001 - its own methods may raise anything
             raise RuntimeError("".join(traceback.format_exception(error))) from None
         raise
 
@@ -95,7 +95,7 @@ def _called(work: Work[Item, Result], items: Sequence[Item]) -> list[Result]:
 def _ended(
     running: dict[Future[list[Result]], _Batch[Item]], engine: Engine
 ) -> tuple[list[tuple[_Batch[Item], list[Result]]], list[_Batch[Item]], bool]:
-    """Wait for the next calls that end; return those with results, those whose worker died, and whether all will."""
+    """Wait for the next finished calls; return those with results, those whose worker died, and whether the pool broke."""
     ended, _ = wait(running, timeout=_PATIENCE_S, return_when=FIRST_COMPLETED)
     if not ended:
         engine.check()
@@ -115,7 +115,7 @@ def _ended(
 def _alone(
     work: Work[Item, Result], items: Sequence[Item], engine: Engine, lost: Callable[[Item], Result]
 ) -> Iterator[Result]:
-    """Yield the result of each item, with nothing running beside it."""
+    """Yield the result of each item, one call at a time."""
     executor: Executor | None = None
     for item in items:
         executor = executor or engine.open(1)

@@ -1,7 +1,7 @@
-"""Stores: where baselines live, and beside them the history of all runs (`history`).
+"""Stores of baselines, and the history of all runs (`history`).
 
-What goes in and out: `Baseline`s by the name of their workload. To add one: a class that keeps `Store`, and a line in
-`STORES`, or in another distribution an entry point in `perfguard.stores`.
+A store saves and loads `Baseline`s by workload. To add one, write a class with the methods of `Store`, and add a line to
+`STORES`, or an entry point in `perfguard.stores` of another distribution.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from perfguard.judge.baseline import Baseline
 
 
 class Store(Protocol):
-    """A place that keeps one baseline a workload."""
+    """Storage of one baseline per workload."""
 
     def load(self, workload: str) -> Baseline | None:
-        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+        """Return the baseline, or None. Raises `StoreError` for a damaged one."""
 
     def save(self, baseline: Baseline) -> None:
-        """Keep the baseline, whole or not at all. Raises `StoreError`."""
+        """Save the baseline, completely or not at all. Raises `StoreError`."""
 
     def delete(self, workload: str) -> None:
-        """Forget a baseline."""
+        """Delete a baseline."""
 
     def path(self, workload: str) -> Path:
-        """Return the file that the baseline of a workload is kept in, whether or not there is one."""
+        """Return the file of a workload's baseline, whether or not it exists."""
 
     def workloads(self) -> list[str]:
         """Return the names of all workloads that have a baseline."""
 
     def locked(self) -> AbstractContextManager[object]:
-        """Hold the store against other processes while an entry is read and written."""
+        """Lock the store against other processes while an entry is read and written."""
 
 
-#: By the name that `store` in [tool.perfguard] has; each is given the place that `baselines` names.
+#: Stores by their name in `store` of [tool.perfguard]; each is created with the directory in `baselines`.
 STORES: Registry[Callable[[Path], Store]] = Registry(
     "stores", {"directory": "perfguard.stores.directory:BaselineDirectory"}
 )

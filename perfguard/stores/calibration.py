@@ -1,4 +1,4 @@
-"""The calibration beside the baselines: what the gate knows of its own error rate, on which machine."""
+"""The calibration file among the baselines: the gate's measured error rate, and its machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
 from perfguard.judge.calibration import Calibrated, ErrorRate
 
-#: No baseline is ever called so: their names have the name of a test in them.
+#: No baseline has this name: their names contain the name of a test.
 CALIBRATION_FILE = "calibration.json"
 
 _REMEDY = "Delete it, or write it again with: perfguard calibrate"
@@ -17,7 +17,7 @@ _REMEDY = "Delete it, or write it again with: perfguard calibrate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What `runs` unchanged runs of a suite showed, by workload, on one machine: CPU model, cores, device."""
+    """The results of `runs` unchanged runs of a suite, by workload, on one machine: CPU model, cores, device."""
 
     runs: int
     machine: tuple[str, int, str]
@@ -26,7 +26,7 @@ class Calibration:
 
 
 def write_calibration(calibration: Calibration, directory: Path) -> Path:
-    """Write it beside the baselines, and return where. Raises `StoreError`."""
+    """Write the calibration among the baselines, and return its path. Raises `StoreError`."""
     cpu_model, cpu_count, device_name = calibration.machine
     path = directory / CALIBRATION_FILE
     document = {
@@ -45,7 +45,7 @@ def write_calibration(calibration: Calibration, directory: Path) -> Path:
 
 
 def move_calibration(directory: Path, names: Mapping[str, str]) -> bool:
-    """Give workloads their new names in the calibration beside the baselines; return whether it has any of them.
+    """Rename workloads in the calibration; return whether it holds any of them.
 
     Raises `StoreError`.
     """
@@ -59,7 +59,7 @@ def move_calibration(directory: Path, names: Mapping[str, str]) -> bool:
 
 
 def read_calibration(directory: Path) -> Calibration | None:
-    """Return the calibration beside the baselines, or None where nobody made one. Raises `StoreError` for a damaged one."""
+    """Return the calibration among the baselines, or None. Raises `StoreError` for a damaged one."""
     path = directory / CALIBRATION_FILE
     if not path.exists():
         return None

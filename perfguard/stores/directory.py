@@ -1,4 +1,4 @@
-"""A directory of baselines: one JSON file a workload, readable in a diff."""
+"""A directory of baselines: one JSON file per workload, with readable diffs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _LOCK_SECONDS = 60.0
 
 
 class BaselineDirectory:
-    """Keeps baselines under one directory."""
+    """A store of baselines in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def load(self, workload: str) -> Baseline | None:
-        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+        """Return the baseline, or None. Raises `StoreError` for a damaged one."""
         path = self.path(workload)
         if not _exists(path):
             return None
         found = _read(path)
         if found.workload != workload:
             raise StoreError(
-                f"{path} holds the baseline of {found.workload}, not of {workload}; it was renamed or copied by hand. {_REMEDY}"
+                f"{path} holds the baseline of {found.workload}, not of {workload}: the file was renamed or copied. {_REMEDY}"
             )
         return found
 
@@ -52,7 +52,7 @@ class BaselineDirectory:
         except OSError as error:
             raise StoreError(
                 f"{self.path(workload)} cannot be removed: {error.strerror}. "
-                "Mend the permissions, then run: perfguard baseline prune"
+                "Correct the permissions, then run: perfguard baseline prune"
             ) from error
 
     def workloads(self) -> list[str]:
@@ -62,26 +62,26 @@ class BaselineDirectory:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Mend its permissions.") from error
+            raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Correct its permissions.") from error
         paths = [self.directory / name for name in names if names_baseline(name)]
         return sorted(_read(path).workload for path in paths)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory while an entry is read and written, against every process on this file system."""
+        """Lock the directory against every process on this file system while an entry is read and written."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self._lock_path(), timeout=_LOCK_SECONDS)
             lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"{self.directory} has been locked by another run for {_LOCK_SECONDS:.0f} seconds; "
-                "wait for it to end, then run the same command again."
+                f"{self.directory} has been locked by another run for {_LOCK_SECONDS:.0f} seconds. "
+                "Wait for it to end, then run the same command again."
             ) from error
         except OSError as error:
             raise StoreError(
                 f"{self.directory} cannot be written: {error.strerror}. "
-                "Mend its permissions, or name another directory with --perfguard-baselines DIR."
+                "Correct its permissions, or name another directory with --perfguard-baselines DIR."
             ) from error
         try:
             yield
@@ -89,7 +89,7 @@ class BaselineDirectory:
             lock.release()
 
     def _lock_path(self) -> Path:
-        # Beside other temporary files, so that no lock is left in anybody's repository.
+        # In the folder of temporary files, so that no lock remains in a repository.
         user = os.getuid() if hasattr(os, "getuid") else "user"
         name = hashlib.sha256(os.fsencode(self.directory.resolve())).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"perfguard-{user}-{name}.lock"
@@ -100,15 +100,15 @@ class BaselineDirectory:
 
 
 def names_baseline(name: str) -> bool:
-    """Whether a file of this name may be a baseline: the calibration lies beside them."""
+    """Whether a file of this name may be a baseline; the calibration is in the same directory."""
     return name.endswith(".json") and not name.startswith(".") and name != CALIBRATION_FILE
 
 
 def file_name(workload: str) -> str:
-    """Turn a test id into a file name that is readable, and different for different ids.
+    """Convert a test id to a readable file name, different for different ids.
 
-    `tests/models/test_torch.py::test_mlp` is `tests.models.test_torch--test_mlp`. Where the id has anything that a file
-    system might take otherwise, or fold (upper case), a hash of the whole id follows.
+    `tests/models/test_torch.py::test_mlp` is `tests.models.test_torch--test_mlp`. If the id has upper case or
+    other characters that a file system may change, a hash of the whole id follows.
     """
     plain = workload.replace(".py::", "--").replace("::", "--").replace("/", ".")
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", plain).strip(".")[:_LONGEST_NAME]
@@ -122,13 +122,15 @@ _REMEDY = "Restore it from version control, or delete it and run: pytest --perfg
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file; a directory that cannot be searched is an error, not an absence."""
+    """Whether a file exists; raise for a directory that cannot be searched."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}. Mend the permissions of its directory.") from error
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}. Correct the permissions of its directory."
+        ) from error
     return True
 
 
@@ -137,5 +139,5 @@ def _read(path: Path) -> Baseline:
     keys = [measurement.label for measurement in baseline.measurements]
     if len(set(keys)) != len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise DamagedError(f"{path} is damaged: {twice} is there twice, as after a merge. {_REMEDY}")
+        raise DamagedError(f"{path} is damaged: it holds {twice} twice, as after a merge. {_REMEDY}")
     return baseline

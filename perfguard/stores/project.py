@@ -1,6 +1,6 @@
-"""The baselines of a project below another directory, by their names from there.
+"""Baselines of a project in a subdirectory, under names relative to the directory above.
 
-A baseline is named from its project's directory: it is the same file whether pytest was started there or above.
+The name of a stored baseline is relative to its project: its file is the same, wherever pytest was started.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from perfguard.stores import Store
 
 
 class ProjectStore:
-    """A store whose workloads have the project's path, such as `packages/a/`, before their names."""
+    """A store that puts the project's path, such as `packages/a/`, before the names of its workloads."""
 
     def __init__(self, store: Store, prefix: str) -> None:
         self._store = store
         self._prefix = prefix
 
     def load(self, workload: str) -> Baseline | None:
-        """Return the baseline, None when there is none. Raises `StoreError` for a damaged one."""
+        """Return the baseline, or None. Raises `StoreError` for a damaged one."""
         found = self._store.load(self._stored(workload))
         return None if found is None else replace(found, workload=workload)
 
     def save(self, baseline: Baseline) -> None:
-        """Keep the baseline under the name it has in its project."""
+        """Save the baseline under its name in the project."""
         measured = baseline.fingerprint
         if measured is not None:
-            # The workload of a recording that is replayed is that of the recording.
+            # A replayed recording keeps the workload of the recording.
             measured = replace(measured, workload=self._stored(measured.workload))
         self._store.save(replace(baseline, workload=self._stored(baseline.workload), fingerprint=measured))
 
     def delete(self, workload: str) -> None:
-        """Forget a baseline."""
+        """Delete a baseline."""
         self._store.delete(self._stored(workload))
 
     def path(self, workload: str) -> Path:
@@ -46,7 +46,7 @@ class ProjectStore:
         return [self._prefix + workload for workload in self._store.workloads()]
 
     def locked(self) -> AbstractContextManager[object]:
-        """Hold the store against other processes while an entry is read and written."""
+        """Lock the store against other processes while an entry is read and written."""
         return self._store.locked()
 
     def _stored(self, workload: str) -> str:

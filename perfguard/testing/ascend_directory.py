@@ -9,32 +9,38 @@ from collections.abc import Mapping
 from datetime import timedelta
 from random import Random
 
-from perfguard.testing import ascend_output as output
 from perfguard.testing import minddata, system_counters
+from perfguard.testing.ascend_communication import communication, communication_matrix
+from perfguard.testing.ascend_memory import memory_record, npu_module_mem, operator_memory, static_op_mem
+from perfguard.testing.ascend_operators import (
+    api_statistic,
+    cann_csv,
+    kernel_details,
+    l2_cache,
+    op_statistic,
+    operator_details,
+)
+from perfguard.testing.ascend_steps import step_trace_time
 from perfguard.testing.ascend_trace import mindspore_trace_view, torch_trace_view
-from perfguard.testing.counters import CANN_NAMES, DEFAULT, metrics_of
+from perfguard.testing.counters import CANN_NAMES, metrics_of
 from perfguard.testing.databases import (
     analysis_database,
     communication_database,
     mindspore_database,
     torch_database,
 )
-from perfguard.testing.formats import csv_bytes, json_bytes, microseconds, us
-from perfguard.testing.mindspore_cpu import directory_name, info_2_5, log_bytes, log_name, memory_file, stamp, utc
+from perfguard.testing.formats import Files, below, columns, csv_bytes, json_bytes, stamp, tabbed_microseconds, us, utc
+from perfguard.testing.mindspore_cpu import memory_file
+from perfguard.testing.mindspore_info import directory_name, info_2_5, log_bytes, log_name, npu_log
+from perfguard.testing.raw import raw_token
 from perfguard.testing.truth import Rank, Truth
 
 #: torch_npu names its directories in local time; this run was east of Greenwich.
 _LOCAL = timedelta(hours=8)
 
-_ENVIRONMENT = (
-    "ASCEND_GLOBAL_LOG_LEVEL",
-    "HCCL_RDMA_TC",
-    "HCCL_RDMA_SL",
-    "ACLNN_CACHE_LIMIT",
-    "HOST_CACHE_CAPACITY",
-    "ASCEND_ENHANCE_ENABLE",
-    "PYTORCH_NPU_ALLOC_CONF",
-    "ASCEND_LAUNCH_BLOCKING",
+_ENVIRONMENT = columns(
+    "ASCEND_GLOBAL_LOG_LEVEL,HCCL_RDMA_TC,HCCL_RDMA_SL,ACLNN_CACHE_LIMIT,HOST_CACHE_CAPACITY,ASCEND_ENHANCE_ENABLE,"
+    "PYTORCH_NPU_ALLOC_CONF,ASCEND_LAUNCH_BLOCKING"
 )
 
 
@@ -43,7 +49,7 @@ def level_of(on: Mapping[str, bool]) -> int:
     return 2 if on["level2"] else int(on["level1"])
 
 
-def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
+def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
     """Write the directory of one rank and cycle of torch_npu."""
     distributed = truth.world > 1
     local = rank.start_ns + int(_LOCAL.total_seconds()) * 10**9
@@ -52,26 +58,25 @@ def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) 
     files = {f"profiler_info{suffix}.json": _torch_info(rank, on, variant), **_raw(rank)}
     if variant != "2023":
         files |= {"profiler_metadata.json": _torch_metadata(truth, rank), **_torch_logs(rank, name)}
-    made: dict[str, bytes] = {}
+    made: Files = {}
     if on["analysed"] and on["text"]:
         made |= _torch_text(truth, rank, on, variant)
     if on["analysed"] and on["db"]:
         made[f"ascend_pytorch_profiler{suffix}.db"] = torch_database(truth, rank, memory=on["memory"])
         if distributed:
             made["analysis.db"] = analysis_database(truth, rank, scheduled=on["scheduled"], level=level_of(on))
-    files |= {f"ASCEND_PROFILER_OUTPUT/{file}": content for file, content in made.items()}
-    return {f"{name}/{file}": content for file, content in files.items()}
+    return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
 
 
-def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
+def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
     level, scheduled = level_of(on), on["scheduled"]
     with_device, is_recent = variant == "device-id", variant != "2023"
     files = {
-        "kernel_details.csv": output.kernel_details(
+        "kernel_details.csv": kernel_details(
             truth, rank, mindspore=False, level=level, scheduled=scheduled, variant=variant
         ),
-        "operator_details.csv": output.operator_details(rank, mindspore=False, shapes=on["shapes"], stack=on["stack"]),
-        "step_trace_time.csv": output.step_trace_time(rank, mindspore=False, scheduled=scheduled, variant=variant),
+        "operator_details.csv": operator_details(rank, mindspore=False, shapes=on["shapes"], stack=on["stack"]),
+        "step_trace_time.csv": step_trace_time(rank, mindspore=False, scheduled=scheduled, variant=variant),
     }
     if is_recent:
         files["trace_view.json"] = torch_trace_view(
@@ -82,26 +87,24 @@ def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) 
         files |= system_counters.tasks(rank)
     if on["l2_cache"]:
         files |= system_counters.translation(rank)
-        files["l2_cache.csv"] = output.l2_cache(rank, with_device=with_device)
+        files["l2_cache.csv"] = l2_cache(rank, with_device=with_device)
     if on["memory"]:
-        files["memory_record.csv"] = output.memory_record(rank, mindspore=False, variant=variant)
-        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=False, variant=variant)
-        files["npu_module_mem.csv"] = output.npu_module_mem(rank, mindspore=False)
+        files["memory_record.csv"] = memory_record(rank, mindspore=False, variant=variant)
+        files["operator_memory.csv"] = operator_memory(rank, mindspore=False, variant=variant)
+        files["npu_module_mem.csv"] = npu_module_mem(rank, mindspore=False)
     if level and is_recent:
-        files["api_statistic.csv"] = output.api_statistic(rank, with_device=with_device)
-        files["op_statistic.csv"] = output.op_statistic(rank, with_device=with_device)
+        files["api_statistic.csv"] = api_statistic(rank, with_device=with_device)
+        files["op_statistic.csv"] = op_statistic(rank, with_device=with_device)
     if level and truth.world > 1:
-        files["communication.json"] = output.communication(
-            truth, rank, mindspore=False, scheduled=scheduled, variant=variant
-        )
-        files["communication_matrix.json"] = output.communication_matrix(
+        files["communication.json"] = communication(truth, rank, mindspore=False, scheduled=scheduled, variant=variant)
+        files["communication_matrix.json"] = communication_matrix(
             truth, rank, mindspore=False, scheduled=scheduled, variant=variant
         )
     return files
 
 
-def _counters(rank: Rank, on: Mapping[str, bool]) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
+def _counters(rank: Rank, on: Mapping[str, bool]) -> Files:
+    files: Files = {}
     if on["sys_io"]:
         files |= system_counters.network(rank)
     if on["sys_interconnection"]:
@@ -116,67 +119,45 @@ def _torch_info(rank: Rank, on: Mapping[str, bool], variant: str) -> bytes:
     if on["scheduled"]:
         warmup, skip = min(first, 1), max(first - 1, 0)
         schedule = {"wait": 0, "active": len(rank.steps), "warmup": warmup, "repeat": 1, "skip_first": skip}
-    document: dict[str, object] = {
-        "config": {
-            "common_config": {
-                "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
-                "schedule": schedule,
-                "record_shapes": on["shapes"],
-                "profile_memory": on["memory"],
-                "with_stack": on["stack"],
-                "with_flops": False,
-                "with_modules": False,
-            },
-            "experimental_config": {
-                "_profiler_level": f"Level{level_of(on)}",
-                "_aic_metrics": f"ACL_AICORE_{CANN_NAMES[metrics_of(variant)]}",
-                "_l2_cache": on["l2_cache"],
-                "_sys_io": on["sys_io"],
-                "_sys_interconnection": on["sys_interconnection"],
-                "_msprof_tx": False,
-                "_data_simplification": True,
-                "record_op_args": False,
-                "_export_type": exports[0] if len(exports) == 1 else exports,
-                "_op_attr": False,
-                "_gc_detect_threshold": None,
-            },
-        },
-        "start_info": {
-            "syscnt_enable": True,
-            "freq": 100,
-            "start_cnt": rank.start_ns // 10 % 10**14,
-            "start_monotonic": rank.start_ns % 10**15,
-        },
-        "end_info": {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15},
-        # A text since torch_npu 2.7.
-        "rank_id": str(rank.number) if variant == "device-id" else rank.number,
+    recent = variant != "2023"
+    counters = CANN_NAMES[metrics_of(variant)]
+    common: dict[str, object] = {
+        "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
+        "schedule": schedule if recent else {f"_{name}": value for name, value in schedule.items()},
+        "record_shapes": on["shapes"],
+        "profile_memory": on["memory"],
+        "with_stack": on["stack"],
+        "with_flops": False,
+        "with_modules": False,
     }
-    if variant == "2023":
-        document["config"] = _config_of_2023(on, schedule)
-        # When it began was not written then.
-        del document["start_info"]
-    return json_bytes(document, indent=4)
-
-
-def _config_of_2023(on: Mapping[str, bool], schedule: Mapping[str, int]) -> dict[str, dict[str, object]]:
-    return {
-        "common_config": {
-            "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
-            "schedule": {f"_{name}": value for name, value in schedule.items()},
-            "record_shapes": on["shapes"],
-            "profile_memory": on["memory"],
-            "with_stack": on["stack"],
-            "with_flops": False,
-            "with_modules": False,
-        },
-        "experimental_config": {
-            "_profiler_level": f"Level{level_of(on)}",
-            "_aic_metrics": f"ACL_AICORE_{CANN_NAMES[DEFAULT]}",
-            "_l2_cache": on["l2_cache"],
-            "_data_simplification": None,
+    experimental: dict[str, object] = {
+        "_profiler_level": f"Level{level_of(on)}",
+        "_aic_metrics": f"ACL_AICORE_{counters}",
+        "_l2_cache": on["l2_cache"],
+    }
+    if recent:
+        experimental |= {
+            "_sys_io": on["sys_io"],
+            "_sys_interconnection": on["sys_interconnection"],
+            "_msprof_tx": False,
+            "_data_simplification": True,
             "record_op_args": False,
-        },
-    }
+            "_export_type": exports[0] if len(exports) == 1 else exports,
+            "_op_attr": False,
+            "_gc_detect_threshold": None,
+        }
+    else:
+        experimental |= {"_data_simplification": None, "record_op_args": False}
+    document: dict[str, object] = {"config": {"common_config": common, "experimental_config": experimental}}
+    if recent:
+        # The files of 2023 do not have the start.
+        count = rank.start_ns // 10 % 10**14
+        start = {"syscnt_enable": True, "freq": 100, "start_cnt": count, "start_monotonic": rank.start_ns % 10**15}
+        document["start_info"] = start
+    document["end_info"] = {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15}
+    # A text since torch_npu 2.7.
+    document["rank_id"] = str(rank.number) if variant == "device-id" else rank.number
+    return json_bytes(document, indent=4)
 
 
 def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
@@ -193,17 +174,12 @@ def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
             "rank": rank.number,
             "world_size": truth.world,
         }
-        document["parallel_group_info"] = {
-            f"127.0.1.1%eno1_{truth.group[:5]}_0_1": {
-                "group_name": "default_group",
-                "group_rank": rank.number,
-                "global_ranks": ranks,
-            }
-        }
+        group = {"group_name": "default_group", "group_rank": rank.number, "global_ranks": ranks}
+        document["parallel_group_info"] = {f"127.0.1.1%eno1_{truth.group[:5]}_0_1": group}
     return json_bytes(document, indent=4)
 
 
-def _torch_logs(rank: Rank, directory: str) -> dict[str, bytes]:
+def _torch_logs(rank: Rank, directory: str) -> Files:
     at = rank.end_ns
     name = f"profiler_{utc(at):%Y%m%d%H%M%S}_{rank.pid}.log"
     path = f"/home/user/out/{directory}/logs/{name}"
@@ -215,18 +191,15 @@ def _torch_logs(rank: Rank, directory: str) -> dict[str, bytes]:
     return {f"logs/{name}": log_bytes(lines)}
 
 
-def _raw(rank: Rank) -> dict[str, bytes]:
-    """Write CANN's own directory: what lies in it is nobody's contract, that it is there is."""
-    random = Random(f"raw {rank.start_ns} {rank.number}")
-    token = "".join(random.choice("ABCDEFGHIJKLMNOPQR") for _ in range(16))
-    name = f"PROF_000001_{stamp(rank.start_ns)}_{token}"
+def _raw(rank: Rank) -> Files:
+    random, name = raw_token(rank)
     return {
         f"{name}/host/data/unaging.api_event.data.slice_0": random.randbytes(256),
         f"{name}/device_{rank.number}/data/ffts_profile.data.{rank.number}.slice_0": random.randbytes(256),
     }
 
 
-def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
+def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
     """Write the directory of one rank and cycle of MindSpore 2.5 and later on an Ascend device."""
     name = directory_name(truth, rank)
     random = Random(f"framework {rank.start_ns} {rank.number}")
@@ -234,13 +207,10 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: s
     exports = [export for export in ("text", "db") if on[export]]
     parameters: dict[str, object] = {
         "profile_memory": on["memory"],
-        "data_process": on["data_process"],
-        "l2_cache": on["l2_cache"],
-        "hbm_ddr": True,
-        "sys_io": on["sys_io"],
-        "sys_interconnection": on["sys_interconnection"],
         "record_shapes": on["shapes"],
         "with_stack": on["stack"],
+        **{name: on[name] for name in ("data_process", "l2_cache", "sys_io", "sys_interconnection")},
+        "hbm_ddr": True,
         "export_type": exports,
         "data_simplification": on["simplified"],
     }
@@ -255,7 +225,7 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: s
             scheduled=len(rank.steps) if on["scheduled"] else 0,
         ),
         **_raw(rank),
-        f"logs/{log_name(rank)}": _mindspore_log(rank, name),
+        f"logs/{log_name(rank)}": npu_log(rank, name),
     }
     if not on["simplified"] or not on["analysed"]:
         files["FRAMEWORK/mindspore.op_range"] = random.randbytes(512)
@@ -263,9 +233,8 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: s
             files["FRAMEWORK/mindspore.memory_usage"] = random.randbytes(512)
             files[f"FRAMEWORK/cpu_ms_memory_record_{rank.number}.txt"] = memory_file(rank)
         if on["data_process"]:
-            for file, content in minddata.collected(rank.pipeline, rank.number, sink=on["sink"]).items():
-                files[f"FRAMEWORK/{file}"] = content
-    made: dict[str, bytes] = {}
+            files |= below("FRAMEWORK", minddata.collected(rank.pipeline, rank.number, sink=on["sink"]))
+    made: Files = {}
     if on["analysed"] and on["text"]:
         made |= _mindspore_text(truth, rank, on, variant)
     if on["analysed"] and on["db"]:
@@ -274,36 +243,33 @@ def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: s
             made["communication_analyzer.db"] = communication_database(
                 truth, rank, scheduled=on["scheduled"], level=level
             )
-    files |= {f"ASCEND_PROFILER_OUTPUT/{file}": content for file, content in made.items()}
-    return {f"{name}/{file}": content for file, content in files.items()}
+    return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
 
 
-def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> dict[str, bytes]:
+def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
     level, scheduled = level_of(on), on["scheduled"]
     files = {
         "trace_view.json": mindspore_trace_view(truth, rank, scheduled=scheduled),
-        "kernel_details.csv": output.kernel_details(
+        "kernel_details.csv": kernel_details(
             truth, rank, mindspore=True, level=level, scheduled=scheduled, variant=variant
         ),
-        "step_trace_time.csv": output.step_trace_time(rank, mindspore=True, scheduled=scheduled),
-        "op_statistic.csv": output.op_statistic(rank, with_device=True),
-        "api_statistic.csv": output.api_statistic(rank, with_device=True),
+        "step_trace_time.csv": step_trace_time(rank, mindspore=True, scheduled=scheduled),
+        "op_statistic.csv": op_statistic(rank, with_device=True),
+        "api_statistic.csv": api_statistic(rank, with_device=True),
         "dataset.csv": _dataset(rank),
     }
     if on["shapes"]:
-        files["operator_details.csv"] = output.operator_details(rank, mindspore=True, shapes=True, stack=False)
+        files["operator_details.csv"] = operator_details(rank, mindspore=True, shapes=True, stack=False)
     if on["l2_cache"]:
-        files["l2_cache.csv"] = output.l2_cache(rank, with_device=True)
+        files["l2_cache.csv"] = l2_cache(rank, with_device=True)
     if on["memory"]:
-        files["memory_record.csv"] = output.memory_record(rank, mindspore=True)
-        files["operator_memory.csv"] = output.operator_memory(rank, mindspore=True)
-        files["npu_module_mem.csv"] = output.npu_module_mem(rank, mindspore=True)
-        files["static_op_mem.csv"] = output.static_op_mem(truth, rank)
+        files["memory_record.csv"] = memory_record(rank, mindspore=True)
+        files["operator_memory.csv"] = operator_memory(rank, mindspore=True)
+        files["npu_module_mem.csv"] = npu_module_mem(rank, mindspore=True)
+        files["static_op_mem.csv"] = static_op_mem(truth)
     if level and truth.world > 1:
-        files["communication.json"] = output.communication(truth, rank, mindspore=True, scheduled=scheduled)
-        files["communication_matrix.json"] = output.communication_matrix(
-            truth, rank, mindspore=True, scheduled=scheduled
-        )
+        files["communication.json"] = communication(truth, rank, mindspore=True, scheduled=scheduled)
+        files["communication_matrix.json"] = communication_matrix(truth, rank, mindspore=True, scheduled=scheduled)
     if level == 2 and on["aicpu"]:
         files["data_preprocess.csv"] = _data_preprocess(rank)
     files |= system_counters.memory_bandwidth(rank)
@@ -314,49 +280,24 @@ def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: s
 
 
 def _dataset(rank: Rank) -> bytes:
-    header = ["Operation", "Stage", "Occurrences", "Avg. time (us)", "Custom Info"]
-    rows = []
-    for stage in rank.pipeline.stages:
-        name = stage.type.removesuffix("Op")
-        mean = round(sum(batch.pipeline_ms for batch in rank.pipeline.batches) * 250 / len(rank.pipeline.batches), 2)
-        rows.append([f"Pipeline{name}", "WorkerEntry", len(rank.pipeline.batches), mean, ""])
-    return csv_bytes([header, *rows])
+    batches = rank.pipeline.batches
+    mean = round(sum(batch.pipeline_ms for batch in batches) * 250 / len(batches), 2)
+    rows = [
+        (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "")
+        for stage in rank.pipeline.stages
+    ]
+    return csv_bytes([columns("Operation,Stage,Occurrences,Avg. time (us),Custom Info"), *rows])
 
 
 def _data_preprocess(rank: Rank) -> bytes:
-    header = [
-        "Device_id",
-        "Timestamp(us)",
-        "Node",
-        "Compute_time(us)",
-        "Memcpy_time(us)",
-        "Task_time(us)",
-        "Dispatch_time(us)",
-        "Total_time(us)",
-        "Stream ID",
-        "Task ID",
-    ]
     rows = []
     for number, step in enumerate(rank.steps):
         compute, copy, dispatch = 12_000 + 10 * number, 2_000, 1_500
         task = compute + copy
-        times = [us(compute), us(copy), us(task), us(dispatch), us(task + dispatch)]
-        rows.append([rank.number, f"{microseconds(step.start_ns)}\t", "GetNext", *times, 3, number])
-    return csv_bytes([header, *rows], newline="\n")
-
-
-def _mindspore_log(rank: Rank, directory: str) -> bytes:
-    start, end = rank.start_ns, rank.end_ns
-    after = end + 3 * 10**9
-    path = f"/home/user/out/{directory}/logs/{log_name(rank)}"
-    return log_bytes(
-        [
-            (start, "log.py:108", f"Profiler logger initialized at: {path}"),
-            (start, "npu_profiler.py:106", "NpuProfiler start."),
-            (end, "npu_profiler.py:126", "NpuProfiler stop."),
-            (end, "npu_profiler.py:162", "NpuProfiler analyse."),
-            (after, "ascend_timeline_viewer.py:42", "AscendTimelineViewer start"),
-            (after, "ascend_timeline_viewer.py:52", "AscendTimelineViewer end"),
-            (after, "npu_profiler.py:170", "NpuProfiler finalize."),
-        ]
+        times = map(us, (compute, copy, task, dispatch, task + dispatch))
+        rows.append([tabbed_microseconds(step.start_ns), "GetNext", *times, 3, number])
+    header = (
+        "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us),"
+        "Stream ID,Task ID"
     )
+    return cann_csv(header, rows, device=rank.number)

@@ -1,4 +1,4 @@
-"""Counters of AI Core at the end of kernel_details: which columns there are depends on the set of metrics asked for.
+"""Counters of AI Core, the last columns of kernel_details: they depend on the requested set of metrics.
 
 Sources: real output of torch_npu with PipeUtilization and MemoryL0 (msinsight test data); CANN documents of msprof's
 op_summary for the columns of the other sets, as devices with separate cube (aic) and vector (aiv) cores have them.
@@ -9,101 +9,58 @@ from __future__ import annotations
 from perfguard.testing.formats import us
 from perfguard.testing.truth import Kernel
 
-#: The set both frameworks ask for unless told otherwise.
+#: The default set of both frameworks.
 DEFAULT = "PipeUtilization"
 
 #: 1800 MHz.
 _CYCLES_PER_NS = 1.8
 
-#: What every set begins with: of the cube core, then of the vector core.
+#: The first columns of every set: of the cube core, then of the vector core.
 _CUBE_TIME = ("aicore_time(us)", "aic_total_cycles")
 _VECTOR_TIME = ("aiv_time(us)", "aiv_total_cycles")
 
 
-def _both(*names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(f"aic_{name}" for name in names), tuple(f"aiv_{name}" for name in names)
+def _pair(cube: str, vector: str, *, ending: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return (
+        tuple(f"aic_{name}{ending}" for name in cube.split()),
+        tuple(f"aiv_{name}{ending}" for name in vector.split()),
+    )
+
+
+_L2_CACHE = " ".join(
+    f"{access}_cache_{result}" for access in ("write", "r0_read", "r1_read") for result in ("hit", "miss_allocate")
+)
+_MEMORY_ACCESS = "read_main_memory write_main_memory GM_to_L1 L0C_to_L1 L0C_to_GM GM_to_UB UB_to_GM"
+
+
+def _times(units: str) -> str:
+    return " ".join(f"{unit}_time(us) {unit}_ratio" for unit in units.split()) + " icache_miss_rate"
 
 
 #: Columns by set of metrics: those of the cube core, those of the vector core.
 METRICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    DEFAULT: (
-        (
-            "aic_mac_time(us)",
-            "aic_mac_ratio",
-            "aic_scalar_time(us)",
-            "aic_scalar_ratio",
-            "aic_mte1_time(us)",
-            "aic_mte1_ratio",
-            "aic_mte2_time(us)",
-            "aic_mte2_ratio",
-            "aic_fixpipe_time(us)",
-            "aic_fixpipe_ratio",
-            "aic_icache_miss_rate",
-        ),
-        (
-            "aiv_vec_time(us)",
-            "aiv_vec_ratio",
-            "aiv_scalar_time(us)",
-            "aiv_scalar_ratio",
-            "aiv_mte2_time(us)",
-            "aiv_mte2_ratio",
-            "aiv_mte3_time(us)",
-            "aiv_mte3_ratio",
-            "aiv_icache_miss_rate",
-        ),
+    DEFAULT: _pair(_times("mac scalar mte1 mte2 fixpipe"), _times("vec scalar mte2 mte3")),
+    "ArithmeticUtilization": _pair(
+        "mac_fp16_ratio mac_int8_ratio cube_fops",
+        "vec_fp32_ratio vec_fp16_ratio vec_int32_ratio vec_misc_ratio vector_fops",
     ),
-    "ArithmeticUtilization": (
-        ("aic_mac_fp16_ratio", "aic_mac_int8_ratio", "aic_cube_fops"),
-        ("aiv_vec_fp32_ratio", "aiv_vec_fp16_ratio", "aiv_vec_int32_ratio", "aiv_vec_misc_ratio", "aiv_vector_fops"),
+    "Memory": _pair(
+        "l1_read l1_write main_mem_read main_mem_write",
+        "ub_read ub_write main_mem_read main_mem_write",
+        ending="_bw(GB/s)",
     ),
-    "Memory": (
-        ("aic_l1_read_bw(GB/s)", "aic_l1_write_bw(GB/s)", "aic_main_mem_read_bw(GB/s)", "aic_main_mem_write_bw(GB/s)"),
-        ("aiv_ub_read_bw(GB/s)", "aiv_ub_write_bw(GB/s)", "aiv_main_mem_read_bw(GB/s)", "aiv_main_mem_write_bw(GB/s)"),
+    "MemoryL0": _pair(
+        "l0a_read_bw l0a_write_bw l0b_read_bw l0b_write_bw l0c_read_bw_cube l0c_write_bw_cube",
+        "l0c_read_bw l0c_write_bw",
+        ending="(GB/s)",
     ),
-    "MemoryL0": (
-        (
-            "aic_l0a_read_bw(GB/s)",
-            "aic_l0a_write_bw(GB/s)",
-            "aic_l0b_read_bw(GB/s)",
-            "aic_l0b_write_bw(GB/s)",
-            "aic_l0c_read_bw_cube(GB/s)",
-            "aic_l0c_write_bw_cube(GB/s)",
-        ),
-        ("aiv_l0c_read_bw(GB/s)", "aiv_l0c_write_bw(GB/s)"),
-    ),
-    "MemoryUB": (
-        (),
-        (
-            "aiv_ub_read_bw_vector(GB/s)",
-            "aiv_ub_write_bw_vector(GB/s)",
-            "aiv_ub_read_bw_scalar(GB/s)",
-            "aiv_ub_write_bw_scalar(GB/s)",
-        ),
-    ),
-    "ResourceConflictRatio": (
-        (),
-        ("aiv_vec_bankgroup_cflt_ratio", "aiv_vec_bank_cflt_ratio", "aiv_vec_resc_cflt_ratio"),
-    ),
-    "L2Cache": _both(
-        "write_cache_hit",
-        "write_cache_miss_allocate",
-        "r0_read_cache_hit",
-        "r0_read_cache_miss_allocate",
-        "r1_read_cache_hit",
-        "r1_read_cache_miss_allocate",
-    ),
-    "MemoryAccess": _both(
-        "read_main_memory_datas(KB)",
-        "write_main_memory_datas(KB)",
-        "GM_to_L1_datas(KB)",
-        "L0C_to_L1_datas(KB)",
-        "L0C_to_GM_datas(KB)",
-        "GM_to_UB_datas(KB)",
-        "UB_to_GM_datas(KB)",
-    ),
+    "MemoryUB": _pair("", "ub_read_bw_vector ub_write_bw_vector ub_read_bw_scalar ub_write_bw_scalar", ending="(GB/s)"),
+    "ResourceConflictRatio": _pair("", "vec_bankgroup vec_bank vec_resc", ending="_cflt_ratio"),
+    "L2Cache": _pair(_L2_CACHE, _L2_CACHE),
+    "MemoryAccess": _pair(_MEMORY_ACCESS, _MEMORY_ACCESS, ending="_datas(KB)"),
 }
 
-#: The names CANN, and with it torch_npu's profiler_info, has for them.
+#: Their names in CANN, and in torch_npu's profiler_info.
 CANN_NAMES = {
     DEFAULT: "PIPE_UTILIZATION",
     "ArithmeticUtilization": "ARITHMETIC_UTILIZATION",
@@ -117,7 +74,7 @@ CANN_NAMES = {
 
 
 def metrics_of(variant: str) -> str:
-    """Return the set of metrics a variant asks for: its own name, or what is asked for by default."""
+    """Return the set of metrics of a variant: its own name, or the default."""
     return variant if variant in METRICS else DEFAULT
 
 
@@ -135,7 +92,7 @@ def counter_cells(one: Kernel, variant: str) -> dict[str, object]:
     cells: dict[str, object] = {
         column: 0 if column.endswith(("_cycles", "_fops", "_hit", "_allocate", "(%)")) else 0.0 for column in columns
     }
-    is_cube = one.operator.kind.core == "AI_CORE"
+    is_cube = one.operator.is_cube
     prefix = ("aic_", "aicore_") if is_cube else ("aiv_",)
     busy = one.duration_ns * 9 // 10
     for place, column in enumerate(name for name in columns if name.startswith(prefix)):

@@ -10,27 +10,49 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from perfguard.testing import ascend_output as output
+from perfguard.testing.ascend_communication import (
+    bandwidth_info,
+    by_kind,
+    collectives_by_step,
+    matrix_entries,
+    time_info,
+)
+from perfguard.testing.ascend_memory import (
+    MODULES,
+    POOL_RESERVED,
+    PROCESS_RESERVED,
+    READING_NS,
+    STREAM_POINTER,
+    block_rows,
+    memory_rows,
+)
+from perfguard.testing.ascend_operators import (
+    COMPUTE_STREAM,
+    FIRST_CONNECTION,
+    NO_ID,
+    call_stack,
+    calls,
+    collective_name,
+    input_shapes,
+    kernel_name,
+    shape_text,
+    torch_shapes,
+    torch_types,
+)
+from perfguard.testing.ascend_steps import rows_of
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Rank, Truth
+from perfguard.testing.truth import Collective, Kernel, Rank, Truth, of_step
 
 #: Ids of the framework's own strings begin far above CANN's.
 _FRAMEWORK_STRINGS = 1 << 28
 
-_NO_CONTEXT = 4294967295
+_LEVELS = ("runtime", "hccl", "node", "model", "acl", "op", "queue")
 
 _ENUMS = {
-    "ENUM_API_TYPE": {
-        5000: "runtime",
-        5500: "hccl",
-        10000: "node",
-        15000: "model",
-        20000: "acl",
-        50001: "op",
-        50002: "queue",
-    },
-    "ENUM_MODULE": dict(enumerate(output.MODULES)),
+    "ENUM_API_TYPE": dict(zip((5000, 5500, 10000, 15000, 20000, 50001, 50002), _LEVELS, strict=True)),
+    "ENUM_MODULE": dict(enumerate(MODULES)),
     "ENUM_HCCL_DATA_TYPE": {0: "INT8", 1: "INT16", 2: "INT32", 3: "FP16", 4: "FP32"},
     "ENUM_HCCL_LINK_TYPE": {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 3: "ROCE"},
     "ENUM_HCCL_TRANSPORT_TYPE": {0: "SDMA", 1: "RDMA", 2: "LOCAL"},
@@ -116,7 +138,7 @@ Row = tuple[object, ...]
 
 @dataclass(slots=True)
 class _Strings:
-    """Gives every text its id, in the order in which they are asked for."""
+    """Ids of texts, in the order of first use."""
 
     first: int
     ids: dict[str, int] = field(default_factory=dict)
@@ -138,7 +160,7 @@ def torch_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
 
 
 def mindspore_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
-    """Write ascend_mindspore_profiler of one rank and cycle: what CANN knows."""
+    """Write ascend_mindspore_profiler of one rank and cycle: CANN's part."""
     strings = _Strings(0)
     tables = _device_tables(truth, rank, strings)
     if not memory:
@@ -158,32 +180,23 @@ def analysis_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) 
 def _step_rows(rank: Rank, *, scheduled: bool) -> list[Row]:
     """Return the rows of StepTraceTime: unlike those of the csv file, a step ends with its last task."""
     rows: list[Row] = []
-    for step in rank.steps if scheduled else rank.steps[:1]:
-        computing = [(one.start_ns, one.end_ns) for one in rank.kernels if not scheduled or one.step == step.number]
-        collectives = [one for one in rank.collectives if not scheduled or one.step == step.number]
+    for step, number in rows_of(rank, scheduled=scheduled):
+        computing = [(one.start_ns, one.end_ns) for one in of_step(rank.kernels, number)]
+        collectives = of_step(rank.collectives, number)
         moving = [(one.start_ns, one.end_ns) for one in collectives]
         both = [*computing, *moving]
         busy, sent, whole = _covered(computing), _covered(moving), _covered(both)
         first, last = min(start for start, _ in both), max(end for _, end in both)
-        bubble = sum(one.elapse_ns for one in collectives if one.type == "receive")
+        bubble = sum(one.duration_ns for one in collectives if one.type == "receive")
         bare, span = whole - busy, last - first
-        times = (
-            busy,
-            bare,
-            sent - bare,
-            sent,
-            span - whole,
-            span - bubble,
-            bubble,
-            bare - bubble,
-            first - step.start_ns,
-        )
-        rows.append((str(step.number) if scheduled else "", *(ns / 1000 for ns in times)))
+        stage = (span - bubble, bubble, bare - bubble, first - step.start_ns)
+        times = (busy, bare, sent - bare, sent, span - whole, *stage)
+        rows.append(("" if number is None else str(number), *(ns / 1000 for ns in times)))
     return rows
 
 
 def _covered(spans: Iterable[tuple[int, int]]) -> int:
-    """Return the length of what the spans cover."""
+    """Return the length of time that the spans cover together."""
     length = until = 0
     for start, end in sorted(spans):
         length += max(0, end - max(start, until))
@@ -233,53 +246,28 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
     moving: list[Row] = []
     operations: list[Row] = []
     for i, one in enumerate(rank.kernels):
-        core = "KERNEL_AICORE" if one.operator.kind.core == "AI_CORE" else "KERNEL_AIVEC"
-        kind = strings(core)
-        tasks.append(
-            (one.start_ns, one.end_ns, number, 900 + i, i, rank.pid, kind, _NO_CONTEXT, 2, one.task, _NO_CONTEXT)
-        )
-        shapes = ";".join(",".join(map(str, shape)) for shape in one.operator.inputs if shape)
-        computing.append(
-            (
-                strings(output.kernel_name(one)),
-                i,
-                32,
-                0,
-                strings(one.operator.kind.core),
-                strings(one.operator.type),
-                strings("ND"),
-                strings("FLOAT"),
-                strings(shapes),
-                strings("ND"),
-                strings("FLOAT"),
-                strings(",".join(map(str, one.operator.output))),
-                strings("N/A"),
-            )
-        )
-    first = len(rank.kernels)
-    for i, collective in enumerate(rank.collectives, start=first):
+        kind = strings("KERNEL_AICORE" if one.operator.is_cube else "KERNEL_AIVEC")
+        where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
+        tasks.append((one.start_ns, one.end_ns, number, FIRST_CONNECTION + i, i, rank.pid, *where))
+        computing.append(_kernel_row(one, i, strings))
+    for i, collective in enumerate(rank.collectives, start=len(rank.kernels)):
         operations.append(_collective_row(truth, collective, i, strings))
         for link in collective.links:
             task, kind = len(tasks), strings("Memcpy")
-            length = min(link.duration_ns, collective.elapse_ns)
+            length = min(link.duration_ns, collective.duration_ns)
             # An operation lasts from its first task to its last one.
             start = collective.start_ns if link is not collective.links[-1] else collective.end_ns - length
             if len(collective.links) == 1:
-                start, length = collective.start_ns, collective.elapse_ns
-            tasks.append(
-                (start, start + length, number, 900 + i, task, rank.pid, kind, _NO_CONTEXT, 4, 807, _NO_CONTEXT)
-            )
-            name, group = strings(output.collective_name(truth, collective)), strings(truth.group)
+                start, length = collective.start_ns, collective.duration_ns
+            connection = FIRST_CONNECTION + i
+            tasks.append((start, start + length, number, connection, task, rank.pid, kind, NO_ID, 4, 807, NO_ID))
+            name, group = strings(collective_name(truth, collective)), strings(truth.group)
             link_type = {"LOCAL": 0, "HCCS": 1, "RDMA": 3}[link.transport]
             rdma, transport = (1, 1) if link.transport == "RDMA" else (65535, 0)
             ends = (link.source, link.target, transport, link.packet_bytes)
             moving.append((name, task, kind, 0, group, 0, rdma, *ends, 4, link_type, i))
-    tables |= {
-        "TASK": tasks,
-        "COMPUTE_TASK_INFO": computing,
-        "COMMUNICATION_OP": operations,
-        "COMMUNICATION_TASK_INFO": moving,
-    }
+    tables |= {"TASK": tasks, "COMPUTE_TASK_INFO": computing}
+    tables |= {"COMMUNICATION_OP": operations, "COMMUNICATION_TASK_INFO": moving}
     types = {"acl": 20000, "node": 10000, "hccl": 5500}
     tables["CANN_API"] = [
         (
@@ -291,24 +279,44 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
             call.connection if call.level == "node" else 100_000 + i,
             strings(call.name),
         )
-        for i, call in enumerate(output.calls(rank))
+        for i, call in enumerate(calls(rank))
     ]
     tables["NPU_MEM"] = [
-        (strings("app"), 0, 2_212_077_568, at, number) for at in range(rank.start_ns, rank.end_ns, 20_000_000)
+        (strings("app"), 0, PROCESS_RESERVED, at, number) for at in range(rank.start_ns, rank.end_ns, READING_NS)
     ]
     tables["NPU_MODULE_MEM"] = [
-        (module, rank.start_ns + 20_000_000 * reading, 1_048_576 * module, number)
+        (module, rank.start_ns + READING_NS * reading, 1_048_576 * module, number)
         for reading in range(4)
-        for module in range(len(output.MODULES))
+        for module in range(len(MODULES))
     ]
     tables["AICORE_FREQ"] = [(number, rank.start_ns, 1800), (number, rank.end_ns, 1800)]
     return tables
 
 
+def _kernel_row(one: Kernel, number: int, strings: _Strings) -> Row:
+    operator = one.operator
+    texts = (operator.kind.core, operator.type, "ND", "FLOAT", input_shapes(operator), "ND", "FLOAT")
+    name = strings(kernel_name(one))
+    return (name, number, 32, 0, *map(strings, (*texts, shape_text(operator.output), "N/A")))
+
+
 def _collective_row(truth: Truth, one: Collective, number: int, strings: _Strings) -> Row:
-    name, group = strings(output.collective_name(truth, one)), strings(truth.group)
+    name, group = strings(collective_name(truth, one)), strings(truth.group)
     algorithm, kind = strings("MESH-RING"), strings(f"hcom_{one.type}_")
-    return (name, one.start_ns, one.end_ns, 900 + number, group, number, 0, 0, 4, algorithm, one.elements, kind)
+    return (
+        name,
+        one.start_ns,
+        one.end_ns,
+        FIRST_CONNECTION + number,
+        group,
+        number,
+        0,
+        0,
+        4,
+        algorithm,
+        one.elements,
+        kind,
+    )
 
 
 def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
@@ -320,7 +328,7 @@ def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
         connections.append((i, 10_000 + i))
         chain = None if one.is_backward else i
         if chain is not None:
-            chains += [(i, words(line), depth) for depth, line in enumerate(output.call_stack(one).split(";\r\n"))]
+            chains += [(i, words(line), depth) for depth, line in enumerate(call_stack(one).split(";\r\n"))]
         called.append(_operation_row(one, i, thread, chain, words))
     for step in rank.steps:
         name = words(f"ProfilerStep#{step.number}")
@@ -331,36 +339,27 @@ def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
 def _operation_row(one: HostOperation, number: int, thread: int, chain: int | None, words: _Strings) -> Row:
     types = shapes = None
     if one.operator is not None:
-        types = words(";\r\n".join("float" if shape else "Scalar" for shape in one.operator.inputs))
-        shapes = words(output.torch_shapes(one))
+        types = words(torch_types(one.operator))
+        shapes = words(torch_shapes(one))
     forward = 1 if one.is_backward else 0
     name, start, end = words(one.name), str(one.start_ns), str(one.end_ns)
     return (start, end, thread, number, name, one.sequence, forward, types, shapes, chain, 50001)
 
 
 def _torch_memory(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
-    stream = 897357296
-    records: list[Row] = [
-        (
-            words(one.component),
-            one.at_ns,
-            one.allocated,
-            one.reserved,
-            one.active,
-            None if one.active is None else stream,
-            rank.number,
-        )
-        for one in output.memory_rows(rank, mindspore=False)
-        if one.allocated is not None
-    ]
+    records: list[Row] = []
+    for one in memory_rows(rank, mindspore=False):
+        if one.allocated is not None:
+            stream = None if one.active is None else STREAM_POINTER
+            sizes = (one.allocated, one.reserved, one.active)
+            records.append((words(one.component), one.at_ns, *sizes, stream, rank.number))
     blocks: list[Row] = []
-    for one in output.block_rows(rank, mindspore=False):
-        length = None if one.end_ns is None else one.end_ns - one.start_ns
-        reserved = output.POOL_RESERVED
-        released = None if one.end_ns is None else reserved
-        times = (one.start_ns, one.end_ns, one.end_ns, length, length)
-        totals = (one.total_at_start, reserved, one.total_at_start, one.total_at_end, released, one.total_at_end)
-        blocks.append((words(one.name), one.size, *times, *totals, stream, rank.number))
+    for block in block_rows(rank, mindspore=False):
+        end, at_start, at_end = block.end_ns, block.total_at_start, block.total_at_end
+        length, released = (None, None) if end is None else (end - block.start_ns, POOL_RESERVED)
+        totals = (at_start, POOL_RESERVED, at_start, at_end, released, at_end)
+        times = (block.start_ns, end, end, length, length)
+        blocks.append((words(block.name), block.size, *times, *totals, STREAM_POINTER, rank.number))
     return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
 
 
@@ -369,29 +368,26 @@ def _communication_tables(truth: Truth, rank: Rank, *, mindspore: bool, schedule
     speeds: list[Row] = []
     links: list[Row] = []
     group = truth.group
-    for step, ones in output.collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
+    for step, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
         for one in ones:
-            name, info = output.collective_name(truth, one), output.time_info(one)
+            name, info = collective_name(truth, one), time_info(one)
             kind = "p2p" if one.is_point_to_point else "collective"
             times.append((name, group, *list(info.values())[:6], step, kind))
-            for transport, part in output.bandwidth_info(one).items():
+            for transport, part in bandwidth_info(one).items():
                 rows = _packet_rows(part)
                 speeds += [(name, group, transport, *row, step, kind) for row in rows]
-        for kind, same in output.by_kind(ones).items():
-            for name, link, entry in output.matrix_entries(truth, same):
+        for kind, same in by_kind(ones).items():
+            for name, link, entry in matrix_entries(truth, same):
                 source, _, target = link.partition("-")
                 moved, operation = list(entry.values())[:4], entry.get("Op Name", "")
                 links.append((name, group, source, target, *moved, step, kind, operation))
     return {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": speeds, "CommAnalyzerMatrix": links}
 
 
-def _packet_rows(part: dict[str, object]) -> Iterator[Row]:
-    """Give a row for each size of packet; one of zeros where the sizes are not known, none where nothing moved."""
+def _packet_rows(part: dict[str, Any]) -> Iterator[Row]:
+    """Yield a row for each size of packet; zeros if the sizes are not known, no row without any data."""
     if not part["Transit Size(MB)"]:
         return
     whole = (part["Transit Size(MB)"], part["Transit Time(ms)"], part["Bandwidth(GB/s)"], part["Large Packet Ratio"])
-    sizes = part["Size Distribution"]
-    assert isinstance(sizes, dict)
-    packets: Iterable[tuple[str, list[float]]] = sizes.items() or [("0", [0, 0])]
-    for size, (count, time) in packets:
+    for size, (count, time) in part["Size Distribution"].items() or [("0", [0, 0])]:
         yield (*whole, float(size), count, time)

@@ -1,4 +1,4 @@
-"""From the name of a layout to a directory: what can be generated, and under which conditions."""
+"""Generate the directory of a layout: the known layouts, their conditions and variants."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from perfguard.errors import UsageError, nearest
 from perfguard.testing import (
     ascend_directory,
     cluster,
+    dynamic_config,
     graphs,
     minddata,
     mindspore_cpu,
@@ -18,15 +19,16 @@ from perfguard.testing import (
     torch_trace,
 )
 from perfguard.testing.counters import DEFAULT, METRICS
-from perfguard.testing.formats import json_bytes
+from perfguard.testing.drawing import draw, in_stages, of_rank, over_network
+from perfguard.testing.flat_form import Form
+from perfguard.testing.formats import Files, below
 from perfguard.testing.tree import Tree
-from perfguard.testing.truth import Rank, Truth, draw, in_stages, of_rank, over_network
+from perfguard.testing.truth import Rank, Truth
 
 Conditions = Mapping[str, bool]
-Files = dict[str, bytes]
 
 
-#: Conditions that only say how the same is written; no profiler was asked for them.
+#: Conditions of the writing alone: no option of a profiler sets them.
 _HOW_WRITTEN = frozenset({"gzip", "dot"})
 
 
@@ -34,11 +36,11 @@ _HOW_WRITTEN = frozenset({"gzip", "dot"})
 class Variant:
     """Another way in which a layout is written: by an older or newer version, with other counters, of another run."""
 
-    #: What is different, in one line.
+    #: The difference, in one line.
     title: str
-    #: What it comes with; asking for the contrary is refused.
+    #: Conditions that it fixes; a request for the contrary is refused.
     conditions: Conditions = field(default_factory=dict)
-    #: What is different in the run itself, where that is it.
+    #: The change of the run itself, if there is one.
     run: Callable[[Truth], Truth] | None = None
     #: The layout whose conditions and files these are; empty for the layout it is a variant of.
     inner: str = ""
@@ -46,9 +48,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One layout that can be generated: the conditions it knows, as they are unless asked otherwise."""
+    """One layout that can be generated, with the defaults of its conditions."""
 
-    #: Write all files, given the run, what is on, and the name of the variant.
+    #: Write all files of a run, under conditions, of a variant.
     write: Callable[[Truth, Conditions, str], Files]
     conditions: Conditions
     variants: Mapping[str, Variant] = field(default_factory=dict)
@@ -72,9 +74,9 @@ def generate(
     """Generate the directory of a layout, the same for the same arguments.
 
     `layout` is one of `LAYOUTS`; `steps` is the number of steps in each of `cycles` schedule cycles, `operators` the
-    number of operators of the model, each of which runs once a step. `conditions` switches on and off what the layout
-    depends on (`{"memory": True}`); see `conditions_of`. `variant` is another way to write it: an older or newer version's
-    columns, other counters, a run over a network; see `variants_of`.
+    number of operators of the model, each of which runs once a step. `conditions` switches options of the profiler on and
+    off (`{"memory": True}`); see `conditions_of`. `variant` selects the columns of an older or newer version, other
+    counters, or a run over a network; see `variants_of`.
 
     Raises `UsageError` for an unknown layout, condition or variant, for sizes below 1 and for conditions that exclude
     each other.
@@ -82,9 +84,11 @@ def generate(
     known = _known(layout, variant)
     for name, size in (("ranks", ranks), ("steps", steps), ("operators", operators), ("cycles", cycles)):
         if size < 1:
-            raise UsageError(f"{name} is {size}: a run has at least one. Ask for {name}=1.")
+            raise UsageError(f"{name} is {size}, but must be at least 1. Use {name}=1.")
     if cycles > 1 and not known.repeats:
-        raise UsageError(f"A profiler that writes {layout} has no schedule to repeat; ask for cycles=1.")
+        raise UsageError(
+            f"cycles is {cycles}, but the profiler that writes {layout} has no schedule to repeat. Use cycles=1."
+        )
     on = _settled(layout, conditions or {}, ranks, variant)
     truth = draw(seed=seed, ranks=ranks, steps=steps, operators=operators, cycles=cycles)
     if variant and (run := LAYOUTS[layout].variants[variant].run):
@@ -96,7 +100,7 @@ def generate(
 
 
 def conditions_of(layout: str, variant: str = "") -> Conditions:
-    """Return the conditions a layout knows, as they are unless asked otherwise.
+    """Return the conditions of a layout, with their defaults.
 
     Raises `UsageError` for an unknown layout or variant.
     """
@@ -110,7 +114,7 @@ def variants_of(layout: str) -> dict[str, str]:
 
 
 def _known(layout: str, variant: str) -> Layout:
-    """Return the layout whose conditions count: of `ranks` and the like, that of what lies in it."""
+    """Return the layout whose conditions apply: for a folder of ranks that of the directories in it."""
     if layout not in LAYOUTS:
         raise UsageError(f"No layout {layout!r} can be generated: {nearest(layout, LAYOUTS)}")
     found = LAYOUTS[layout]
@@ -120,36 +124,37 @@ def _known(layout: str, variant: str) -> Layout:
     return LAYOUTS[inner] if inner else found
 
 
-def _settled(layout: str, asked: Conditions, ranks: int, variant: str) -> Conditions:
+def _settled(layout: str, requested: Conditions, ranks: int, variant: str) -> Conditions:
+    """Return all conditions: the defaults, those of the variant, the requested ones, and what follows from them."""
     known = _known(layout, variant)
     fixed = LAYOUTS[layout].variants[variant].conditions if variant else {}
-    for name, value in asked.items():
+    for name, value in requested.items():
         if name not in known.conditions:
-            raise UsageError(f"Layout {layout} knows no condition {name!r}: {nearest(name, known.conditions)}")
+            raise UsageError(f"Layout {layout} has no condition {name!r}: {nearest(name, known.conditions)}")
         if fixed.get(name, value) != value:
-            raise UsageError(f"Variant {variant} comes with {name}={fixed[name]}; ask for another one.")
-    on = {**known.conditions, **fixed, **asked}
-    if chosen := [form for form in known.forms if asked.get(form)]:
+            raise UsageError(f"Variant {variant} has {name}={fixed[name]}. Leave {name} out, or use another variant.")
+    on = {**known.conditions, **fixed, **requested}
+    if chosen := [form for form in known.forms if requested.get(form)]:
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} exclude each other; ask for one of them.")
+            raise UsageError(f"{' and '.join(chosen)} exclude each other. Use one of them.")
         on |= {form: form == chosen[0] for form in known.forms}
     elif known.forms and not any(on[form] for form in known.forms):
-        raise UsageError(f"One of {', '.join(known.forms)} has to be on.")
+        raise UsageError(f"One of {', '.join(known.forms)} must be on.")
     if on.get("level2"):
-        if asked.get("level1") is False:
-            raise UsageError("level2 holds all of level1; leave level1 on.")
+        if requested.get("level1") is False:
+            raise UsageError("level2 includes level1. Leave level1 on.")
         on["level1"] = True
     if "graph" in on and "flops" in on:
         on |= _possible(on, (LAYOUTS[layout].variants[variant].inner if variant else "") or layout)
     if "communication" in on:
         on["communication"] = on["communication"] and ranks > 1
     if "db" in on and not (on["db"] or on["text"]):
-        raise UsageError("A profiler exports text, db or both; ask for one of them.")
+        raise UsageError("text and db are both off, but a profiler exports at least one of them. Switch one on.")
     return on
 
 
 def _possible(on: Conditions, layout: str) -> dict[str, bool]:
-    """Return what a flat directory cannot but be: a host CPU has next to nothing, PyNative mode no graph."""
+    """Return the conditions that the device and the mode of a flat directory fix: PyNative mode has no graph."""
     if on.get("cpu_device"):
         return {name: name == "graph" for name in _FLAT}
     if on.get("gpu"):
@@ -161,46 +166,31 @@ def _possible(on: Conditions, layout: str) -> dict[str, bool]:
     return dict.fromkeys(lost if layout == "ms-2.3" else [*lost, "memory"], False)
 
 
-def _merged(parts: list[Files], prefix: str = "") -> Files:
-    return {f"{prefix}{name}": content for part in parts for name, content in part.items()}
+def _each_rank(write: Callable[[Truth, Rank, Conditions, str], Files]) -> Callable[[Truth, Conditions, str], Files]:
+    """Return a writer of a layout from the writer of one rank and cycle."""
 
+    def write_all(truth: Truth, on: Conditions, variant: str) -> Files:
+        return {name: content for rank in truth.ranks for name, content in write(truth, rank, on, variant).items()}
 
-def _all(truth: Truth) -> list[Rank]:
-    return [rank for cycle in truth.cycles for rank in cycle]
-
-
-def _mindspore_2_5_cpu(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged([_cpu_cycle(truth, rank, on, variant) for rank in _all(truth)])
+    return write_all
 
 
 def _cpu_cycle(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
     return mindspore_cpu.cycle_2_5(truth, rank, graph=on["graph"], memory=on["memory"], analysed=on["analysed"])
 
 
-def _mindspore_2_5(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged([ascend_directory.mindspore_cycle(truth, rank, on, variant) for rank in _all(truth)])
+def _torch(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    name = torch_trace.file_name(truth, rank, compressed=on["gzip"])
+    memory, shapes, flops = on["memory"], on["shapes"], on["flops"]
+    trace = torch_trace.trace_file(truth, rank, memory=memory, shapes=shapes, flops=flops, compressed=on["gzip"])
+    return {name: trace}
 
 
-def _torch_npu(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged([ascend_directory.torch_cycle(truth, rank, on, variant) for rank in _all(truth)])
-
-
-def _torch(truth: Truth, on: Conditions, variant: str) -> Files:
-    return {
-        torch_trace.file_name(truth, rank, compressed=on["gzip"]): torch_trace.trace_file(
-            truth, rank, memory=on["memory"], shapes=on["shapes"], flops=on["flops"], compressed=on["gzip"]
-        )
-        for rank in _all(truth)
-    }
-
-
-def _minddata(truth: Truth, on: Conditions, variant: str) -> Files:
-    files: Files = {}
+def _minddata(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
     version = variant or "2.10"
-    for rank in _all(truth):
-        files |= minddata.collected(rank.pipeline, rank.number, sink=on["sink"], version=version)
-        if on["analysed"]:
-            files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version=version)
+    files = minddata.collected(rank.pipeline, rank.number, sink=on["sink"], version=version)
+    if on["analysed"]:
+        files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version=version)
     return files
 
 
@@ -209,134 +199,54 @@ def _of_device(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
     return write(truth, rank, on, variant)
 
 
-def _mf_profile(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged(
-        [_merged([_of_device(truth, rank, on, variant)], f"profile/rank_{rank.number}/") for rank in _all(truth)]
-    )
+def _mf_profile(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    return below(f"profile/rank_{rank.number}", _of_device(truth, rank, on, variant))
 
 
-def _ms_dyn(truth: Truth, on: Conditions, variant: str) -> Files:
-    files: Files = {}
-    for rank in _all(truth):
-        folder = f"rank{rank.number}_start{rank.steps[0].number}_stop{rank.steps[-1].number}"
-        files |= _merged([_of_device(truth, rank, on, variant)], f"{folder}/")
-    return files
+def _ms_dyn(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    folder = f"rank{rank.number}_start{rank.steps[0].number}_stop{rank.steps[-1].number}"
+    return below(folder, _of_device(truth, rank, on, variant))
 
 
 def _ranks(truth: Truth, on: Conditions, variant: str) -> Files:
-    write = LAYOUTS[LAYOUTS["ranks"].variants[variant].inner].write if variant else _ranks_of_mindspore
-    numbers = [rank.number for rank in truth.cycles[0]]
-    return _merged([_merged([write(of_rank(truth, number), on, "")], f"rank_{number}/") for number in numbers])
-
-
-def _ranks_of_mindspore(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged([_of_device(truth, rank, on, variant) for rank in _all(truth)])
+    write = LAYOUTS[LAYOUTS["ranks"].variants[variant].inner].write if variant else _each_rank(_of_device)
+    files: Files = {}
+    for rank in truth.cycles[0]:
+        files |= below(f"rank_{rank.number}", write(of_rank(truth, rank.number), on, ""))
+    return files
 
 
 def _flat(version: str) -> Callable[[Truth, Conditions, str], Files]:
-    def write(truth: Truth, on: Conditions, variant: str) -> Files:
+    def write(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
         # In 1.x the variant is the version itself.
-        form = mindspore_flat.Form(version=variant if variant == "1.3" else version, variant=variant)
-        files: Files = {}
-        for rank in _all(truth):
-            if on.get("cpu_device"):
-                one = mindspore_cpu.directory_2_0(truth, rank)
-            elif on.get("gpu"):
-                one = mindspore_gpu.directory(truth, rank, on)
-            else:
-                one = mindspore_flat.directory(truth, rank, on, form)
-            files |= _merged([one], f"rank_{rank.number}/" if len(truth.cycles[0]) > 1 else "")
-        return files
+        form = Form(version=variant if variant == "1.3" else version, variant=variant)
+        if on.get("cpu_device"):
+            files = mindspore_cpu.directory_2_0(truth, rank)
+        elif on.get("gpu"):
+            files = mindspore_gpu.directory(truth, rank, on)
+        else:
+            files = mindspore_flat.directory(truth, rank, on, form)
+        return below(f"rank_{rank.number}" if len(truth.cycles[0]) > 1 else "", files)
 
-    return write
+    return _each_rank(write)
 
 
 def _cluster(truth: Truth, on: Conditions, variant: str) -> Files:
-    return cluster.cluster_files(
-        truth, truth.cycles[0], communication=on["communication"], text=on["text"], db=on["db"]
-    )
+    ranks = truth.cycles[0]
+    return cluster.cluster_files(truth, ranks, communication=on["communication"], text=on["text"], db=on["db"])
 
 
-def _summary(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged([summary.summary_files(truth, rank) for rank in _all(truth)])
+def _summary(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    return summary.summary_files(truth, rank)
 
 
-def _ir(truth: Truth, on: Conditions, variant: str) -> Files:
-    level = 3 if on["dot"] else 1
-    return _merged([graphs.graph_files(truth, rank, level=level) for rank in _all(truth)])
+def _ir(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    return graphs.graph_files(truth, rank, level=3 if on["dot"] else 1)
 
 
-def _memory_tracker(truth: Truth, on: Conditions, variant: str) -> Files:
-    return _merged(
-        [
-            _merged(
-                [graphs.tracker_files(truth, rank, blocks=on["npu"])], f"rank_{rank.number}/" if truth.world > 1 else ""
-            )
-            for rank in _all(truth)
-        ]
-    )
-
-
-def _dynamic_config(truth: Truth, on: Conditions, variant: str) -> Files:
-    steps = truth.cycles[0][0].steps
-    window = {"start_step": steps[0].number, "stop_step": steps[-1].number}
-    document: dict[str, object] = {
-        **window,
-        "aic_metrics": "AiCoreNone",
-        "profiler_level": "Level0",
-        "analyse_mode": 0,
-        "activities": ["CPU"],
-        "profile_memory": on["memory"],
-        "with_stack": on["stack"],
-        "data_simplification": False,
-        "analyse": True,
-    }
-    if variant == "ms-2.4":
-        document = {
-            **window,
-            "aicore_metrics": -1,
-            "profiler_level": -1,
-            "profile_framework": 1,
-            "analyse_mode": 0,
-            "profile_communication": False,
-            "parallel_strategy": False,
-            "with_stack": on["stack"],
-            "data_simplification": True,
-            "profile_memory": on["memory"],
-        }
-    elif variant == "torch_npu":
-        document = {
-            "activities": ["CPU", "NPU"],
-            "prof_dir": "./",
-            "analyse": False,
-            "record_shapes": False,
-            "profile_memory": on["memory"],
-            "with_stack": on["stack"],
-            "with_flops": False,
-            "with_modules": False,
-            "active": len(steps),
-            "warmup": 0,
-            "start_step": steps[0].number,
-            "is_rank": False,
-            "rank_list": [],
-            "experimental_config": {
-                "profiler_level": "Level0",
-                "aic_metrics": "AiCoreNone",
-                "l2_cache": False,
-                "op_attr": False,
-                "gc_detect_threshold": None,
-                "data_simplification": True,
-                "record_op_args": False,
-                "export_type": ["text"],
-                "mstx": False,
-                "mstx_domain_include": [],
-                "mstx_domain_exclude": [],
-                "host_sys": [],
-                "sys_io": False,
-                "sys_interconnection": False,
-            },
-        }
-    return {"profiler_config.json": json_bytes(document, indent=4)}
+def _memory_tracker(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
+    files = graphs.tracker_files(truth, rank, blocks=on["npu"])
+    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
 
 
 _CPU = {"graph": True, "memory": False, "analysed": True}
@@ -390,7 +300,7 @@ _METRICS = {
 _KERNEL_NAMES = Variant(title="columns are named after kernels, not operators", conditions={"graph": True})
 _ON_NPU = {"cpu_device": False, "gpu": False, "npu": True}
 
-#: Every layout that can be generated, by the id perfguard knows it by.
+#: Every layout that can be generated, by its id in perfguard.
 LAYOUTS: dict[str, Layout] = {
     "ms-1.x": Layout(
         write=_flat("1.9"),
@@ -417,7 +327,7 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "ms-2.5+": Layout(
-        write=_mindspore_2_5,
+        write=_each_rank(ascend_directory.mindspore_cycle),
         conditions=_MINDSPORE_NPU,
         repeats=True,
         variants={
@@ -426,9 +336,9 @@ LAYOUTS: dict[str, Layout] = {
             **_METRICS,
         },
     ),
-    "ms-2.5+cpu": Layout(write=_mindspore_2_5_cpu, conditions=_CPU, repeats=True),
+    "ms-2.5+cpu": Layout(write=_each_rank(_cpu_cycle), conditions=_CPU, repeats=True),
     "pt-npu": Layout(
-        write=_torch_npu,
+        write=_each_rank(ascend_directory.torch_cycle),
         conditions=_TORCH_NPU,
         repeats=True,
         variants={
@@ -443,15 +353,17 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "pt-torch": Layout(
-        write=_torch, conditions={"memory": True, "shapes": True, "flops": False, "gzip": False}, repeats=True
+        write=_each_rank(_torch),
+        conditions={"memory": True, "shapes": True, "flops": False, "gzip": False},
+        repeats=True,
     ),
     "mf-profile": Layout(
-        write=_mf_profile,
+        write=_each_rank(_mf_profile),
         conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": False, "npu": True},
         forms=("cpu_device", "npu"),
     ),
     "ms-dyn": Layout(
-        write=_ms_dyn,
+        write=_each_rank(_ms_dyn),
         conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": True, "npu": False},
         forms=("cpu_device", "npu"),
         repeats=True,
@@ -466,15 +378,15 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "minddata": Layout(
-        write=_minddata,
+        write=_each_rank(_minddata),
         conditions={"sink": False, "analysed": True},
         variants={"1.x": Variant(title="MindSpore 1.3: no times of batches, no memory, but throughput")},
     ),
-    "summary": Layout(write=_summary, conditions={}),
-    "ir": Layout(write=_ir, conditions={"dot": False}),
-    "memtrack": Layout(write=_memory_tracker, conditions={"npu": False}),
+    "summary": Layout(write=_each_rank(_summary), conditions={}),
+    "ir": Layout(write=_each_rank(_ir), conditions={"dot": False}),
+    "memtrack": Layout(write=_each_rank(_memory_tracker), conditions={"npu": False}),
     "dynamic-config": Layout(
-        write=_dynamic_config,
+        write=dynamic_config.config_file,
         conditions={"memory": True, "stack": False},
         variants={
             "ms-2.4": Variant(title="MindSpore 2.4: numbers for names"),

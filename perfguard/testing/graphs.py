@@ -1,4 +1,4 @@
-"""Graphs MindSpore saves while it compiles (`save_graphs`), and the tables of its memory tracker.
+"""Graphs that MindSpore saves while it compiles (`save_graphs`), and the tables of its memory tracker.
 
 Formats read on real output: graphs of MindSpore 2.0.0, memory tracker of 2.10.0, both on CPU.
 """
@@ -7,53 +7,25 @@ from __future__ import annotations
 
 from random import Random
 
-from perfguard.testing.mindspore_cpu import memory_totals
-from perfguard.testing.truth import Operator, Rank, Truth
+from perfguard.testing.formats import Files, below, columns, lines_bytes
+from perfguard.testing.truth import Operator, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
-_PASSES = (
-    "bootstrap",
-    "type_inference",
-    "auto_monad",
-    "graph_reusing",
-    "inline",
-    "optimize",
-    "validate",
-    "task_emit",
-    "execute",
-)
+_PASSES = columns("bootstrap,type_inference,auto_monad,graph_reusing,inline,optimize,validate,task_emit,execute")
 
-_TASK = ("time_stamp", "task_name", "node_name", "graph_name", "file_name", "line_num", "python_stack")
+_TASK = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack"
 _BLOCK = (
-    "start_time_stamp",
-    "end_time_stamp",
-    "device_addr",
-    "stream_id",
-    "pool_type",
-    "size",
-    "actual_used_memory",
-    "actual_peak_memory",
-    "file_name",
-    "line_num",
-    "type",
-    "producer_task",
-    "task_name",
-    "node_name",
-    "graph_name",
-    "user_tasks",
-    "last_user_task",
-    "python_stack",
-    "is_persistent",
-    "is_small",
+    "start_time_stamp,end_time_stamp,device_addr,stream_id,pool_type,size,actual_used_memory,actual_peak_memory,"
+    "file_name,line_num,type,producer_task,task_name,node_name,graph_name,user_tasks,last_user_task,python_stack,"
+    "is_persistent,is_small"
 )
 
 _NEVER = 9223372036854775807
 
 
-def graph_files(truth: Truth, rank: Rank, *, level: int) -> dict[str, bytes]:
-    """Write the graphs one rank saves; level 1 the graph after each pass, 3 also drawings and the code's trace."""
-    prefix = f"rank_{rank.number}/" if truth.world > 1 else ""
-    files: dict[str, bytes] = {}
+def graph_files(truth: Truth, rank: Rank, *, level: int) -> Files:
+    """Write the graphs one rank saves: with level 1 the graph after each pass, with 3 also drawings and the code's trace."""
+    files: Files = {}
     counter = 0
     for number, name in enumerate(_PASSES):
         files[f"{number:02d}_{name}_{counter:04d}.ir"] = _graph(truth, name)
@@ -72,7 +44,7 @@ def graph_files(truth: Truth, rank: Rank, *, level: int) -> dict[str, bytes]:
         files[f"ms_output_{name}.pb"] = random.randbytes(128)
     if level == 3:
         files[f"trace_code_graph_{counter + 2:04d}"] = _graph(truth, "trace_code")
-    return {f"{prefix}{name}": content for name, content in files.items()}
+    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
 
 
 def _graph(truth: Truth, name: str) -> bytes:
@@ -108,7 +80,7 @@ def _graph(truth: Truth, name: str) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def _shape(shape: Shape) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
@@ -118,13 +90,13 @@ def _drawing(truth: Truth, name: str) -> bytes:
         lines.append(f'node_{number}[shape="ellipse" label="{operator.name}"];')
     lines += [f"node_{number}->node_{number + 1};" for number in range(len(truth.operators) - 1)]
     lines.append("}")
-    return ("\n".join(lines) + "\n").encode()
+    return lines_bytes(lines)
 
 
-def tracker_files(truth: Truth, rank: Rank, *, blocks: bool) -> dict[str, bytes]:
-    """Write what the memory tracker leaves; its time is a counter of its own events.
+def tracker_files(truth: Truth, rank: Rank, *, blocks: bool) -> Files:
+    """Write the files of the memory tracker; its time is a counter of its own events.
 
-    `blocks`: on a CPU no block is seen, and memory_block.csv has a header only.
+    `blocks`: without them, as on a CPU, memory_block.csv has a header only.
     """
     clock = 0
     tasks: list[list[object]] = []
@@ -154,30 +126,18 @@ def _blocks(rank: Rank, first: int) -> list[list[object]]:
     rows: list[list[object]] = []
     for number, one in enumerate(rank.allocations):
         start, *end = moments[id(one)]
-        operator = one.operator
         address = f"0x{0x12C0_0000_0000 + (number << 24):x}"
-        task = f"{operator.name}_{number}"
         sizes = [one.size, used[id(one)], peaks[id(one)]]
-        where: list[object] = [
-            "kernel_runner.cc",
-            215,
-            "OtherOpOutput",
-            number,
-            task,
-            operator.full_name,
-            "kernel_graph_0",
-        ]
-        rows.append(
-            [start, end[0] if end else _NEVER, address, 0, "Ascend", *sizes, *where, f"{{{number}-}}", number, "", 0, 0]
-        )
+        names = [f"{one.operator.name}_{number}", one.operator.full_name, "kernel_graph_0"]
+        users = [f"{{{number}-}}", number, "", 0, 0]
+        place: list[object] = ["kernel_runner.cc", 215, "OtherOpOutput", number]
+        rows.append([start, *(end or [_NEVER]), address, 0, "Ascend", *sizes, *place, *names, *users])
     return rows
 
 
-def _table(header: tuple[str, ...], rows: list[list[object]]) -> bytes:
-    """Every line ends in a comma."""
-    lines = [",".join(header) + ","]
-    lines += ["".join(f"{cell}," for cell in row) for row in rows]
-    return ("\n".join(lines) + "\n").encode()
+def _table(header: str, rows: list[list[object]]) -> bytes:
+    """Write a table in which every line ends in a comma."""
+    return lines_bytes([f"{header},", *("".join(f"{cell}," for cell in row) for row in rows)])
 
 
 def _tracker_graph(operators: tuple[Operator, ...]) -> bytes:
@@ -188,4 +148,4 @@ def _tracker_graph(operators: tuple[Operator, ...]) -> bytes:
             "    () <- ()",
             "    # File:/home/user/train.py;Line:10;Function:<module>|",
         ]
-    return ("\n".join(lines) + "\n").encode()
+    return lines_bytes(lines)

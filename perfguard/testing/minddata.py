@@ -1,4 +1,4 @@
-"""What MindData's profiler writes of the data pipeline; the files of MindSpore 2.0 and 2.10 differ in the order of keys.
+"""Files of MindData's profiler on the data pipeline; those of MindSpore 2.0 and 2.10 differ in the order of keys.
 
 Formats read on real output of MindSpore 2.0.0 and 2.10.0; sink mode from MindSpore 2.0 source (minddata_parser.py).
 """
@@ -7,25 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfguard.testing.formats import compact_json, csv_bytes, json_bytes
+from perfguard.testing.formats import Files, columns, compact_json, csv_bytes, json_bytes, lines_bytes
 from perfguard.testing.truth import Pipeline, Stage
 
-_RAW = (
-    "op_id",
-    "op_type",
-    "num_workers",
-    "output_queue_size",
-    "output_queue_average_size",
-    "output_queue_length",
-    "output_queue_usage_rate",
-    "sample_interval",
-    "parent_id",
-    "children_id",
+_RAW = columns(
+    "op_id,op_type,num_workers,output_queue_size,output_queue_average_size,output_queue_length,"
+    "output_queue_usage_rate,sample_interval,parent_id,children_id"
 )
 
 
-def collected(pipeline: Pipeline, rank: int, *, sink: bool, version: str = "2.10") -> dict[str, bytes]:
-    """Write what the pipeline itself leaves: three files, and with data sink the device's own on Ascend.
+def collected(pipeline: Pipeline, rank: int, *, sink: bool, version: str = "2.10") -> Files:
+    """Write the files that the pipeline itself writes.
 
     `version` is "1.x", "2.0" or "2.10"; 1.x measured throughput, but neither memory nor the time of a batch.
     """
@@ -38,8 +30,8 @@ def collected(pipeline: Pipeline, rank: int, *, sink: bool, version: str = "2.10
     }
 
 
-def analysed(pipeline: Pipeline, rank: int, *, sink: bool, version: str) -> dict[str, bytes]:
-    """Write what the analysis makes of it: the table of queues, and the summary twice. `version`: "1.x", "2.0" or "2.10"."""
+def analysed(pipeline: Pipeline, rank: int, *, sink: bool, version: str) -> Files:
+    """Write the files of the analysis: the table of queues, and the summary twice. `version`: "1.x", "2.0" or "2.10"."""
     summary = _summary(pipeline, sink=sink, version=version)
     transposed = [[key, *values] for key, values in summary.items()]
     return {
@@ -49,42 +41,32 @@ def analysed(pipeline: Pipeline, rank: int, *, sink: bool, version: str) -> dict
     }
 
 
-def device_wait(pipeline: Pipeline, rank: int, *, header: bool = True) -> dict[str, bytes]:
+def device_wait(pipeline: Pipeline, rank: int, *, header: bool = True) -> Files:
     """Write minddata_aicpu: how long the device waited for each batch (data sink, Ascend); 1.x had no header."""
     lines = ["node_name start_time end_time queue_size"] if header else []
     for batch in pipeline.batches:
         start = batch.at_ms * 1000
         lines.append(f"GetNext_dequeue_wait {start} {start + batch.push_ms} {batch.queued}")
-    return {f"minddata_aicpu_{rank}.txt": "".join(f"{line}\n" for line in lines).encode()}
+    return {f"minddata_aicpu_{rank}.txt": lines_bytes(lines)}
 
 
 def stages(pipeline: Pipeline, *, sink: bool) -> tuple[Stage, ...]:
-    """Return the pipeline's operators; with data sink the device's queue, which has none of its own, is the root."""
+    """Return the pipeline's operators; with data sink the root is the device's queue, which has no output queue."""
     if not sink:
         return pipeline.stages
-    root = pipeline.stages[0]
-    nothing = tuple(0 for _ in pipeline.sampled_at_ms)
-    queue = replace(
-        root,
-        type="DeviceQueueOp",
-        workers=1,
-        children=(1,),
-        sizes=None,
-        system_percent=nothing,
-        user_percent=nothing,
+    idle = tuple(0 for _ in pipeline.sampled_at_ms)
+    root = replace(pipeline.stages[0], workers=1, children=(1,), sizes=None, system_percent=idle, user_percent=idle)
+    root = replace(root, type="DeviceQueueOp")
+    rest = (
+        replace(
+            one,
+            number=one.number + 1,
+            parent=0 if one.parent is None else one.parent + 1,
+            children=tuple(child + 1 for child in one.children),
+        )
+        for one in pipeline.stages
     )
-    return (
-        queue,
-        *(
-            replace(
-                one,
-                number=one.number + 1,
-                parent=0 if one.parent is None else one.parent + 1,
-                children=tuple(child + 1 for child in one.children),
-            )
-            for one in pipeline.stages
-        ),
-    )
+    return (root, *rest)
 
 
 def _profiling(pipeline: Pipeline, *, sink: bool, throughput: bool) -> bytes:
@@ -96,15 +78,8 @@ def _profiling(pipeline: Pipeline, *, sink: bool, throughput: bool) -> bytes:
             if throughput:
                 queue["throughput"] = [size / pipeline.interval_ms for size in one.sizes]
             metrics = {"output_queue": queue}
-        operator: dict[str, object] = {
-            "metrics": metrics,
-            "num_workers": one.workers,
-            "op_id": one.number,
-            "op_type": one.type,
-        }
-        if one.children:
-            operator["children"] = list(one.children)
-        operators.append(operator)
+        operator = {"metrics": metrics, "num_workers": one.workers, "op_id": one.number, "op_type": one.type}
+        operators.append({**operator, **({"children": list(one.children)} if one.children else {})})
     return compact_json({"op_info": operators, "sampling_interval": pipeline.interval_ms})
 
 
@@ -127,17 +102,8 @@ def _utilization(pipeline: Pipeline, *, sink: bool) -> bytes:
                 "sys_utilization": system,
                 "user_utilization": user,
             },
-            "op_info": [
-                {
-                    "op_id": one.number,
-                    "metrics": {
-                        "sys_utilization": list(one.system_percent),
-                        "user_utilization": list(one.user_percent),
-                    },
-                }
-                for one in stages(pipeline, sink=sink)
-            ],
-            # One sample less: the first has nothing to be compared with.
+            "op_info": _operator_utilization(pipeline, sink=sink),
+            # One sample less: a process's share is measured between two samples.
             "process_info": {
                 "sys_utilization": [one[0] for one in pipeline.process],
                 "user_utilization": [one[1] for one in pipeline.process],
@@ -175,18 +141,22 @@ def _utilization_of_1(pipeline: Pipeline, *, sink: bool) -> bytes:
             "user_utilization": [user for _, user in process],
             "sys_utilization": [system for system, _ in process],
         },
-        "op_info": [
-            {
-                "metrics": {
-                    "user_utilization": list(one.user_percent),
-                    "sys_utilization": list(one.system_percent),
-                },
-                "op_id": one.number,
-            }
-            for one in stages(pipeline, sink=sink)
-        ],
+        "op_info": _operator_utilization(pipeline, sink=sink),
     }
     return json_bytes(document)
+
+
+def _operator_utilization(pipeline: Pipeline, *, sink: bool) -> list[dict[str, object]]:
+    return [
+        {
+            "metrics": {
+                "user_utilization": list(one.user_percent),
+                "sys_utilization": list(one.system_percent),
+            },
+            "op_id": one.number,
+        }
+        for one in stages(pipeline, sink=sink)
+    ]
 
 
 def _interleaved(values: list[int]) -> list[int]:
@@ -202,12 +172,12 @@ def _queue(pipeline: Pipeline, *, timed: bool) -> bytes:
     for one in pipeline.batches:
         at = f" {one.at_ms}" if timed else ""
         lines += [
-            f"0 1 {one.number} {one.push_ms}{at}\n",
-            f"0 2 {one.number} {one.total_ms}{at}\n",
-            f"0 0 {one.number} {one.pipeline_ms}{at}\n",
-            f"1 {pipeline.capacity} {one.number} {one.queued}{at}\n",
+            f"0 1 {one.number} {one.push_ms}{at}",
+            f"0 2 {one.number} {one.total_ms}{at}",
+            f"0 0 {one.number} {one.pipeline_ms}{at}",
+            f"1 {pipeline.capacity} {one.number} {one.queued}{at}",
         ]
-    return "".join(lines).encode()
+    return lines_bytes(lines)
 
 
 def _raw(pipeline: Pipeline, *, sink: bool) -> bytes:
@@ -269,9 +239,9 @@ def _queue_summary(one: Stage) -> tuple[float, float, float]:
 
 
 def _batch_times(pipeline: Pipeline, *, sink: bool, version: str) -> dict[str, list[object]]:
-    """Return mean times of a batch in milliseconds, -1 where there is none; the first batch is not counted.
+    """Return mean times of a batch in milliseconds, -1 without any; the first batch is not counted.
 
-    Without data sink the mean of a batch's time mixes the times given with the times between batches.
+    Without data sink, `per_batch_time` is the mean of the batches' times and of the times between batches.
     """
     counted = pipeline.batches[1:]
     between = [after.at_ms - before.at_ms for before, after in zip(pipeline.batches, counted, strict=False)]

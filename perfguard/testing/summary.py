@@ -9,14 +9,14 @@ import math
 import struct
 from collections.abc import Iterable
 
-from perfguard.testing.formats import json_bytes
+from perfguard.testing.formats import Files, below, json_bytes
 from perfguard.testing.truth import Operator, Rank, Truth
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 
 
-def summary_files(truth: Truth, rank: Rank) -> dict[str, bytes]:
-    """Write what SummaryCollector leaves of one rank: events, lineage and the notes beside the checkpoints."""
+def summary_files(truth: Truth, rank: Rank) -> Files:
+    """Write the files of SummaryCollector of one rank: events, lineage and the metadata of the checkpoints."""
     begin = rank.start_ns / 1e9
     name = f"events.out.events.summary.{rank.start_ns // 10**9}.{rank.number}.{truth.host}"
     records = [
@@ -31,13 +31,12 @@ def summary_files(truth: Truth, rank: Rank) -> dict[str, bytes]:
         _event(begin + 0.001, others=_field(9, _BYTES, _dataset_graph())),
         _event(rank.end_ns / 1e9, others=_field(6, _BYTES, _train_lineage(len(rank.steps)))),
     ]
-    prefix = f"rank_{rank.number}/" if truth.world > 1 else ""
     files = {
         f"{name}_MS": b"".join(map(_record, records)),
         f"{name}_lineage": b"".join(map(_record, lineage)),
         "ckpt_dir/train_metadata.json": _metadata(len(rank.steps)),
     }
-    return {f"{prefix}{file}": content for file, content in files.items()}
+    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
 
 
 def _record(payload: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What torch.profiler writes: one Chrome trace for each process and schedule cycle, as Kineto prints it.
+"""The output of torch.profiler: one Chrome trace for each process and schedule cycle, as Kineto prints it.
 
 Format read on real output of torch 2.13 on CPU.
 """
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from perfguard.testing.formats import microseconds
-from perfguard.testing.mindspore_cpu import memory_totals
-from perfguard.testing.truth import Collective, Execution, Operator, Rank, Truth
+from perfguard.testing.truth import Collective, Execution, Operator, Rank, Truth, memory_totals, of_step
 
 #: The clock of a trace begins some weeks before it.
 _BASE_OFFSET_S = 4_397_610
@@ -28,9 +27,9 @@ class HostOperation:
     step: int
     start_ns: int
     end_ns: int
-    #: Start of the execution it is part of, which is what its kernel is joined by.
+    #: Start of the execution it is part of, which joins it with its kernel.
     launch_ns: int = 0
-    #: What it was given; None where the profiler records no inputs.
+    #: The operator with its inputs; None where the profiler records none.
     operator: Operator | None = None
     #: Joins an operation of the forward pass with its gradient.
     sequence: int | None = None
@@ -45,9 +44,9 @@ def host_operations(rank: Rank) -> list[HostOperation]:
     found: list[HostOperation] = []
     sequence = 20
     for step in rank.steps:
-        runs = [run for run in rank.executions if run.step == step.number]
+        runs = of_step(rank.executions, step.number)
         forward = [run for run in runs if run.operator.kind.backward]
-        gradients = [run for run in runs if run.operator.kind.scope.startswith("Gradients")]
+        gradients = [run for run in runs if run.operator.subgraph == "Gradients"]
         # The last operation forward is the first backward.
         pairs = list(zip(reversed(forward), gradients, strict=False))
         numbers = {run.start_ns: sequence + i for i, run in enumerate(reversed([pair[0] for pair in pairs]))}
@@ -255,7 +254,7 @@ class _Trace:
                 f', "Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[1]], '
                 f'"Input Dims": [[{one.elements}]]'
             )
-        # The first is numbered before, the others are numbered after everything else.
+        # The first is numbered before everything else, the others after it.
         changes = sum(1 for _ in memory_totals(self.rank.allocations)) if self.memory else 0
         args += f', "Ev Idx": {number and self._first_operation + len(self.operations) + changes + number - 1}'
         return self._complete("user_annotation", "gloo:all_reduce", self.rank.pid + 7, one.start_ns, one.end_ns, args)
@@ -306,7 +305,7 @@ class _Trace:
 
 
 def _inputs(operator: Operator) -> list[str]:
-    shapes = [list(shape) for shape in operator.inputs if shape is not None]
+    shapes = [list(shape) for shape in operator.shapes]
     strides = []
     for shape in shapes:
         stride: list[int] = []

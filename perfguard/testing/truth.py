@@ -1,100 +1,65 @@
-"""What happened in a run that never was: the model every file of a generated directory is projected from.
+"""The synthetic run that all generated files are derived from.
 
-A `Truth` is drawn once, from a seed; the writers only print it. Whatever two files say about the same thing therefore
-agrees, to the last digit their formats keep. All times are integer nanoseconds of UNIX time or of duration, all sizes
-integer bytes. Durations on the host have six significant digits, which is what MindSpore prints of them.
+A `Truth` is drawn once from a seed (`drawing`); the writers only print it, so two files that state the same fact agree
+to the last digit of their formats. All times are integer nanoseconds, of UNIX time or of duration; all sizes are integer
+bytes. Durations on the host have six significant digits, because MindSpore prints no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from random import Random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
-#: The first moment a run can begin at: a day of January 2025.
-_BASE_NS = 1_736_408_883_000_000_000
-_DAY_NS = 86_400_000_000_000
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
 
-#: Rank processes never start at the same nanosecond.
-_SKEW_NS = 40_000
-
-_NETWORK = "network-WithLossCell/_backbone-Net"
+Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of operator: what the frameworks call it, and where the device runs it."""
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Group items by a key, in the order in which the keys first occur."""
+    groups: dict[_Key, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+class Kind(NamedTuple):
+    """A kind of operator: its names in MindSpore and torch, its inputs, and the device core that runs it."""
 
     type: str
     scope: str
     torch: str
-    inputs: tuple[str, ...]
+    #: A letter per input: m is a matrix, v a vector, s a scalar, n has no shape.
+    inputs: str
     core: str
     backward: str | None = None
 
 
-#: Where the operators of a small dense network live. `inputs`: m is a matrix, v a vector, s a scalar, n has no shape.
+_NETWORK = "network-WithLossCell/_backbone-Net"
+_LOSS = "SoftmaxCrossEntropyWithLogits"
+_DENSE, _RELU = f"Default/{_NETWORK}/fc-Dense", f"Default/{_NETWORK}/relu-ReLU"
+_GRADIENTS = f"Gradients/{_DENSE}"
+_CUBE, _VECTOR = "AI_CORE", "AI_VECTOR_CORE"
+
+#: The operators of a small dense network.
 KINDS = (
+    Kind("MatMul", _DENSE, "aten::addmm", "mmnn", _CUBE, "AddmmBackward0"),
+    Kind("BiasAdd", _DENSE, "aten::add", "mvn", _VECTOR, "AddBackward0"),
+    Kind("ReLU", _RELU, "aten::relu", "m", _VECTOR, "ReluBackward0"),
     Kind(
-        type="MatMul",
-        scope=f"Default/{_NETWORK}/fc-Dense",
-        torch="aten::addmm",
-        inputs=("m", "m", "n", "n"),
-        core="AI_CORE",
-        backward="AddmmBackward0",
+        _LOSS,
+        f"Default/network-WithLossCell/_loss_fn-{_LOSS}",
+        "aten::_log_softmax",
+        "mm",
+        _VECTOR,
+        "LogSoftmaxBackward0",
     ),
-    Kind(
-        type="BiasAdd",
-        scope=f"Default/{_NETWORK}/fc-Dense",
-        torch="aten::add",
-        inputs=("m", "v", "n"),
-        core="AI_VECTOR_CORE",
-        backward="AddBackward0",
-    ),
-    Kind(
-        type="ReLU",
-        scope=f"Default/{_NETWORK}/relu-ReLU",
-        torch="aten::relu",
-        inputs=("m",),
-        core="AI_VECTOR_CORE",
-        backward="ReluBackward0",
-    ),
-    Kind(
-        type="SoftmaxCrossEntropyWithLogits",
-        scope="Default/network-WithLossCell/_loss_fn-SoftmaxCrossEntropyWithLogits",
-        torch="aten::_log_softmax",
-        inputs=("m", "m"),
-        core="AI_VECTOR_CORE",
-        backward="LogSoftmaxBackward0",
-    ),
-    Kind(
-        type="BiasAddGrad",
-        scope=f"Gradients/Default/{_NETWORK}/fc-Dense/Grad_BiasAdd",
-        torch="aten::sum",
-        inputs=("m", "n"),
-        core="AI_VECTOR_CORE",
-    ),
-    Kind(
-        type="MatMul",
-        scope=f"Gradients/Default/{_NETWORK}/fc-Dense/Grad_MatMul",
-        torch="aten::mm",
-        inputs=("m", "m", "n", "n"),
-        core="AI_CORE",
-    ),
-    Kind(
-        type="AssignAdd",
-        scope="Default/optimizer-Momentum",
-        torch="aten::add_",
-        inputs=("v", "v", "n"),
-        core="AI_VECTOR_CORE",
-    ),
-    Kind(
-        type="ApplyMomentum",
-        scope="Default/optimizer-Momentum",
-        torch="aten::mul_",
-        inputs=("m", "m", "s", "m", "s", "n"),
-        core="AI_VECTOR_CORE",
-    ),
+    Kind("BiasAddGrad", f"{_GRADIENTS}/Grad_BiasAdd", "aten::sum", "mn", _VECTOR),
+    Kind("MatMul", f"{_GRADIENTS}/Grad_MatMul", "aten::mm", "mmnn", _CUBE),
+    Kind("AssignAdd", "Default/optimizer-Momentum", "aten::add_", "vvn", _VECTOR),
+    Kind("ApplyMomentum", "Default/optimizer-Momentum", "aten::mul_", "mmsmsn", _VECTOR),
 )
 
 
@@ -104,8 +69,8 @@ class Operator:
 
     kind: Kind
     number: int
-    inputs: tuple[tuple[int, ...] | None, ...]
-    output: tuple[int, ...]
+    inputs: tuple[Shape | None, ...]
+    output: Shape
 
     @property
     def type(self) -> str:
@@ -114,7 +79,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """The short name, which other scopes may have as well."""
+        """The short name, which operators of other scopes may share."""
         return f"{self.type}-op{self.number}"
 
     @property
@@ -122,51 +87,76 @@ class Operator:
         """The name with its scope, unique in a graph."""
         return f"{self.kind.scope}/{self.name}"
 
+    @property
+    def subgraph(self) -> str:
+        """The outermost scope: `Default` or `Gradients`."""
+        return self.kind.scope.partition("/")[0]
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether the cube core runs it, not the vector core."""
+        return self.kind.core == _CUBE
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shapes of the inputs that have one; a scalar's is empty."""
+        return [shape for shape in self.inputs if shape is not None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of the window on the host's clock; the device has finished it when it ends."""
+class Span:
+    """A stretch of UNIX time, and the number of the step that it belongs to."""
 
-    number: int
+    step: int
     start_ns: int
     end_ns: int
 
+    @property
+    def duration_ns(self) -> int:
+        """Its length."""
+        return self.end_ns - self.start_ns
+
+
+_Span = TypeVar("_Span", bound=Span)
+
+
+def of_step(spans: Iterable[_Span], step: int | None) -> list[_Span]:
+    """Return the spans of one step, or of all steps for None."""
+    return [span for span in spans if step in (None, span.step)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class Step(Span):
+    """One step of the window on the host's clock; the device has finished it when it ends."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+        return self.step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution(Span):
     """One run of an operator on the host."""
 
     operator: Operator
-    step: int
-    start_ns: int
-    duration_ns: int
-
-    @property
-    def end_ns(self) -> int:
-        """UNIX time at which it ended."""
-        return self.start_ns + self.duration_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(Span):
     """One run of an operator's kernel on the device."""
 
     operator: Operator
-    step: int
-    start_ns: int
-    duration_ns: int
     task: int
     launch: Execution
 
-    @property
-    def end_ns(self) -> int:
-        """UNIX time at which it ended."""
-        return self.start_ns + self.duration_ns
+
+_Run = TypeVar("_Run", Execution, Kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What one collective moved from one rank to another: packets of one size. `LOCAL` stays on the device."""
+    """The data that one collective moved from one rank to another: packets of one size. `LOCAL` stays on the device."""
 
     source: int
     target: int
@@ -175,27 +165,24 @@ class Link:
     packets: int
     duration_ns: int
 
+    @property
+    def size(self) -> int:
+        """All its packets together, in bytes."""
+        return self.packet_bytes * self.packets
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collective:
-    """One collective operation on the communication stream: elapse = transit + wait + idle, sync is part of wait."""
+class Collective(Span):
+    """One collective operation on the communication stream: duration = transit + wait + idle, sync is part of wait."""
 
     type: str
     index: int
-    step: int
-    start_ns: int
-    elapse_ns: int
     transit_ns: int
     wait_ns: int
     sync_ns: int
     elements: int
     links: tuple[Link, ...]
     launch_ns: int
-
-    @property
-    def end_ns(self) -> int:
-        """UNIX time at which it ended."""
-        return self.start_ns + self.elapse_ns
 
     @property
     def is_point_to_point(self) -> bool:
@@ -205,12 +192,22 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A block of device memory one operator took; `end_ns` is None when the window ended first."""
+    """A block of device memory one operator allocated; `end_ns` is None if the window ended before its release."""
 
     operator: Operator
     size: int
     start_ns: int
     end_ns: int | None
+
+
+def memory_totals(allocations: Iterable[Allocation]) -> Iterator[tuple[int, Allocation, int]]:
+    """Yield every allocation and release in the order of time: its time, the block, the total allocated after it."""
+    events = [(one.start_ns, i, one, one.size) for i, one in enumerate(allocations)]
+    events += [(one.end_ns, i, one, -one.size) for _, i, one, _ in list(events) if one.end_ns is not None]
+    total = 0
+    for at, _, block, change in sorted(events, key=lambda event: event[:2]):
+        total += change
+        yield at, block, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +227,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch the data pipeline gave out; times in milliseconds, `at_ms` on the monotonic clock."""
+    """One batch the data pipeline delivered; times in milliseconds, `at_ms` on the monotonic clock."""
 
     number: int
     pipeline_ms: int
@@ -294,305 +291,16 @@ class Truth:
     world: int
 
     @property
+    def ranks(self) -> list[Rank]:
+        """Every rank of every cycle, cycle by cycle."""
+        return [rank for cycle in self.cycles for rank in cycle]
+
+    @property
     def stages(self) -> int:
-        """How many stages the model is split into: 2 where ranks pass each other what they computed."""
-        collectives = (one for cycle in self.cycles for rank in cycle for one in rank.collectives)
-        return 2 if any(one.is_point_to_point for one in collectives) else 1
+        """The number of pipeline stages of the model: 2 if ranks send to each other."""
+        return 2 if any(one.is_point_to_point for rank in self.ranks for one in rank.collectives) else 1
 
-
-def draw(*, seed: int, ranks: int, steps: int, operators: int, cycles: int = 1, first_step: int = 1) -> Truth:
-    """Draw a run: `operators` operators, each once a step, on `ranks` ranks, for `steps` steps in each cycle.
-
-    The steps are numbered from `first_step`; a later cycle goes on two steps after the one before it.
-    """
-    random = Random(f"run {seed}")
-    model = _operators(random, operators)
-    begin = _BASE_NS + random.randrange(600) * _DAY_NS + random.randrange(_DAY_NS)
-    # The operators take about the same time everywhere, as they do in a real model.
-    typical = [_duration(random) for _ in model]
-    pids = [random.randrange(1000, 40_000) + 7 * rank for rank in range(ranks)]
-    drawn = []
-    for cycle in range(cycles):
-        first = first_step + cycle * (steps + 2)
-        one = tuple(
-            _rank(
-                Random(f"{seed} {cycle} {rank}"),
-                rank,
-                ranks,
-                pids[rank],
-                model,
-                typical,
-                begin,
-                range(first, first + steps),
-            )
-            for rank in range(ranks)
-        )
-        drawn.append(one)
-        begin = max(rank.end_ns for rank in one) + 1_000_000_000
-    return Truth(
-        host=random.choice(("vm", "node-7", "localhost.localdomain")),
-        group=str(random.randrange(10**18, 10**19)),
-        graph=random.randrange(1, 2**32),
-        operators=model,
-        cycles=tuple(drawn),
-        world=ranks,
-    )
-
-
-def of_rank(truth: Truth, number: int) -> Truth:
-    """Return the part of a run that one rank wrote; it still knows of the others."""
-    cycles = tuple(tuple(rank for rank in cycle if rank.number == number) for cycle in truth.cycles)
-    return replace(truth, cycles=cycles)
-
-
-def over_network(truth: Truth) -> Truth:
-    """Return the same run on devices of different machines: between them is a network (RDMA) instead of HCCS."""
-
-    def moved(one: Collective, rank: Rank) -> Collective:
-        links = (replace(link, transport="RDMA" if link.transport == "HCCS" else link.transport) for link in one.links)
-        return replace(one, links=tuple(links))
-
-    return _with_collectives(truth, moved)
-
-
-def in_stages(truth: Truth) -> Truth:
-    """Return the same run with its ranks as neighbours in a pipeline: the first communication of a step is between two.
-
-    Even ranks send, odd ones receive; the last of an odd number of ranks has no neighbour and keeps what it did.
-    """
-
-    def passed(one: Collective, rank: Rank) -> Collective:
-        first = next(other for other in rank.collectives if other.step == one.step)
-        neighbour = rank.number ^ 1
-        if one is not first or neighbour >= truth.world:
-            return one
-        sends = rank.number < neighbour
-        own = next(link for link in one.links if link.target == rank.number)
-        wire = next(link for link in one.links if link.target == neighbour)
-        if not sends:
-            wire = replace(wire, source=neighbour, target=rank.number)
-        return replace(one, type="send" if sends else "receive", links=(own, wire))
-
-    return _with_collectives(truth, passed)
-
-
-def _with_collectives(truth: Truth, change: Callable[[Collective, Rank], Collective]) -> Truth:
-    def changed(rank: Rank) -> Rank:
-        return replace(rank, collectives=tuple(change(one, rank) for one in rank.collectives))
-
-    return replace(truth, cycles=tuple(tuple(changed(rank) for rank in cycle) for cycle in truth.cycles))
-
-
-def _operators(random: Random, count: int) -> tuple[Operator, ...]:
-    kinds = [KINDS[i % len(KINDS)] for i in range(count)]
-    numbers: dict[str, int] = {}
-    found = []
-    for kind in kinds:
-        number = numbers.get(kind.type, 0)
-        numbers[kind.type] = number + 1
-        rows, columns = random.choice((2, 16, 32)), random.choice((2, 10, 64, 128))
-        shapes: dict[str, tuple[int, ...] | None] = {"m": (rows, columns), "v": (columns,), "s": (), "n": None}
-        found.append(
-            Operator(
-                kind=kind,
-                number=number,
-                inputs=tuple(shapes[letter] for letter in kind.inputs),
-                output=(rows, columns),
-            )
-        )
-    return tuple(found)
-
-
-def _duration(random: Random) -> int:
-    return int(10 ** random.uniform(3, 6.3))
-
-
-def _six(ns: float) -> int:
-    """Round to six significant digits."""
-    return int(float(f"{ns:.6g}"))
-
-
-def _rank(
-    random: Random,
-    number: int,
-    world: int,
-    pid: int,
-    model: tuple[Operator, ...],
-    typical: list[int],
-    begin: int,
-    step_numbers: range,
-) -> Rank:
-    clock = begin + random.randrange(_SKEW_NS)
-    device = clock
-    steps: list[Step] = []
-    executions: list[Execution] = []
-    kernels: list[Kernel] = []
-    collectives: list[Collective] = []
-    task = random.randrange(10, 10_000)
-    for step in step_numbers:
-        start = clock
-        clock += random.randrange(20_000, 200_000)
-        in_step: list[Kernel] = []
-        for operator, usual in zip(model, typical, strict=True):
-            execution = Execution(
-                operator=operator, step=step, start_ns=clock, duration_ns=_six(usual * random.uniform(0.8, 1.3))
-            )
-            executions.append(execution)
-            begins = max(device, execution.start_ns) + random.randrange(1_500, 30_000)
-            # The device's clock ticks every 20 ns; all it prints are multiples.
-            begins -= begins % 20
-            kernel = Kernel(
-                operator=operator,
-                step=step,
-                start_ns=begins,
-                duration_ns=max(20, int(usual * random.uniform(0.5, 0.9)) // 20 * 20),
-                task=task,
-                launch=execution,
-            )
-            task += 1
-            device = kernel.end_ns
-            in_step.append(kernel)
-            clock = execution.end_ns + random.randrange(2_000, 60_000)
-        kernels += in_step
-        if world > 1:
-            collectives += _collectives(random, step, number, world, in_step, len(collectives))
-        last = max([clock, device, *(one.end_ns for one in collectives[-2:])])
-        clock = device = last + random.randrange(20_000, 90_000)
-        steps.append(Step(number=step, start_ns=start, end_ns=clock))
-        # A trace that rounds to a quarter of a microsecond must still see one step end before the next.
-        clock += random.randrange(2_000, 20_000)
-    return Rank(
-        number=number,
-        pid=pid,
-        steps=tuple(steps),
-        executions=tuple(executions),
-        kernels=tuple(kernels),
-        collectives=tuple(collectives),
-        allocations=_allocations(random, executions, steps),
-        pipeline=_pipeline(random, len(steps)),
-    )
-
-
-def _collectives(
-    random: Random, step: int, rank: int, world: int, kernels: list[Kernel], before: int
-) -> list[Collective]:
-    """Draw two all-reduces of one step: they begin in the middle of it, the second when the first has ended."""
-    found = []
-    at = kernels[len(kernels) // 2].start_ns + random.randrange(100, 3_000)
-    for one in range(2):
-        transit = random.randrange(30_000, 900_000)
-        wait = random.randrange(1_000, 400_000)
-        sync = random.randrange(wait + 1)
-        elapse = transit + wait + random.randrange(500, 80_000)
-        elements = 256 * random.randrange(4, 4_000)
-        piece = elements * 4 // world
-        links = [
-            Link(
-                source=rank,
-                target=other,
-                transport="LOCAL" if other == rank else "HCCS",
-                packet_bytes=piece,
-                packets=1 if other == rank else 2,
-                duration_ns=int(piece / random.uniform(8, 30)) + 500,
-            )
-            for other in range(world)
-        ]
-        found.append(
-            Collective(
-                type="allReduce",
-                index=before + one,
-                step=step,
-                start_ns=at,
-                elapse_ns=elapse,
-                transit_ns=transit,
-                wait_ns=wait,
-                sync_ns=sync,
-                elements=elements,
-                links=tuple(links),
-                launch_ns=at - random.randrange(5_000, 9_000),
-            )
-        )
-        at += elapse + random.randrange(1_000, 20_000)
-    return found
-
-
-def _allocations(random: Random, executions: list[Execution], steps: list[Step]) -> tuple[Allocation, ...]:
-    """Draw a block for every execution, freed before its step ends; the last of the window stays."""
-    ends = {step.number: step.end_ns for step in steps}
-    found = []
-    for execution in executions:
-        start = (execution.start_ns + execution.duration_ns // 2) // 10 * 10
-        latest = ends[execution.step]
-        end = random.randrange(start // 10 + 1, latest // 10) * 10 if latest - start > 40 else None
-        if execution is executions[-1]:
-            end = None
-        found.append(
-            Allocation(operator=execution.operator, size=512 * random.randrange(1, 4_000), start_ns=start, end_ns=end)
-        )
-    return tuple(found)
-
-
-def _pipeline(random: Random, batches: int) -> Pipeline:
-    samples = random.randrange(4, 14)
-    interval = 10
-    length = 16
-
-    def queue() -> tuple[int, ...]:
-        return tuple(random.randrange(length + 1) for _ in range(samples))
-
-    def percent() -> tuple[int, ...]:
-        return tuple(random.randrange(40) for _ in range(samples))
-
-    chain = [("BatchOp", 2, queue()), ("MapOp", 4, queue()), ("ShuffleOp", 1, None), ("GeneratorOp", 1, queue())]
-    stages = tuple(
-        Stage(
-            number=number,
-            type=kind,
-            workers=workers,
-            parent=number - 1 if number else None,
-            children=(number + 1,) if number + 1 < len(chain) else (),
-            length=length,
-            sizes=sizes,
-            system_percent=percent(),
-            user_percent=percent(),
-        )
-        for number, (kind, workers, sizes) in enumerate(chain)
-    )
-    at = random.randrange(10**6, 10**7)
-    given = []
-    for number in range(1, batches + 1):
-        pipeline = random.randrange(1, 20)
-        push = random.randrange(3)
-        at += pipeline + push + random.randrange(4)
-        given.append(
-            Batch(
-                number=number,
-                pipeline_ms=pipeline,
-                push_ms=push,
-                total_ms=pipeline + push,
-                queued=random.randrange(length + 1),
-                at_ms=at,
-            )
-        )
-    total = random.randrange(2**23, 2**25)
-    resident = random.randrange(2**18, 2**20)
-    sampled = given[0].at_ms if given else at
-    device = []
-    memory = []
-    for _ in range(samples):
-        system, user = random.randrange(50), random.randrange(50)
-        device.append((random.randrange(60, 200), 100 - system - user, 0, random.randrange(1, 6), system, user))
-        resident += random.randrange(64)
-        memory.append((2 * resident, resident, resident - random.randrange(4096)))
-    return Pipeline(
-        interval_ms=interval,
-        processors=random.choice((2, 8, 96)),
-        capacity=length,
-        stages=stages,
-        batches=tuple(given),
-        sampled_at_ms=tuple(sampled + 25 * i for i in range(samples)),
-        device=tuple(device),
-        process=tuple((random.randrange(90), random.randrange(90)) for _ in range(samples - 1)),
-        memory_kb=tuple(memory),
-        total_kb=total,
-    )
+    def by_operator(self, runs: Iterable[_Run]) -> dict[Operator, list[_Run]]:
+        """Group runs by operator, in the order of the model."""
+        groups = grouped(runs, lambda run: run.operator.full_name)
+        return {one: groups.get(one.full_name, []) for one in self.operators}

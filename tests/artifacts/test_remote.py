@@ -100,7 +100,7 @@ def test_damaged_facts_name_the_url(memory, tmp_path):
     url = memory(directory)
     found = run("check", url)
     assert found.exit_code == 3
-    assert f"S101 a file cannot be read as what it should be: {url}/recording.json" in found.stdout
+    assert f"S101 a file cannot be parsed: {url}/recording.json" in found.stdout
 
 
 def test_what_is_nothing_known_is_named_by_its_url(memory, tmp_path):

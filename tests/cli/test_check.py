@@ -233,7 +233,7 @@ def test_an_unknown_code_is_refused_with_the_nearest(code, hint):
     [
         ("{", "is damaged"),
         ('{"format": 1}', "is damaged"),
-        ('{"format": 99}', "was written by a newer one. Run: pip install --upgrade perfguard"),
+        ('{"format": 99}', "a newer perfguard wrote it. Run: pip install --upgrade perfguard"),
         ("[" * 100_000, "is damaged"),
         ("[1]", "is damaged"),
         ('{"format": NaN}', "is damaged"),
@@ -293,13 +293,13 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
         (
             ("steps=4",),
             3,
-            "C101 the profiled window is not the one asked for: 4 steps were asked for, the trace marks 3",
+            "C101 the profiled window is not the requested one: 4 steps were asked for, the trace marks 3",
         ),
         (("shapes,memory",), 0, None),
         (
             ("no-memory",),
             3,
-            "A110 not what was expected: no-memory is expected, and it was on: profile_memory of trace",
+            "A110 the output differs from --expect: no-memory is expected, and it was on: profile_memory of trace",
         ),
         (("graph", "ranks=1,steps=3"), 0, None),
     ],

@@ -275,7 +275,7 @@ def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, optio
     [
         ("tolerence = {}", "did you mean 'tolerance'?"),
         ("tolerance.step_tim = 1", "did you mean 'step_time'?"),
-        ("[", "is not TOML"),
+        ("[", "is not valid TOML"),
     ],
 )
 def test_broken_settings_are_a_usage_error(tmp_path, table, message):
@@ -461,7 +461,7 @@ def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
         ("[" * 100_000, "is damaged: "),
         ("null", "is damaged: $ None is not of type 'object'"),
         ("{}", "is damaged: $ 'format' is a required property (and 3 more)"),
-        ('{"format": 4}', "has format 4, and this perfguard reads up to 3: it was written by a newer one."),
+        ('{"format": 4}', "has format 4, but this perfguard reads formats up to 3: a newer perfguard wrote it."),
         ('{"format": true}', "is damaged"),
         ('{"format": "1"}', "is damaged"),
         ("\x00\x01", "is damaged: "),

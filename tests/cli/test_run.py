@@ -112,7 +112,11 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
         (("--", "python", "torch_train.py", "train", "exit"), 7, ["C113 the script failed"]),
         (("--window", "5:9", "--", "python", "torch_train.py", "train"), 3, ["C106", "the window needs 9"]),
         (("--window", "9:5", "--", "python", "torch_train.py"), 2, ["start_step=9, stop_step=5 is not a window"]),
-        (("--window", "x", "--", "python", "torch_train.py"), 2, ["'x' is no window; write START:STOP, such as 10:20"]),
+        (
+            ("--window", "x", "--", "python", "torch_train.py"),
+            2,
+            ["'x' is not a window. Write START:STOP, such as 10:20"],
+        ),
         (("--option", "profile_memory", "--", "python", "t.py"), 2, ["--option profile_memory is no option"]),
         (("--ranks", "2", "--", "python", "torch_train.py"), 2, ["--ranks 2 needs a launcher"]),
         (("--timeout", "2", "--", "python", "-c", "import time; time.sleep(600)"), 3, ["C108", "did not end in 2 s"]),

@@ -171,7 +171,7 @@ def test_a_page_shows_it(tmp_path):
     assert run("report", tmp_path / "report.json", "--html", tmp_path / "page.html").exit_code in (0, 3)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "addmm is short" in page
-    assert "look at the rows, or at its query" in page
+    assert "look at the rows in the message, or at the query of the check" in page
 
 
 def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch):
@@ -293,8 +293,8 @@ def test_files_and_folders_are_relative_to_the_project(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "value, sentence",
     [
-        ('"perf"', "is a str, not a list"),
-        ("[1]", "1 is no text"),
+        ('"perf"', "must be a list, got a str"),
+        ("[1]", "as strings, got 1"),
         ('["perf"]', "perf, where checks are to be, is no file and no folder"),
         ('["empty"]', "empty, where checks are to be, holds no .sql file"),
         ('["bad.sql"]', "bad.sql cannot be read as UTF-8"),

@@ -101,14 +101,14 @@ def test_a_worker_killed_in_mid_run_is_made_up_for(ranks, engine):
 
         def tell(self, count):
             if not killed:
-                killed.append(next(iter(engine.ask("os", "getpid").values())))
+                killed.append(next(iter(engine.run_everywhere("os", "getpid").values())))
                 os.kill(killed[0], signal.SIGKILL)
 
     recording = Recording(directory=ranks)
     found = reduce(recording, visit=lambda tasks, wanted: distributed(tasks, wanted, engine=engine, progress=Killer()))
     here = reduce(recording)
     assert killed
-    assert killed[0] not in engine.ask("os", "getpid").values()
+    assert killed[0] not in engine.run_everywhere("os", "getpid").values()
     assert (found.findings, found.notes, found.read) == (here.findings, here.notes, here.read)
     assert {"S101", "I113"} <= {one.code.name for one in found.findings}
 
@@ -144,7 +144,7 @@ def test_a_scheduler_that_is_not_there_is_said_in_a_sentence(ranks):
     found = run("check", ranks, "--engine", "dask", "--scheduler", address)
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == (
-        f"perfguard: no Dask scheduler answers at {address} (OSError); start one with: dask scheduler, or leave --engine "
+        f"perfguard: no Dask scheduler answers at {address} (OSError). Start one with: dask scheduler, or leave --engine "
         "dask out to use the processes of this machine.\n"
     )
 
@@ -152,7 +152,7 @@ def test_a_scheduler_that_is_not_there_is_said_in_a_sentence(ranks):
 def test_no_address_is_said_in_a_sentence(ranks):
     found = run("check", ranks, "--engine", "dask")
     assert found.exit_code == 2
-    assert "name it: --scheduler tcp://HOST:8786" in found.stderr
+    assert "Add: --scheduler tcp://HOST:8786" in found.stderr
 
 
 def test_the_package_is_named_where_it_is_missing(ranks):
@@ -166,12 +166,12 @@ def test_a_cluster_without_workers_is_said_in_a_sentence(ranks):
     with dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=60) as empty:
         found = run("check", ranks, "--engine", "dask", "--scheduler", empty.scheduler_address)
     assert found.exit_code == 2
-    assert "has no workers; start one with: dask worker tcp://" in found.stderr
+    assert "has no workers. Start one with: dask worker tcp://" in found.stderr
 
 
 def test_a_directory_that_workers_do_not_see_is_said(engine, tmp_path):
-    with pytest.raises(UsageError, match=r"the worker .* does not see .*; name a directory on a filesystem that all"):
-        engine.must_see(str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"the worker .* cannot access .*. Use a directory on a filesystem that all"):
+        engine.require_access(str(tmp_path / "nowhere"))
 
 
 def test_a_url_of_this_process_is_for_no_cluster(scheduler):

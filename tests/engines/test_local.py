@@ -131,5 +131,5 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_scheduler_is_for_dask_only():
-    with pytest.raises(UsageError, match="--scheduler tcp://h:1 is for --engine dask"):
+    with pytest.raises(UsageError, match="--scheduler tcp://h:1 needs --engine dask"):
         engine_named("local", 1, "tcp://h:1")

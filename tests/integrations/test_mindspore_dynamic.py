@@ -228,7 +228,7 @@ def test_a_window_without_analysis_is_raw_data_and_one_cut_short_is_told(tmp_pat
         "6": {"start_step": 8, "stop_step": 20},
     }
     raw, short = train(tmp_path, "graph", 10, edits)
-    with pytest.raises(AssertionError, match="A104 collected, but never analysed"):
+    with pytest.raises(AssertionError, match="A104 data was collected, but not analysed"):
         check(raw.directory)
     with pytest.raises(AssertionError, match=r"C101.*13 steps were asked for, but most operators ran 3 times"):
         check(short.directory)

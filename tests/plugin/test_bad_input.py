@@ -59,11 +59,11 @@ def test_an_option_that_would_do_nothing_is_refused(recorded, option):
         ("baseline = 'x'", "has no key 'baseline'; did you mean 'baselines'?"),
         ("window = { activ = 3 }", "has no key 'activ'; did you mean 'active'?"),
         ("window = { active = 0 }", "StepWindow(active=0) is not a window: active must be an integer of at least 1."),
-        ("timed_steps = 0", "timed_steps = 0 is no count"),
+        ("timed_steps = 0", "timed_steps must be an integer of at least 1, got 0"),
         ("unused = 'ignore'", "unused = 'ignore' in [tool.perfguard] must be one of fail, warn."),
-        ("time = 'never'", 'time = \'never\' is neither "on" nor "off".'),
+        ("time = 'never'", 'time must be "on" or "off", got \'never\'.'),
         ("ignore = ['R999']", "There is no finding code 'R999' to ignore"),
-        ("tool = = 3", "is not TOML"),
+        ("tool = = 3", "is not valid TOML"),
         ("[tool.perfguard.tolerance]\nstep_tme = 0.25", "did you mean 'step_time'?"),
     ],
 )
@@ -194,8 +194,8 @@ def wrong(module_project):
             "test_positional",
             "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5).",
         ),
-        ("test_no_window", "window=5 in @pytest.mark.perfguard is no perfguard.StepWindow(...)."),
-        ("test_tolerance", "@pytest.mark.perfguard(tolerance=...) step_time = -1 is no tolerance: write a fraction"),
+        ("test_no_window", "window=5 in @pytest.mark.perfguard must be a perfguard.StepWindow(...)."),
+        ("test_tolerance", "@pytest.mark.perfguard(tolerance=...) step_time = -1 is not a tolerance. Write a fraction"),
         ("test_ignore_is_no_list", "ignore='R102' in @pytest.mark.perfguard"),
         ("test_missing_directory", "no/such/directory is not a directory; name one that a profiler wrote"),
         ("test_same_name_twice", "perfguard was called twice with name='one' in test_w.py::test_same_name_twice;"),
@@ -273,7 +273,11 @@ DAMAGED = {
     "bytes": (b"\xff\xfe", "is damaged", RESTORE),
     "list": (b"[]", "is damaged", RESTORE),
     "bare": (b'{"format": 1}', "is damaged", RESTORE),
-    "newer": (b'{"format": 99}', "has format 99, and this perfguard reads up to 1", "pip install --upgrade perfguard"),
+    "newer": (
+        b'{"format": 99}',
+        "has format 99, but this perfguard reads formats up to 1",
+        "pip install --upgrade perfguard",
+    ),
 }
 
 
@@ -341,7 +345,7 @@ def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
     )
     assert (run.status, run.counts) == (1, {"failed": 1, "passed": 1}), run.text
     line = run.line("FAILED test_a.py::test_one")
-    assert "cannot be written: File too large; what was there before is kept." in line
+    assert "cannot be written: File too large. The previous file is kept." in line
     assert "run the same command again" in line
     assert recorded.baselines == before
     assert not list((recorded.directory / "baselines").glob(".*.tmp"))

@@ -434,9 +434,9 @@ def test_a_window_that_was_left_before_another_is_not_forgotten(broken):
     [
         (
             "test_asks_and_measures_nothing",
-            "B105 a test asked for perfguard and measured nothing: test_b.py::test_asks_and_measures_nothing; call",
+            "B105 a test requested perfguard, but measured nothing: test_b.py::test_asks_and_measures_nothing; call",
         ),
-        ("test_steps_are_never_looped_over", "B105 a test asked for perfguard and measured nothing"),
+        ("test_steps_are_never_looped_over", "B105 a test requested perfguard, but measured nothing"),
         (
             "test_twice_without_names",
             "perfguard was called twice in test_b.py::test_twice_without_names; "

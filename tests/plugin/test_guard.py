@@ -63,7 +63,7 @@ WRONG = {
 #: The same, with what only the gate looks at.
 WRONG_MARKERS = {
     "windw=3": "@pytest.mark.perfguard(...) has no key 'windw'; did you mean 'window'?",
-    "timed_steps=0": "timed_steps = 0 is no count: it must be an integer of at least 1.",
+    "timed_steps=0": "timed_steps must be an integer of at least 1, got 0.",
 }
 
 
@@ -237,5 +237,5 @@ def test_a_test_that_asks_for_perfguard_and_measures_nothing_fails(project):
     assert (run.status, run.counts) == (1, {"failed": len(forget), "passed": 3}), run.text
     for name, what in forget.items():
         assert run.line(f"FAILED test_a.py::{name} - ").endswith(
-            f"B105 a test asked for perfguard and measured nothing: test_a.py::{name}; {what}"
+            f"B105 a test requested perfguard, but measured nothing: test_a.py::{name}; {what}"
         )

@@ -105,7 +105,7 @@ def test_a_step_that_skips_its_test_has_no_verdict(judged, project_of_hidden):
 
 
 def test_a_marker_without_the_fixture_fails(judged):
-    assert "B105 a test asked for perfguard and measured nothing: test_h.py::test_has_the_marker_only" in judged.out
+    assert "B105 a test requested perfguard, but measured nothing: test_h.py::test_has_the_marker_only" in judged.out
     assert "add the argument `perfguard`" in judged.out
 
 

@@ -106,7 +106,9 @@ def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run,
     assert last.findings == without_weights(run.verdicts[1]).findings
     assert last.notes[0] == "Z900 a new kind: boom"
     assert len(last.comparisons) == len(run.verdicts[1].comparisons) - 1
-    with pytest.raises(StoreError, match="format 7, and this perfguard reads up to 3: it was written by a newer one"):
+    with pytest.raises(
+        StoreError, match="format 7, but this perfguard reads formats up to 3: a newer perfguard wrote it"
+    ):
         read_report(path)
 
 

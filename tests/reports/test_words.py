@@ -248,7 +248,7 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
         ),
         (
             verdict(Outcome.INVALID, error(Code.C101)),
-            "The recording is not whole, so nothing was compared: the profiled window is not the one asked for.",
+            "The recording is not whole, so nothing was compared: the profiled window is not the requested one.",
         ),
         (verdict(Outcome.INCONCLUSIVE, error(Code.B101)), "Nothing was judged: no baseline to compare with."),
         (

@@ -1,0 +1,180 @@
+"""communication.json and communication_matrix.json of torch_npu and MindSpore (2.5 and later).
+
+Formats: real output of torch_npu level 1 (msinsight test data), MindSpore 2.10 source (mindspore/profiler/analysis/viewer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from perfguard.testing.ascend_operators import collective_name
+from perfguard.testing.formats import json_bytes, us
+from perfguard.testing.truth import Collective, Link, Rank, Truth, grouped, of_step
+
+#: Kinds of links that communication.json always lists.
+_TRANSPORTS = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
+
+
+def communication(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+    """Write communication.json: times and bandwidths of each collective operation, by step."""
+    document = {
+        key: {kind: with_total(truth, part, variant) for kind, part in by_kind(ones).items()}
+        for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled)
+    }
+    return json_bytes(document)
+
+
+def by_kind(ones: Iterable[Collective]) -> dict[str, list[Collective]]:
+    """Split operations into those between two ranks and those between all ranks of a group."""
+    return {"p2p": [], "collective": [], **grouped(ones, lambda one: "p2p" if one.is_point_to_point else "collective")}
+
+
+def collectives_by_step(rank: Rank, *, mindspore: bool, scheduled: bool) -> Iterator[tuple[str, list[Collective]]]:
+    """Yield the collective operations of each step, with the step's key in communication.json."""
+    if not scheduled:
+        yield "step0" if mindspore else "step", list(rank.collectives)
+        return
+    for step in rank.steps:
+        yield f"step{step.number}", of_step(rank.collectives, step.number)
+
+
+def time_info(one: Collective) -> dict[str, float]:
+    """Return the times of one operation; UNIX time in microseconds, durations in milliseconds."""
+    elapse, transit, wait, sync = (ns / 1_000_000 for ns in (one.duration_ns, one.transit_ns, one.wait_ns, one.sync_ns))
+    times = {
+        "Elapse Time(ms)": elapse,
+        "Transit Time(ms)": transit,
+        "Wait Time(ms)": wait,
+        "Synchronization Time(ms)": sync,
+        "Idle Time(ms)": elapse - transit - wait,
+    }
+    return {"Start Timestamp(us)": us(one.start_ns), **_with_ratios(times)}
+
+
+def _with_ratios(times: dict[str, float]) -> dict[str, float]:
+    transit = times["Transit Time(ms)"]
+    ratios = {
+        f"{name} Ratio": ratio(times[f"{name}(ms)"], times[f"{name}(ms)"] + transit)
+        for name in ("Wait Time", "Synchronization Time")
+    }
+    return {**times, **ratios}
+
+
+def ratio(part: float, whole: float) -> float:
+    """Divide to four places; 0 if the whole is 0."""
+    return round(part / whole, 4) if whole else 0
+
+
+def _packets(links: Iterable[Link]) -> dict[str, list[float]]:
+    """Return the distribution of packet sizes: size in MB, count and time in milliseconds."""
+    found: dict[str, list[float]] = {}
+    for link in links:
+        entry = found.setdefault(repr(link.packet_bytes / 1_000_000), [0, 0])
+        entry[0] += link.packets
+        entry[1] += link.duration_ns / 1_000_000
+    return found
+
+
+def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, Any]]:
+    """Return sizes and bandwidths by kind of link; SDMA repeats the totals of HCCS, without the packets."""
+    found: dict[str, dict[str, Any]] = {}
+    for transport in _TRANSPORTS:
+        if transport == "SIO" and variant == "2023":
+            continue
+        wire = _packets(link for link in one.links if link.transport == ("HCCS" if transport == "SDMA" else transport))
+        size = sum(float(key) * count for key, (count, _) in wire.items())
+        time = sum(spent for _, spent in wire.values())
+        counted = wire if transport != "SDMA" else {}
+        found[transport] = {
+            "Transit Size(MB)": size,
+            "Transit Time(ms)": time,
+            "Bandwidth(GB/s)": ratio(size, time),
+            "Large Packet Ratio": 0.0 if counted else 0,
+            "Size Distribution": counted,
+        }
+    return found
+
+
+def with_total(truth: Truth, ones: list[Collective], variant: str = "") -> dict[str, object]:
+    """Return the operations by name, and their sum as `Total Op Info`; nothing without operations."""
+    document: dict[str, object] = {}
+    times = dict.fromkeys(list(time_info(ones[0]))[1:6], 0.0) if ones else {}
+    links: dict[str, dict[str, Any]] = {}
+    for one in ones:
+        info, bandwidth = time_info(one), bandwidth_info(one, variant)
+        document[f"{collective_name(truth, one)}@{truth.group}"] = _entry(info, bandwidth)
+        times = {name: total + info[name] for name, total in times.items()}
+        for transport, part in bandwidth.items():
+            _add_link(links.setdefault(transport, {}), part)
+    if ones:
+        document["Total Op Info"] = _entry(_with_ratios(times), links)
+    return document
+
+
+def _entry(times: dict[str, float], links: dict[str, dict[str, Any]]) -> dict[str, object]:
+    return {"Communication Time Info": times, "Communication Bandwidth Info": links}
+
+
+def _add_link(total: dict[str, Any], part: dict[str, Any]) -> None:
+    for name in ("Transit Time(ms)", "Transit Size(MB)"):
+        total[name] = total.get(name, 0) + part[name]
+    sizes = total.setdefault("Size Distribution", {})
+    for size, (count, time) in part["Size Distribution"].items():
+        entry = sizes.setdefault(size, [0, 0])
+        entry[0] += count
+        entry[1] += time
+
+
+def communication_matrix(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+    """Write communication_matrix.json: the fastest, middle and slowest operations of each link, and their sum.
+
+    torch_npu of 2023 wrote every operation instead.
+    """
+    document: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
+    for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
+        document[key] = {"p2p": {}, "collective": {}}
+        for kind, part in by_kind(ones).items():
+            found = document[key][kind]
+            if variant == "2023":
+                for one in part:
+                    name = f"{collective_name(truth, one)}@{truth.group}"
+                    found[name] = {f"{link.source}-{link.target}": _link_entry([link]) for link in one.links}
+            for name, link, entry in matrix_entries(truth, part, mindspore=mindspore):
+                if variant != "2023":
+                    found.setdefault(f"{name}@{truth.group}", {})[link] = entry
+                elif name.endswith("-total"):
+                    found.setdefault("Total Op Info", {})[link] = entry
+    return json_bytes(document)
+
+
+def _link_entry(links: list[Link]) -> dict[str, Any]:
+    """Return size, time and bandwidth of links of one kind."""
+    size = sum(link.size / 1_000_000 for link in links)
+    time = sum(link.duration_ns / 1_000_000 for link in links)
+    return {
+        "Transport Type": links[0].transport,
+        "Transit Size(MB)": size,
+        "Transit Time(ms)": time,
+        "Bandwidth(GB/s)": ratio(size, time),
+    }
+
+
+def matrix_entries(
+    truth: Truth, ones: list[Collective], *, mindspore: bool = False
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the entries of the matrix: name (`allreduce-top1`, `-middle`, ... `-total`), link (`0-1`) and traffic.
+
+    `ones` are of one type.
+    """
+    pairs = ((one, link) for one in ones for link in one.links)
+    key = "op_name" if mindspore else "Op Name"
+    for (source, target), same in grouped(pairs, lambda pair: (pair[1].source, pair[1].target)).items():
+        entries = [{**_link_entry([link]), key: collective_name(truth, one)} for one, link in same]
+        entries.sort(key=lambda entry: -entry["Bandwidth(GB/s)"])
+        count, kind, name = len(entries), same[0][0].type.lower(), f"{source}-{target}"
+        places = {"top1": 0, "middle": count // 2, "bottom1": count - 1}
+        places |= {f"bottom{i}": max(count - i, 0) for i in (2, 3)}
+        for place, at in places.items():
+            yield f"{kind}-{place}", name, dict(entries[at])
+        yield f"{kind}-total", name, _link_entry([link for _, link in same])

@@ -1,0 +1,114 @@
+"""step_trace_time.csv of torch_npu and MindSpore, and the overlap of computing and communication that it adds up."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from decimal import Decimal
+
+from perfguard.testing.formats import columns, csv_bytes, us
+from perfguard.testing.truth import Rank, Span, Step, of_step
+
+_STEP_TIMES = columns(
+    "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
+    "Communication(Not Overlapped and Exclude Receive),Preparing"
+)
+
+
+def overlap(rank: Rank) -> dict[str, Sequence[Span]]:
+    """Return the lanes of "Overlap Analysis" by name, in the order of their threads.
+
+    They cover every nanosecond between the device's first and last task. A gap belongs to the step it begins in.
+    """
+    bare: list[Span] = []
+    ends = [work.end_ns for work in rank.kernels]
+    for one in rank.collectives:
+        at = one.start_ns
+        for work in rank.kernels[bisect_right(ends, at) :]:
+            if work.start_ns >= one.end_ns:
+                break
+            if work.start_ns > at:
+                bare.append(Span(start_ns=at, end_ns=work.start_ns, step=one.step))
+            at = max(at, work.end_ns)
+        if at < one.end_ns:
+            bare.append(Span(start_ns=at, end_ns=one.end_ns, step=one.step))
+    free: list[Span] = []
+    busy: list[Span] = sorted([*rank.kernels, *rank.collectives], key=lambda span: span.start_ns)
+    until, step = busy[0].end_ns, busy[0].step
+    for span in busy[1:]:
+        if span.start_ns > until:
+            free.append(Span(start_ns=until, end_ns=span.start_ns, step=step))
+        if span.end_ns > until:
+            until, step = span.end_ns, span.step
+    return {
+        "Computing": rank.kernels,
+        "Communication": rank.collectives,
+        "Communication(Not Overlapped)": bare,
+        "Free": free,
+    }
+
+
+def step_trace_time(rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+    """Write step_trace_time.csv: one row a step, or one for all steps without a schedule."""
+    rows = mindspore_step_rows(rank, scheduled=scheduled) if mindspore else torch_step_rows(rank, scheduled=scheduled)
+    table: list[list[object]] = [list(_STEP_TIMES), *rows]
+    if variant == "2023":
+        # `Preparing` came later.
+        table = [row[:-1] for row in table]
+    if variant == "device-id":
+        table = [["Device_id" if row is table[0] else rank.number, *row] for row in table]
+    return csv_bytes(table)
+
+
+def rows_of(rank: Rank, *, scheduled: bool) -> list[tuple[Step, int | None]]:
+    """Return the steps that have a row, with the number to filter by: without a schedule there is one row for all."""
+    return [(step, step.number) for step in rank.steps] if scheduled else [(rank.steps[0], None)]
+
+
+def torch_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
+    """Return the rows of step_trace_time as torch_npu computes them: in floats, `Stage` from rounded UNIX times."""
+    lanes = overlap(rank).values()
+    rows: list[list[object]] = []
+    for step, number in rows_of(rank, scheduled=scheduled):
+        inside = [of_step(lane, number) for lane in lanes]
+        computing, communication, bare, free = (sum(us(one.duration_ns) for one in lane) for lane in inside)
+        tasks = [one for lane in inside for one in lane]
+        first, last = us(min(one.start_ns for one in tasks)), max(us(o.start_ns) + us(o.duration_ns) for o in tasks)
+        before = us(_first_task(inside)) - us(step.start_ns)
+        # A stage of a pipeline waits for another one in its receive operations.
+        receives = (one for one in of_step(rank.collectives, number) if one.type == "receive")
+        bubble = sum(us(one.duration_ns) for one in receives)
+        stage = last - first - bubble
+        times = [computing, bare, communication - bare, communication, free, stage, bubble, bare - bubble, before]
+        rows.append(["" if number is None else number, *times])
+    return rows
+
+
+def _first_task(lanes: Sequence[Sequence[Span]]) -> int:
+    return min(one.start_ns for lane in lanes[:2] for one in lane)
+
+
+def mindspore_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
+    """Return the rows of step_trace_time as MindSpore computes them, in decimals of three places.
+
+    A gap is cut at the bounds of the step. `Stage` lasts from the start of the first collective to the end of the last
+    one: it is 0 without communication.
+    """
+    lanes = overlap(rank)
+    rows: list[list[object]] = []
+    for step, number in rows_of(rank, scheduled=scheduled):
+        inside = [of_step(lane, number) for lane in lanes.values()]
+        computing, communication, bare, free = (sum(one.duration_ns for one in lane) for lane in inside)
+        if scheduled:
+            cut = (min(one.end_ns, step.end_ns) - max(one.start_ns, step.start_ns) for one in lanes["Free"])
+            free = sum(length for length in cut if length > 0)
+        stage = inside[1][-1].end_ns - inside[1][0].start_ns if inside[1] else 0
+        before = _first_task(inside) - step.start_ns
+        times = [_decimal(ns) for ns in (computing, bare, communication - bare, communication, free)]
+        tail = [_decimal(stage) if stage else "0", "0", _decimal(bare), _decimal(before)]
+        rows.append([0 if number is None else number, *times, *tail])
+    return rows
+
+
+def _decimal(ns: int) -> str:
+    return str((Decimal(ns) / 1000).quantize(Decimal("0.000")))
