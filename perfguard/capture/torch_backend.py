@@ -110,7 +110,9 @@ class TorchBackend:
     def start(self, directory: Path, window: StepWindow) -> None:
         """Start the profiler with the window as its schedule. Raises `CaptureError` where another one is under way."""
         if self._torch.autograd._profiler_enabled():
-            raise CaptureError("another profiler of torch is under way in this process, and torch has one at a time")
+            raise CaptureError(
+                "another torch profiler is running in this process, and torch has one at a time; stop it first"
+            )
         options = self.options
         module = self._npu if self._npu is not None else self._torch.profiler
         with _schedule_notes_silenced():

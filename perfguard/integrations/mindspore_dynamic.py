@@ -1,13 +1,14 @@
-"""MindSpore's DynamicProfilerMonitor: its profiler_config.json, written while a training runs, and the windows it recorded.
+"""MindSpore's DynamicProfilerMonitor: writes its profiler_config.json during a training, lists the windows it recorded.
 
-The monitor is a callback of MindSpore's own. It reads the file again every few seconds (`poll_interval`), begins at the step
-named there and writes `rank<r>_start<a>_stop<b>/`. What is wrong in the file it logs, and records something else or nothing.
+The monitor is a callback of MindSpore. It reads the file every few seconds (`poll_interval`), begins at the step in it and
+writes `rank<r>_start<a>_stop<b>/`. It only logs an error in the file, and records something else or nothing.
 Source: `profiler/dynamic_profiler.py` of 2.7 and 2.10; run for real on a CPU with 2.10.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from typing import Any
 
 from perfguard.capture.environment import package_version
 from perfguard.capture.mindspore_options import mindspore_options
+from perfguard.capture.rules import shown
 from perfguard.documents import write_atomically
 from perfguard.errors import UsageError
+from perfguard.integrations.config_files import read_json, read_text
 
 CONFIG_FILE = "profiler_config.json"
 _WINDOW = re.compile(r"rank(\d+)_start(\d+)_stop(\d+)")
@@ -27,7 +30,7 @@ _MOST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicWindow:
-    """One window a DynamicProfilerMonitor wrote; steps count from 1, and `stop_step` is included."""
+    """A window that a DynamicProfilerMonitor recorded; steps count from 1, and `stop_step` is included."""
 
     directory: Path
     rank: int
@@ -36,7 +39,7 @@ class DynamicWindow:
 
     @property
     def steps(self) -> int:
-        """How many steps were asked for."""
+        """The number of requested steps."""
         return self.stop_step - self.start_step + 1
 
 
@@ -49,41 +52,43 @@ def write_profiler_config(
     device: str = "cpu",
     **options: Any,
 ) -> Path:
-    """Ask a running DynamicProfilerMonitor for a window: write, or edit, `profiler_config.json` in its `cfg_path`.
+    """Request a window from a running DynamicProfilerMonitor: write, or edit, `profiler_config.json` in its `cfg_path`.
 
-    The window is that of its training, from 1 on, `stop_step` included; -1 and -1 switch it off. `start_step` must be some
-    steps ahead, since the monitor looks every few seconds only, and another one than the last. What was recorded is analysed
-    unless `analyse=False`. What the file holds already is kept. `version` is that of the MindSpore that trains, else the one
-    installed here. Returns the file's path.
+    Steps of the training count from 1, and `stop_step` is included; -1 and -1 switch profiling off. `start_step` must differ
+    from the last one, and be some steps ahead, because the monitor reads the file only every few seconds. The output is
+    analysed unless `analyse=False`. Other keys of an existing file are kept. `version` is that of the MindSpore that trains;
+    the default is the one installed here. Returns the file's path.
 
-    Raises `UsageError` for what that MindSpore would reset or ignore, also where it stands in the file already, and
-    `StoreError` when the file cannot be written; what was there is then untouched.
+    Raises `UsageError` for options that MindSpore would reset or ignore, also for those already in the file, and `StoreError`
+    if the file cannot be written. The file is unchanged then.
     """
     version = version or package_version("mindspore")
     if version is None:
         raise UsageError(
-            "MindSpore is not installed here, so perfguard cannot tell which options it takes; say version='2.10.0'."
+            "MindSpore is not installed here, so its options are unknown; give its version: version='2.10.0'."
         )
     known = mindspore_options(version, {}, surface="dynamic", device=device).parameters
     path = Path(directory) / CONFIG_FILE
     before = _read(path)
     if "analyse" in known and isinstance(before.get("analyse", False), bool):
-        # MindSpore's own default leaves raw data, which nobody can judge.
+        # MindSpore's own default leaves raw data, which cannot be checked.
         options.setdefault("analyse", True)
     given = {"start_step": start_step, "stop_step": stop_step, **options}
     document = before | mindspore_options(version, given, surface="dynamic", device=device).document()
     _require_valid(document, version, path)
     text = json.dumps(document, indent=4) + "\n"
     if len(text.encode()) >= _MOST_BYTES:
-        raise UsageError(f"{path} would be longer than the {_MOST_BYTES} bytes MindSpore reads; shorten it.")
+        raise UsageError(
+            f"{path} would have {len(text.encode())} bytes, and MindSpore reads less than {_MOST_BYTES}; shorten it."
+        )
     write_atomically(path, text)
     return path
 
 
 def dynamic_windows(output: str | Path) -> tuple[DynamicWindow, ...]:
-    """Return the windows a DynamicProfilerMonitor wrote below its `output_path`, by rank and step.
+    """Return the windows that a DynamicProfilerMonitor recorded below its `output_path`, by rank and step.
 
-    Raises `UsageError` when that is no directory.
+    Raises `UsageError` if that is not a directory.
     """
     root = Path(output)
     if not root.is_dir():
@@ -98,38 +103,21 @@ def dynamic_windows(output: str | Path) -> tuple[DynamicWindow, ...]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    """Return the document in a file, and an empty one without the file. Raises `UsageError` for one MindSpore would ignore."""
+    if not os.path.lexists(path):
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read ({error}); mend it, or move it away.") from error
     try:
-        document = json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}; MindSpore would ignore the whole file. Mend it, "
-            "or move it away."
-        ) from None
-    except RecursionError:
-        raise UsageError(f"{path} is nested too deep to be a configuration; mend it, or move it away.") from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{path} holds no JSON object; mend it, or move it away.")
+        document = read_json(read_text(path, wanted="the cfg_path of the DynamicProfilerMonitor"), str(path))
+        if not isinstance(document, dict):
+            raise UsageError(f"{path} must be a JSON object, got {shown(document)}.")
+    except UsageError as error:
+        raise UsageError(f"{error} MindSpore would ignore the whole file; correct it, or move it away.") from error
     return document
 
 
 def _require_valid(document: Mapping[str, Any], version: str, path: Path) -> None:
-    """Raise `UsageError` for what this MindSpore would reset; what has no effect on this device may stand there."""
+    """Raise `UsageError` for options that this MindSpore would reset; those without effect on this device are allowed."""
     try:
         mindspore_options(version, document, surface="dynamic", device="ascend")
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            raise UsageError(f"{path}: {key!r} stands there twice; leave one of them.")
-        made[key] = value
-    return made

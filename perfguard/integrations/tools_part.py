@@ -1,4 +1,4 @@
-"""A part of what a tools.json asks for: what each can do, the directory that it alone fills, and the driver of its window."""
+"""The parts of a tools.json profile (static window, dynamic windows, memory history): their methods, directory and driver."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from perfguard.capture.driver import Driver
+from perfguard.capture.rules import one_line
 from perfguard.capture.torch_backend import TorchBackend
 from perfguard.documents import FORMAT, dumps, write_atomically
 from perfguard.errors import PerfguardError, UsageError
-from perfguard.integrations.tools_config import one_line
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
 
-#: What was asked for, and what of it has no meaning on this device; beside recording.json.
+#: The requested options and those without effect on this device; written next to recording.json.
 OPTIONS_FILE = "options.json"
-#: In a directory as long as a capture fills it, so that two processes never take the same one.
+#: In a directory while a capture writes into it, so that no two processes use the same one.
 CLAIM_FILE = ".perfguard-running"
 _NAMED = 3
 
 
 class Part(Protocol):
-    """What one profiler object does: a window, windows on demand, a history of memory."""
+    """One profiler of a tools.json: a window, windows on demand, or a memory history."""
 
     recordings: list[Recording]
 
@@ -38,7 +38,7 @@ class Part(Protocol):
         """End after the last step."""
 
     def abort(self, error: BaseException) -> None:
-        """End in mid-step, and raise nothing."""
+        """End in mid-step. Raises nothing."""
 
 
 def event_driver(
@@ -47,19 +47,19 @@ def event_driver(
     workload: str,
     directory: Path,
     window: StepWindow,
-    asked: dict[str, Any],
+    requested: dict[str, Any],
     notes: list[str],
 ) -> Driver:
-    """Make the driver of a loop that is only watched, in a directory that was claimed: nothing is timed unprofiled.
+    """Return the driver of a loop that reports its steps, in a claimed directory; no step is timed unprofiled.
 
-    What was `asked`, and the `notes` on what of it nobody reads here, are written beside the recording. Raises
-    `CaptureError` and `StoreError`; the directory is released then.
+    The `requested` options, and the `notes` on those without effect here, are written next to the recording. Raises
+    `CaptureError` and `StoreError`, and releases the directory then.
     """
     try:
         driver = Driver(backend, workload=workload, directory=directory, window=window, timed_steps=0)
-        # The trace lies beside the facts, where other tools look for it; an empty profiler/ would hide it.
+        # The trace is next to recording.json, where other tools look for it; an empty profiler/ would hide it.
         (directory / PROFILER_DIRECTORY).rmdir()
-        document = {"format": FORMAT, "asked": asked, "without_meaning": notes}
+        document = {"format": FORMAT, "asked": requested, "without_meaning": notes}
         write_atomically(directory / OPTIONS_FILE, dumps(document))
     except PerfguardError:
         release(directory)
@@ -68,28 +68,28 @@ def event_driver(
 
 
 def claim(directory: Path, *, name: str, above: Path | None = None) -> None:
-    """Take a directory for one recording: made, and empty. Raises `UsageError`, with nothing touched, where it is not.
+    """Create a directory, or take an empty one, for one recording. Raises `UsageError` and changes nothing if it is in use.
 
-    `name` is what messages call it; `above` holds a directory a rank, and nothing else.
+    `name` is its name in messages; `above` may hold only one directory per rank.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         held = [one for one in _names(above) if not re.fullmatch(r"rank_[0-9]{1,9}", one)] if above is not None else []
         held = held or _names(directory)
         if not held:
-            # Only one process can make it: two that found the directory empty never share it.
+            # Only one process can create the file, so two that find the directory empty never share it.
             os.close(os.open(directory / CLAIM_FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             return
     except FileExistsError as error:
         if not directory.is_dir():
-            raise UsageError(f"{name} is a file or lies in one; name a directory.") from error
+            raise UsageError(f"{name} is a file, or is below one; name a directory.") from error
         held = _names(directory)
     except OSError as error:
-        raise UsageError(f"{name} cannot be made: {error.strerror}; name another place.") from error
+        raise UsageError(f"{name} cannot be created: {error.strerror}; name another directory.") from error
     more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
     raise UsageError(
-        f"{name} already holds {', '.join(map(one_line, held[:_NAMED]))}{more}, and two runs are never mixed; move it away "
-        "or name another place."
+        f"{name} already holds {', '.join(map(one_line, held[:_NAMED]))}{more}, and a directory holds one run; move it away "
+        "or name another directory."
     )
 
 
@@ -98,6 +98,6 @@ def _names(directory: Path) -> list[str]:
 
 
 def release(directory: Path) -> None:
-    """Say that a directory is filled. Idempotent."""
-    with suppress(OSError):  # gone already, or its file system is: the recording itself says how it ended
+    """Release a claimed directory. Idempotent."""
+    with suppress(OSError):  # the file or its file system is gone; the recording says how it ended
         (directory / CLAIM_FILE).unlink()

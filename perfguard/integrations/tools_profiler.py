@@ -1,4 +1,4 @@
-"""The profiler object of MindSpeed-MM, `start()`, `step()`, `stop()`, from its tools.json, with a perfguard recording.
+"""The profiler object of MindSpeed-MM, `start()`, `step()`, `stop()`: reads its tools.json, leaves a perfguard recording.
 
     prof = perfguard.tools_profiler("tools.json")
     prof.start()
@@ -11,9 +11,9 @@ Static windows were run for real on a CPU (torch 2.13). On an Ascend device the 
 MindSpeed-MM's own does, and the memory history through `torch.npu.memory` or `torch.cuda.memory`; neither was run on an
 Ascend device. Source: MindSpeed-MM, mindspeed_mm/tools/profiler.py and README.md.
 
-What the profiler writes lies where MindSpeed-MM puts it, directly in `save_path`, and perfguard's recording.json and
-steps.json beside it. With several ranks each has `save_path/rank_<r>/`: one recording is of one rank, and `perfguard check
-save_path` judges them all.
+The profiler writes directly into `save_path`, as with MindSpeed-MM, and perfguard's recording.json and steps.json are next to
+its files. Several ranks write into `save_path/rank_<r>/`: a recording is of one rank, and `perfguard check save_path` checks
+them all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from perfguard.recording import Recording
 
 logger = logging.getLogger(__name__)
 
-#: Settings of static_param that only torch_npu reads, and what they are for.
+#: Keys of static_param that only torch_npu reads, and their purpose.
 _OF_ASCEND = {
     "level": "how much it records",
     "aic_metrics_type": "the counters of its AI Core",
@@ -64,38 +64,37 @@ class _State(Enum):
 
 
 class ProcessEnded(KeyboardInterrupt):
-    """The process ended and nobody called stop(): what was recorded until then is an interrupted recording."""
+    """The process ended before stop() was called, so its recording is interrupted."""
 
 
-#: The one object of this process that is under way: torch has one profiler at a time.
+#: The running object of this process: torch has one profiler at a time.
 _running: ToolsProfiler | None = None
 
 
 def tools_profiler(
     config: str | Path | ToolsConfig, *, output: str | Path | None = None, workload: str = "train"
 ) -> ToolsProfiler:
-    """Make the profiler object of a tools.json (or of the `tools:` of a YAML) for a training loop as it is.
+    """Return the profiler object of a tools.json (or of the `tools:` of a YAML) for an unchanged training loop.
 
-    `output` is where the recording goes instead of `save_path` (static) or `prof_dir` (dynamic); `workload` is the name it
-    carries. Raises `UsageError` for anything wrong in the file, in one sentence with its path. Nothing is imported or
-    written before `start()`.
+    `output` replaces `save_path` (static) or `prof_dir` (dynamic); `workload` is the recording's name. Raises `UsageError`
+    for an error in the file, in one sentence with its path. Nothing is imported or written before `start()`.
     """
     read = config if isinstance(config, ToolsConfig) else read_tools_config(config)
     return ToolsProfiler(read, output=None if output is None else Path(output), workload=workload)
 
 
 class ToolsProfiler:
-    """A profiler for a loop: `start()` before it, `step()` after every step, `stop()` behind it; or used by `with`.
+    """A profiler for a loop: `start()` before it, `step()` after every step, `stop()` after it; or a `with` block.
 
-    Where `enable` is false, or this rank is not among `ranks`, it does nothing. `step()` and `stop()` do nothing once it is
-    over, so a loop may go on. A loop that raises leaves a recording that says so, at the latest when the process ends.
+    It does nothing where `enable` is false or `ranks` lacks this rank. `step()` and `stop()` do nothing after the window, so
+    that a loop can go on. A loop that raises leaves a recording with the error, at the latest when the process ends.
     """
 
     def __init__(self, config: ToolsConfig, *, output: Path | None = None, workload: str = "train") -> None:
         self.config = config
         self.output = output
         self.workload = workload
-        #: What of the configuration has no meaning here, a sentence each; there after `start()`.
+        #: Settings without effect here, a sentence each; set by `start()`.
         self.notes: tuple[str, ...] = ()
         self._state = _State.NEW
         self._parts: list[Part] = []
@@ -103,46 +102,50 @@ class ToolsProfiler:
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """The recordings written so far: one of a static profile, one a window of a dynamic one."""
+        """The recordings written so far: one of a static profile, one per window of a dynamic profile."""
         return tuple(recording for part in self._parts for recording in part.recordings)
 
     def start(self) -> None:
-        """Begin before the first step. Raises `UsageError` when called twice, beside another one, or into a used place."""
+        """Begin before the first step. Raises `UsageError` for a second call, a second profiler, or a directory in use."""
         global _running
         if not self._is_enabled:
             return
         if self._state is not _State.NEW:
             raise UsageError(
-                "start() of a tools_profiler is called once, before the loop; make a new one for another loop."
+                "start() of a tools_profiler was called before; make a new tools_profiler for another loop."
             )
         if _running is not None:
             raise UsageError(
-                f"A tools_profiler of {_running.config.source} is under way in this process, and torch has one profiler at "
-                "a time; call its stop() first."
+                f"A tools_profiler of {_running.config.source} is running in this process, and torch has one profiler at a "
+                "time; call its stop() first."
             )
         rank, world_size = rank_and_world_size()
-        self._parts = self._make(rank, world_size)
+        self._parts = self._make_parts(rank, world_size)
         self._state = _State.RUNNING
         if not self._parts:
             return
         _running = self
         self._process = os.getpid()
         atexit.register(self._at_exit)
-        self._each("start")
+        self._call_parts("start")
 
     def step(self) -> None:
         """End a step, and begin the next one. Raises `UsageError` before `start()`."""
         if self._state is _State.RUNNING:
-            self._each("step")
+            self._call_parts("step")
         elif self._state is _State.NEW and self._is_enabled:
-            raise UsageError("step() of a tools_profiler comes after start(); call start() once, before the loop.")
+            raise UsageError(
+                "step() of a tools_profiler was called before start(); call start() once, before the loop."
+            )
 
     def stop(self) -> None:
-        """End after the last step; a window that is not over by then leaves a recording that says so."""
+        """End after the last step; a window that is not over leaves an incomplete recording."""
         if self._state is _State.NEW and self._is_enabled:
-            raise UsageError("stop() of a tools_profiler comes after start(); call start() once, before the loop.")
+            raise UsageError(
+                "stop() of a tools_profiler was called before start(); call start() once, before the loop."
+            )
         if self._state is _State.RUNNING:
-            self._each("stop")
+            self._call_parts("stop")
             self._end()
 
     def __enter__(self) -> ToolsProfiler:
@@ -161,7 +164,7 @@ class ToolsProfiler:
     def _is_enabled(self) -> bool:
         return self.config.enable or self.config.memory_profile.enable
 
-    def _make(self, rank: int, world_size: int) -> list[Part]:
+    def _make_parts(self, rank: int, world_size: int) -> list[Part]:
         parts: list[Part] = []
         notes: list[str] = []
         memory = self.config.memory_profile
@@ -171,13 +174,13 @@ class ToolsProfiler:
             parts.append(MemoryHistory(memory, rank=rank, source=self.config.source, prefix=self.config.prefix))
             if memory.mem_info:
                 notes.append(
-                    f"{self.config.prefix}memory_profile.mem_info is MindSpeed-MM's own log, and is not written here"
+                    f"{self.config.prefix}memory_profile.mem_info has no effect here: only MindSpeed-MM writes that log"
                 )
         if self.config.holds_for(rank):
             if self.config.profile_type == "static":
-                static, told = self._static(rank, world_size)
+                static, static_notes = self._static(rank, world_size)
                 parts.append(static)
-                notes += told
+                notes += static_notes
             else:
                 parts.append(self._dynamic(rank, world_size))
         self.notes = tuple(notes)
@@ -192,7 +195,7 @@ class ToolsProfiler:
         place = self.output or param.save_path
         what = "output" if self.output else f"{self.config.prefix}profile.static_param.save_path"
         name = f"{what} = {str(place)!r}" + ("" if self.output else f" of {self.config.source}")
-        # A training may change its working directory; the place is the one at the start.
+        # Relative to the working directory at the start; a training may change it.
         place = place.absolute()
         directory = place / f"rank_{rank}" if world_size > 1 else place
         options = replace(options, directory=directory, rank=rank, world_size=world_size)
@@ -212,12 +215,12 @@ class ToolsProfiler:
             world_size=world_size,
         )
 
-    def _each(self, name: str) -> None:
+    def _call_parts(self, name: str) -> None:
         try:
             for part in self._parts:
                 getattr(part, name)()
         except BaseException as error:
-            # The profiler failed: what was written is kept, and torch's profiler does not stay on.
+            # Keep what the failed profiler wrote, and do not leave torch's profiler on.
             self._abort(error)
             raise
 
@@ -236,20 +239,20 @@ class ToolsProfiler:
 
     def _at_exit(self) -> None:
         if os.getpid() != self._process:
-            # A process forked off the training ends: the recording is not its own.
+            # The end of a fork: the recording belongs to its parent.
             return
         error = getattr(sys, "last_value", None)
-        said = "" if error is None else f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        why = f" ({said})" if said else ""
+        kind = type(error).__name__
+        why = "" if error is None else f" ({kind}: {error})" if str(error) else f" ({kind})"
         self._abort(ProcessEnded(f"the process ended before stop() was called{why}"))
 
 
 def _options(param: StaticParam, config: ToolsConfig, *, npu: bool) -> tuple[TorchOptions, list[str]]:
-    """Return what torch is asked for, and what nobody reads on this device."""
+    """Return the options for torch, and notes on those without effect on this device."""
     at = f"{config.prefix}profile.static_param"
     if not npu and not param.with_cpu and not imported_torch().cuda.is_available():
         raise UsageError(
-            f"{at}.with_cpu = False of {config.source} leaves nothing to record here, as torch sees no device; write true."
+            f"{config.source}: {at}.with_cpu is false, which records nothing here because torch finds no device; write true."
         )
     options = TorchOptions(
         record_shapes=param.record_shapes,
@@ -267,13 +270,13 @@ def _options(param: StaticParam, config: ToolsConfig, *, npu: bool) -> tuple[Tor
     if npu:
         return options, []
     return options, [
-        f"{at}.{key} = {getattr(param, key)!r} has no meaning here: it sets up an Ascend device ({what})"
+        f"{at}.{key} = {getattr(param, key)!r} has no effect here: it sets up an Ascend device ({what})"
         for key, what in _OF_ASCEND.items()
     ]
 
 
 class StaticProfile:
-    """A window that is known before the training, recorded beside what the profiler writes."""
+    """A window set before the training; its recording is next to the profiler's files."""
 
     def __init__(
         self, param: StaticParam, *, directory: Path, workload: str, backend: TorchBackend, notes: list[str]
@@ -281,7 +284,7 @@ class StaticProfile:
         self.recordings: list[Recording] = []
         self._directory = directory
         self._driver = event_driver(
-            backend, workload=workload, directory=directory, window=param.window, asked=_plain(param), notes=notes
+            backend, workload=workload, directory=directory, window=param.window, requested=_plain(param), notes=notes
         )
 
     def start(self) -> None:
@@ -289,7 +292,7 @@ class StaticProfile:
         self._driver.begin()
 
     def step(self) -> None:
-        """End a step; with the last one of the window the recording is written. Else begin the next one."""
+        """End a step and begin the next one; the last one of the window writes the recording."""
         if self._driver.has_ended:
             return
         if self._driver.end():
@@ -298,7 +301,7 @@ class StaticProfile:
             self._driver.begin()
 
     def stop(self) -> None:
-        """End the capture; a window that is not over ends as LOADER_ENDED."""
+        """End the capture; an incomplete window ends as LOADER_ENDED."""
         self._driver.close()
         self._finish()
 
@@ -320,7 +323,7 @@ def _plain(param: StaticParam) -> dict[str, Any]:
 
 
 class MemoryHistory:
-    """`memory_profile`: every allocation of a device between two steps, as a pickle for pytorch.org/memory_viz."""
+    """`memory_profile`: all allocations of a device between two steps, as a pickle for pytorch.org/memory_viz."""
 
     def __init__(self, config: MemoryProfile, *, rank: int, source: str, prefix: str = "") -> None:
         self.recordings: list[Recording] = []
@@ -335,20 +338,20 @@ class MemoryHistory:
             self._memory = torch.cuda.memory
         else:
             raise UsageError(
-                f"{prefix}memory_profile.enable = True of {source} needs a device, and torch sees none; write false "
+                f"{source}: {prefix}memory_profile.enable is true, and torch finds no device; write false "
                 "(profile.static_param.with_memory records the memory of a CPU)."
             )
         if os.path.lexists(self._path):
             raise UsageError(
-                f"{prefix}memory_profile.save_path = {str(config.save_path)!r} of {source} already holds {self._path.name}, "
-                "and two runs are never mixed; move it away or name another place."
+                f"{source}: {prefix}memory_profile.save_path {str(config.save_path)!r} already holds {self._path.name}, and "
+                "a directory holds one run; move it away or name another directory."
             )
         try:
             config.save_path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{prefix}memory_profile.save_path = {str(config.save_path)!r} of {source} cannot be made: "
-                f"{error.strerror}; name another place."
+                f"{source}: {prefix}memory_profile.save_path {str(config.save_path)!r} cannot be created: {error.strerror}; "
+                "name another directory."
             ) from error
 
     def start(self) -> None:
@@ -356,20 +359,20 @@ class MemoryHistory:
         self._switch()
 
     def step(self) -> None:
-        """End a step; the history is written with the last one of its window."""
+        """End a step; the last one of the window writes the history."""
         self._step += 1
         self._switch()
 
     def stop(self) -> None:
-        """Write the history as far as it came."""
-        self._off()
+        """Write the history recorded so far."""
+        self._dump()
 
     def abort(self, error: BaseException) -> None:
-        """Write the history as far as it came; what goes wrong is logged, since `error` is on its way."""
+        """Write the history recorded so far; a failure is logged, because `error` is being raised."""
         try:
-            self._off()
+            self._dump()
         except (RuntimeError, OSError) as second:
-            logger.error("the history of memory could not be written to %s: %s", self._path, second)
+            logger.error("The memory history cannot be written to %s: %s", self._path, second)
 
     def _switch(self) -> None:
         if self._step == self._config.start_step:
@@ -379,9 +382,9 @@ class MemoryHistory:
             )
             self._is_on = True
         elif self._step == self._config.end_step:
-            self._off()
+            self._dump()
 
-    def _off(self) -> None:
+    def _dump(self) -> None:
         if self._is_on:
             self._is_on = False
             try:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from perfguard.integrations.tools_config import tools_config
 from perfguard.integrations.tools_profiler import tools_profiler
-from perfguard.integrations.torch_dynamic import CONFIG_FILE, DEFAULT
+from perfguard.integrations.torch_dynamic import CONFIG_FILE
+from perfguard.integrations.torch_dynamic_config import DEFAULT
 
 
 def costs_us(step: Callable[[], None], steps: int) -> list[float]:

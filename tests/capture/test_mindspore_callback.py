@@ -502,7 +502,7 @@ WRONG = [
     ),
     ({"start_step": 3, "stop_step": 5, "timed_steps": -1}, "must be an integer of at least 0"),
     ({"start_step": 3, "stop_step": 5, "timed_steps": True}, "must be an integer of at least 0"),
-    ({"start_step": 3, "stop_step": 5, "profile_memory": 1}, "it must be true or false, not an int"),
+    ({"start_step": 3, "stop_step": 5, "profile_memory": 1}, "profile_memory must be true or false, got 1"),
     ({"start_step": 3, "stop_step": 5, "profil_memory": True}, "did you mean 'profile_memory'?"),
     ({"start_step": 3, "stop_step": 5, "schedule": StepWindow()}, "perfguard sets it itself"),
     ({"start_step": 3, "stop_step": 5, "start_profile": False, "via": "Profiler"}, "perfguard sets it itself"),

@@ -23,7 +23,7 @@ from perfguard.window import StepWindow
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
 
-from perfguard.integrations import mindformers  # noqa: E402
+from perfguard.integrations import mindformers, summary_monitor  # noqa: E402
 from perfguard.integrations.mindformers import read_mindformers  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -245,51 +245,90 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("profile: 1", "profile: 1 is not a boolean: write True or False."),
-        ("profile: 'True'", "profile: 'True' is not a boolean"),
-        ("profile_memory: 0", "profile_memory: 0 is not a boolean"),
-        ("with_stack: none", "with_stack: 'none' is not a boolean"),
-        ("mstx: []", "mstx: [] is not a boolean"),
-        ("profile_start_step: True", "profile_start_step: True is not a step: write an integer."),
-        ("profile_start_step: 1.0", "profile_start_step: 1.0 is not a step"),
-        ("profile_stop_step: ten", "profile_stop_step: 'ten' is not a step"),
-        ("profile_stop_step: .inf", "profile_stop_step: inf is not a step"),
-        (f"profile_stop_step: {10**12}", "is not a step"),
-        ("profiler_level: 3", "profiler_level: 3 is not 0, 1 or 2."),
-        ("profiler_level: -1", "profiler_level: -1 is not 0, 1 or 2."),
-        ("profiler_level: Level1", "profiler_level: 'Level1' is not 0, 1 or 2."),
-        ("profile_start_stpe: 3", "profile_start_stpe: is no key of MindFormers, which ignores it; did you mean "),
-        ("Profile: True", "Profile: is no key of MindFormers, which ignores it; did you mean 'profile'?"),
+        ("profile: 1", "profile must be true or false, got 1."),
+        ("profile: 'True'", "profile must be true or false, got 'True' (write it without quotes)."),
+        ("profile_memory: 0", "profile_memory must be true or false, got 0."),
+        ("with_stack: none", "with_stack must be true or false, got 'none'."),
+        ("mstx: []", "mstx must be true or false, got []."),
+        ("profile_start_step: True", "profile_start_step must be an integer, got True."),
+        ("profile_start_step: 1.0", "profile_start_step must be an integer, got 1.0."),
+        ("profile_stop_step: ten", "profile_stop_step must be an integer, got 'ten'."),
+        ("profile_stop_step: .inf", "profile_stop_step must be an integer, got inf."),
+        (f"profile_stop_step: {10**12}", "profile_stop_step must be an integer, got 1000000000000."),
+        ("profiler_level: 3", "profiler_level must be 0, 1 or 2, got 3."),
+        ("profiler_level: -1", "profiler_level must be 0, 1 or 2, got -1."),
+        ("profiler_level: Level1", "profiler_level must be 0, 1 or 2, got 'Level1'."),
+        (
+            "profile_start_stpe: 3",
+            ("profile_start_stpe is not a key of MindFormers, which ignores it; did you mean 'profile_start_step'?"),
+        ),
+        ("Profile: True", "Profile is not a key of MindFormers, which ignores it; did you mean 'profile'?"),
         ("profiler_levle: 1", "did you mean 'profiler_level'?"),
         ("init_start_profle: True", "did you mean 'init_start_profile'?"),
-        ("profile_everything: True", "profile_everything: is no key of MindFormers"),
+        (
+            "profile_everything: True",
+            ("profile_everything is not a key of MindFormers, which ignores it; did you mean 'profile_level'?"),
+        ),
         ("runer_config: {}", "did you mean 'runner_config'?"),
         (
             "profile_end_step: 4",
-            "is what TrainingArguments calls it, and MindFormers ignores it; write profile_stop_step.",
+            "profile_end_step is TrainingArguments' name, which MindFormers ignores; write profile_stop_step.",
         ),
-        ("profile_level: 1", "never read by its training, which takes profiler_level: 0; write profiler_level: 1."),
-        ("profile_level: 2\nprofiler_level: 1", "profile_level: is accepted by MindFormers and never read"),
-        ("profile_communication: True", "collects nothing without profiler_level: MindFormers 2.1 takes Level0; write"),
-        ("profile_communication: True\nprofiler_level: 0", "profiler_level: 0 would be reset to 1 by MindFormers 2.1"),
-        ("profile_rank_ids: 0", "profile_rank_ids: 0 is no list of ranks, such as [0, 1]."),
-        ("profile_rank_ids: [0, -1]", "is no list of ranks"),
-        ("profile_rank_ids: [0, True]", "is no list of ranks"),
-        ("profile_rank_ids: [0, 0]", "profile_rank_ids: [0, 0] names a rank twice."),
-        ("profile_rank_ids: []", "[] is all ranks to MindFormers; write null, or name some."),
+        (
+            "profile_level: 1",
+            ("profile_level is never read by MindFormers 2.1, which takes profiler_level: 0; write profiler_level: 1."),
+        ),
+        (
+            "profile_level: 2\nprofiler_level: 1",
+            ("profile_level is never read by MindFormers 2.1, which takes profiler_level: 1; write profiler_level: 2."),
+        ),
+        (
+            "profile_communication: True",
+            (
+                "profile_communication collects nothing without profiler_level, where MindFormers 2.1 takes Level0; "
+                "write profiler_level: 1."
+            ),
+        ),
+        (
+            "profile_communication: True\nprofiler_level: 0",
+            ("profiler_level is 0, which MindFormers 2.1 resets to 1 because of profile_communication; write 1."),
+        ),
+        ("profile_rank_ids: 0", "profile_rank_ids must be a list of ranks, such as [0, 1], got 0."),
+        (
+            "profile_rank_ids: [0, -1]",
+            "must be a list of ranks, such as [0, 1], got [0, -1] (-1 is not an integer from 0 to 999999999).",
+        ),
+        (
+            "profile_rank_ids: [0, True]",
+            "must be a list of ranks, such as [0, 1], got [0, True] (True is not an integer from 0 to 999999999).",
+        ),
+        ("profile_rank_ids: [0, 0]", "profile_rank_ids must name every rank once, got [0, 0]."),
+        (
+            "profile_rank_ids: []",
+            ("profile_rank_ids is empty, which means all ranks to MindFormers; write null, or name some ranks."),
+        ),
         (
             "profile_rank_ids: None",
-            "None is a text in YAML, with which MindFormers profiles no rank; write null for all.",
+            "profile_rank_ids is the text 'None', with which MindFormers profiles no rank; write null for all ranks.",
         ),
-        ("profile_output: None", "None is a text in YAML, so that MindFormers writes to a directory of that name"),
-        ("profile_output: 3", "profile_output: 3 is not a directory."),
-        ("profile_pipeline: True", "True needs the number of ranks; say read_mindformers(path, world_size=N)."),
-        ("runner_config: []", "runner_config: is no mapping."),
-        ("runner_config: {sink_size: 0}", "runner_config.sink_size: 0 is not an integer of at least 1, or -1"),
-        ("runner_config: {sink_mode: 1}", "runner_config.sink_mode: 1 is not a boolean"),
+        (
+            "profile_output: None",
+            ("profile_output is the text 'None', and MindFormers writes to a directory of that name; write null."),
+        ),
+        ("profile_output: 3", "profile_output must be a directory, got 3."),
+        (
+            "profile_pipeline: True",
+            ("profile_pipeline needs the number of ranks; write read_mindformers(path, world_size=N)."),
+        ),
+        ("runner_config: []", 'runner_config must be an object, {"key": value, ...}, got [].'),
+        (
+            "runner_config: {sink_size: 0}",
+            ("runner_config.sink_size must be an integer of at least 1, or -1 for a whole epoch, got 0."),
+        ),
+        ("runner_config: {sink_mode: 1}", "runner_config.sink_mode must be true or false, got 1."),
         (
             "runner_config: {sink_mode: True, sink_size: -1, epochs: 2}",
-            "profile_stop_step: 10 is never reached: with sink_size -1 a step is one of 2 epochs.",
+            "profile_stop_step is 10 and is never reached: with sink_size -1 a step is one of 2 epochs.",
         ),
     ],
 )
@@ -306,7 +345,10 @@ def test_a_bad_value_is_refused_by_name(read, text, words):
             20,
             5,
             False,
-            "20 comes after profile_stop_step=5, and MindFormers 2.1 would reset it and profile step 20.",
+            (
+                "profile_start_step must not be after profile_stop_step, got 20 and 5; MindFormers 2.1 would reset "
+                "it and profile step 20."
+            ),
         ),
         ("2.1", 6, 5, False, "would reset it and profile steps 6 to 10."),
         ("1.7", 6, 5, False, "MindFormers 1.7 would reset it and profile steps 7 to 11."),
@@ -315,7 +357,7 @@ def test_a_bad_value_is_refused_by_name(read, text, words):
             -5,
             4,
             False,
-            "profile_start_step=-5 is no step: steps count from 1, and MindFormers 2.1 would reset it",
+            "profile_start_step must be at least 1, got -5; MindFormers 2.1 would reset it and profile steps 1 to 9.",
         ),
         ("2.1", -5, 4, False, "and profile steps 1 to 9."),
         ("1.7", -5, 4, False, "and profile steps 1 to 10."),
@@ -326,7 +368,7 @@ def test_a_bad_value_is_refused_by_name(read, text, words):
             1,
             -3,
             True,
-            "profile_stop_step=-3 is no step: steps count from 1, and MindFormers 2.1 would reset it",
+            "profile_stop_step must be at least 1, got -3; MindFormers 2.1 would reset it and profile steps 1 to 10.",
         ),
         ("2.1", 1, 0, False, "and profile steps 1 to 10."),
         ("1.0", 6, 5, False, "MindFormers 1.0 would stop the profiler at step 5, before it is started."),
@@ -343,23 +385,48 @@ def test_a_window_that_is_none_is_refused_with_what_it_would_become(read, versio
 @pytest.mark.parametrize(
     ("version", "text", "words"),
     [
-        ("1.0", "profile_communication: True\ninit_start_profile: False", "True needs init_start_profile: True."),
+        (
+            "1.0",
+            "profile_communication: True\ninit_start_profile: False",
+            ("profile_communication is True and needs init_start_profile: True."),
+        ),
         (
             "1.0",
             "use_parallel: True",
-            "profile_communication: would be set to True by MindFormers 1.0 on several devices",
+            "profile_communication would be set to True by MindFormers 1.0 on several devices; write True.",
         ),
-        ("1.0", "use_parallel: True\ninit_start_profile: False", "init_start_profile: would be set to True"),
-        ("1.0", "profile_output: x", "profile_output: is ignored by MindFormers 1.0: it came with 1.2; leave it out."),
-        ("1.2", "profiler_level: 1", "profiler_level: is ignored by MindFormers 1.2: it came with 1.3; leave it out."),
-        ("1.3", "mstx: True", "mstx: is ignored by MindFormers 1.3: it came with 1.6; leave it out."),
+        (
+            "1.0",
+            "use_parallel: True\ninit_start_profile: False",
+            ("init_start_profile would be set to True by MindFormers 1.0 on several devices; write True."),
+        ),
+        (
+            "1.0",
+            "profile_output: x",
+            ("profile_output is ignored by MindFormers 1.0: it was added in 1.2; leave it out."),
+        ),
+        (
+            "1.2",
+            "profiler_level: 1",
+            ("profiler_level is ignored by MindFormers 1.2: it was added in 1.3; leave it out."),
+        ),
+        ("1.3", "mstx: True", "mstx is ignored by MindFormers 1.3: it was added in 1.6; leave it out."),
         (
             "1.3",
             "profile_stop_step: 7\nrunner_config: {sink_mode: True, sink_size: 4}",
-            "profile_stop_step: 7 becomes 10 with sink_size=4, which no callback ever sees, so that MindFormers 1.3 never "
-            "stops the profiler; write 12.",
+            (
+                "profile_stop_step 7 becomes 10 with sink_size=4, a step that no callback gets, so that MindFormers "
+                "1.3 never stops the profiler; write 12."
+            ),
         ),
-        ("1.3", "runner_config: {sink_mode: True, sink_size: -1}", "runner_config.sink_size: -1 leaves open when"),
+        (
+            "1.3",
+            "runner_config: {sink_mode: True, sink_size: -1}",
+            (
+                "runner_config.sink_size is -1, and MindFormers 1.3 counts training steps, so that its start and "
+                "stop are unknown; write the number of steps of a sink."
+            ),
+        ),
     ],
 )
 def test_what_a_version_ignores_or_resets_is_refused(read, version, text, words):
@@ -368,33 +435,41 @@ def test_what_a_version_ignores_or_resets_is_refused(read, version, text, words)
 
 def test_what_would_be_reset_is_a_note_where_nothing_is_profiled(read):
     (note,) = read("profile: False\nprofile_communication: True").notes
-    assert note.startswith("profile_communication: True collects nothing without profiler_level")
+    assert note.startswith("profile_communication collects nothing without profiler_level")
 
 
 @pytest.mark.parametrize("version", ["0.8", "1.4", "1.5.0"])
 def test_a_version_nobody_read_is_refused(read, version):
-    assert f"MindFormers {version} is not known to perfguard; known are 1.0, 1.1" in refused(read, "", version=version)
+    assert f"version {version} of MindFormers is unknown; known are 1.0, 1.1" in refused(read, "", version=version)
 
 
 @pytest.mark.parametrize("version", ["latest", "", "2", 2.1, None, "2.1.0.", "-1.0"])
 def test_a_version_that_is_none_is_refused(read, version):
-    assert "is no version of MindFormers" in refused(read, "profile: True", version=version)
+    assert ('must be a version of MindFormers, such as "1.0" or "2.1", got ') in refused(
+        read, "profile: True", version=version
+    )
 
 
 @pytest.mark.parametrize("world", [0, -1, True, "8", 2.0])
 def test_a_world_that_is_none_is_refused(read, world):
-    assert f"world_size={world!r} is no number of ranks" in refused(read, "profile: True", world_size=world)
+    assert f"world_size must be an integer of at least 1, got {world!r}." in refused(
+        read, "profile: True", world_size=world
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "world", "words"),
     [
-        ("profile_rank_ids: [0, 8]", 8, "[0, 8] names a rank beyond the 8 there are."),
-        ("profile_pipeline: True\nparallel_config: {pipeline_stage: 3}", 8, "needs ranks that 3 stages divide, not 8."),
+        ("profile_rank_ids: [0, 8]", 8, "profile_rank_ids must be less than the number of ranks, 8, got [0, 8]."),
+        (
+            "profile_pipeline: True\nparallel_config: {pipeline_stage: 3}",
+            8,
+            ("profile_pipeline needs a number of ranks that 3 stages divide, got 8."),
+        ),
         (
             "profile_pipeline: True\nparallel_config: {pipeline_stage: x}",
             8,
-            "parallel_config.pipeline_stage: 'x' is not",
+            "parallel_config.pipeline_stage must be an integer of at least 1, got 'x'.",
         ),
     ],
 )
@@ -408,26 +483,41 @@ def test_ranks_that_are_not_there_are_refused(read, text, world, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("profile: True\nprofile: False", "is no YAML: line 2, column 1: the key 'profile' stands twice."),
-        ("runner_config:\n  a: 1\n  a: 2", "is no YAML: line 3, column 3: the key 'a' stands twice."),
-        ("profile: [1", "is no YAML: line 1, column 12: "),
-        ("profile: True\n  x: 1", "is no YAML: line 2, column 4: mapping values are not allowed here."),
-        ("\tprofile: True", "is no YAML: line 1, column 1: found character '\\t' that cannot start any token."),
-        ("callbacks:\n  * type: SummaryMonitor\n", "is no YAML: line 2: a list item begins with '- ', not with '* '."),
+        ("profile: True\nprofile: False", "is not YAML: line 2, column 1: the key 'profile' is there twice."),
+        ("runner_config:\n  a: 1\n  a: 2", "is not YAML: line 3, column 3: the key 'a' is there twice."),
+        ("profile: [1", "is not YAML: line 1, column 12: expected ',' or ']', but got '<stream end>'."),
+        ("profile: True\n  x: 1", "is not YAML: line 2, column 4: mapping values are not allowed here."),
+        ("\tprofile: True", "is not YAML: line 1, column 1: found character '\\t' that cannot start any token."),
+        ("callbacks:\n  * type: SummaryMonitor\n", "is not YAML: line 2: a list item begins with '- ', not with '* '."),
         (
             "callbacks:\n  * type: SummaryMonitor\n    collect_freq: 10\n",
-            "is no YAML: line 2: a list item begins with '- ', not with '* '.",
+            "is not YAML: line 2: a list item begins with '- ', not with '* '.",
         ),
-        ("", "is no MindFormers configuration: it holds nothing, not keys with values."),
-        ("# only words\n", "it holds nothing"),
-        ("- 1", "it holds a list"),
-        ("profile", "it holds a text"),
-        ("7", "it holds a value"),
-        ("a: 1\n---\nb: 2", "is no YAML: "),
-        ("d: 2024-13-45", "is no YAML: month must be in 1..12."),
-        ("profile: \x00", "is no YAML: "),
+        ("", "is empty."),
+        ("# only words\n", "is not a MindFormers configuration: it must have keys with values, got None."),
+        ("- 1", "is not a MindFormers configuration: it must have keys with values, got [1]."),
+        ("profile", "is not a MindFormers configuration: it must have keys with values, got 'profile'."),
+        ("7", "is not a MindFormers configuration: it must have keys with values, got 7."),
+        (
+            "a: 1\n---\nb: 2",
+            "is not YAML: line 2, column 1: but found another document.",
+        ),
+        ("d: 2024-13-45", "is not YAML: month must be in 1..12."),
+        (
+            "profile: \x00",
+            (
+                'is not YAML: unacceptable character #x0000: special characters are not allowed in "<unicode '
+                'string>", position 9.'
+            ),
+        ),
         ("a: " + "[" * 5000, "is nested too deeply"),
-        ("a: " + "9" * 5000, "is no YAML: Exceeds the limit"),
+        (
+            "a: " + "9" * 5000,
+            (
+                "is not YAML: Exceeds the limit (4300 digits) for integer string conversion: value has 5000 digits; "
+                "use sys.set_int_max_str_digits() to increase the limit."
+            ),
+        ),
     ],
 )
 def test_a_file_that_is_no_yaml_is_refused_with_its_line(read, text, words):
@@ -458,7 +548,7 @@ def test_a_place_that_is_no_file_is_refused(tmp_path):
         ("gone.yaml", "is missing; name the YAML of your MindFormers task."),
         (".", "is a directory; name the file in it."),
         ("latin.yaml", "is not UTF-8: byte 3 is 0xe9."),
-        ("large.yaml", "is larger than 4 MiB, so it is no configuration file."),
+        ("large.yaml", "is larger than 4 MiB, so it is not a configuration file."),
         ("a\0b", "cannot be read: embedded null byte."),
     ):
         with pytest.raises(UsageError) as caught:
@@ -466,11 +556,19 @@ def test_a_place_that_is_no_file_is_refused(tmp_path):
         assert words in str(caught.value)
 
 
+def test_merge_keys_may_be_repeated_and_a_number_is_not_the_string_of_its_digits(read):
+    """As PyYAML reads them; only a key of the same type and text is there twice."""
+    bases = "one: &one {profile_memory: False}\ntwo: &two {profile: True}\n"
+    profile = read(bases + "<<: *one\n<<: *two\n1: a\n'1': b")
+    assert profile.is_on
+    assert not profile.options["profile_memory"]
+
+
 def test_a_billion_laughs_are_a_few_names(read):
     lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60)), "profile: True"]
     assert read("\n".join(lines)).is_on
     bomb = "\n".join([*lines, "profile_rank_ids: *a59"])
-    assert "profile_rank_ids: " in refused(read, bomb)
+    assert "profile_rank_ids must be a list of ranks" in refused(read, bomb)
 
 
 def test_pyyaml_is_asked_for_by_its_extra(read, monkeypatch):
@@ -502,7 +600,7 @@ SPECIFIED = st.fixed_dictionaries(
 MONITOR = st.fixed_dictionaries(
     {"type": st.just("SummaryMonitor") | VALUES},
     optional={
-        **{name: VALUES for name in mindformers._MONITOR if name != "collect_specified_data"},
+        **{name: VALUES for name in summary_monitor._PARAMETERS if name != "collect_specified_data"},
         "collect_specified_data": SPECIFIED | VALUES,
     },
 )
@@ -579,7 +677,7 @@ def test_the_documented_monitor_is_the_defaults(read):
         "max_file_size": None,
         "export_options": None,
     }
-    assert said.collects == {*mindformers._COLLECTED, "histogram_regular", "collect_landscape"}
+    assert said.collects == {*summary_monitor._COLLECTED, "histogram_regular", "collect_landscape"}
     assert said.expectation(600) == "collect_freq=10,summary_steps=600,lineage,landscape"
 
 
@@ -633,40 +731,95 @@ def test_the_examples_of_the_documents_hold(read, total, steps, tensors):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("collect_freq: 0", "callbacks[1].collect_freq: 0 is not an integer of at least 1."),
-        ("collect_freq: True", "callbacks[1].collect_freq: True is not an integer"),
-        ("collect_freq: 2.5", "2.5 is not an integer"),
+        ("collect_freq: 0", "callbacks[1].collect_freq must be an integer of at least 1, got 0."),
+        ("collect_freq: True", "callbacks[1].collect_freq must be an integer of at least 1, got True."),
+        ("collect_freq: 2.5", "callbacks[1].collect_freq must be an integer of at least 1, got 2.5."),
         (
             "collect_frequency: 2",
-            "callbacks[1].collect_frequency: is no parameter of SummaryMonitor; did you mean 'collect_freq'?",
+            "callbacks[1].collect_frequency is not a known key; did you mean 'collect_freq'?",
         ),
-        ("num_process: 2", "callbacks[1].num_process: is no parameter of SummaryMonitor; known are summary_dir, "),
-        ("collect_tensor_freq: -1", "collect_tensor_freq: -1 is not an integer of at least 1."),
-        ("max_file_size: 0", "max_file_size: 0 is not an integer of at least 44, the bytes of a file's first record."),
-        ("max_file_size: 4 GB", "max_file_size: '4 GB' is not an integer"),
-        ("summary_dir: 3", "summary_dir: 3 is not a directory."),
-        ("keep_default_action: 1", "keep_default_action: 1 is not a boolean"),
-        ("export_options: npy", "export_options: 'npy' is no mapping."),
-        ("export_options: {tensor_format: npz}", "export_options.tensor_format: 'npz' is not npy or null."),
-        ("export_options: {format: npy}", "export_options.format: is not known; "),
-        ("custom_lineage_data: [1]", "custom_lineage_data: [1] is no mapping."),
+        (
+            "num_process: 2",
+            (
+                "callbacks[1].num_process is not a known key; known are type, summary_dir, collect_freq, "
+                "collect_specified_data, keep_default_action, custom_lineage_data, collect_tensor_freq, "
+                "max_file_size, export_options."
+            ),
+        ),
+        ("collect_tensor_freq: -1", "callbacks[1].collect_tensor_freq must be an integer of at least 1, got -1."),
+        (
+            "max_file_size: 0",
+            (
+                "callbacks[1].max_file_size must be an integer of at least 44, the bytes of a file's first record, "
+                "got 0."
+            ),
+        ),
+        (
+            "max_file_size: 4 GB",
+            (
+                "callbacks[1].max_file_size must be an integer of at least 44, the bytes of a file's first record, "
+                "got '4 GB'."
+            ),
+        ),
+        ("summary_dir: 3", "callbacks[1].summary_dir must be a directory, got 3."),
+        ("keep_default_action: 1", "callbacks[1].keep_default_action must be true or false, got 1."),
+        ("export_options: npy", "callbacks[1].export_options must be an object, {\"key\": value, ...}, got 'npy'."),
+        (
+            "export_options: {tensor_format: npz}",
+            ("callbacks[1].export_options.tensor_format must be one of npy, got 'npz' (did you mean 'npy'?)."),
+        ),
+        (
+            "export_options: {format: npy}",
+            ("callbacks[1].export_options.format is not a known key; did you mean 'tensor_format'?"),
+        ),
+        (
+            "custom_lineage_data: [1]",
+            ('callbacks[1].custom_lineage_data must be an object, {"key": value, ...}, got [1].'),
+        ),
         (
             "custom_lineage_data: {a: [1]}",
-            "custom_lineage_data.a: [1] is not a text, a number or an integer of 32 bits.",
+            "callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got [1].",
         ),
-        ("custom_lineage_data: {a: True}", "custom_lineage_data.a: True is not a text"),
-        ("custom_lineage_data: {a: 2147483648}", "custom_lineage_data.a: 2147483648 is not a text"),
-        ("custom_lineage_data: {1: a}", "custom_lineage_data: has the key 1, which is no text."),
-        ("collect_specified_data: True", "collect_specified_data: True is no mapping."),
+        (
+            "custom_lineage_data: {a: True}",
+            ("callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got True."),
+        ),
+        (
+            "custom_lineage_data: {a: 2147483648}",
+            ("callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got 2147483648."),
+        ),
+        ("custom_lineage_data: {1: a}", "callbacks[1].custom_lineage_data must have strings as keys, got 1."),
+        (
+            "collect_specified_data: True",
+            ('callbacks[1].collect_specified_data must be an object, {"key": value, ...}, got True.'),
+        ),
         ("collect_specified_data: {collect_metrics: True}", "did you mean 'collect_metric'?"),
-        ("collect_specified_data: {collect_metric: 1}", "collect_specified_data.collect_metric: 1 is not a boolean"),
-        ("collect_specified_data: {collect_graph: null}", "collect_graph: is null; write True or False."),
-        ("collect_specified_data: {histogram_regular: '['}", "histogram_regular: '[' is no regular expression: "),
-        ("collect_specified_data: {histogram_regular: 3}", "histogram_regular: 3 is not a regular expression."),
-        ("collect_specified_data: {collect_landscape: True}", "collect_landscape: True is no mapping."),
+        (
+            "collect_specified_data: {collect_metric: 1}",
+            ("callbacks[1].collect_specified_data.collect_metric must be true or false, got 1."),
+        ),
+        (
+            "collect_specified_data: {collect_graph: null}",
+            ("callbacks[1].collect_specified_data.collect_graph must be true or false, got None."),
+        ),
+        (
+            "collect_specified_data: {histogram_regular: '['}",
+            (
+                "callbacks[1].collect_specified_data.histogram_regular must be a regular expression, got '[': "
+                "unterminated character set at position 0."
+            ),
+        ),
+        (
+            "collect_specified_data: {histogram_regular: 3}",
+            ("callbacks[1].collect_specified_data.histogram_regular must be a string, got 3."),
+        ),
+        (
+            "collect_specified_data: {collect_landscape: True}",
+            ('callbacks[1].collect_specified_data.collect_landscape must be an object, {"key": value, ...}, got True.'),
+        ),
         (
             "collect_specified_data: {collect_landscape: {}}",
-            "has no intervals, without which SummaryCollector fails; write",
+            "callbacks[1].collect_specified_data.collect_landscape.intervals is missing; write intervals: [[1, 2, 3]].",
         ),
     ],
 )
@@ -677,19 +830,74 @@ def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("landscape_size: 2", "collect_landscape.landscape_size: 2 is not an integer from 3 to 256."),
-        ("landscape_size: 257", "landscape_size: 257 is not an integer from 3 to 256."),
-        ("unit: batch", "unit: 'batch' is not step or epoch."),
-        ("num_samples: 0", "num_samples: 0 is not an integer of at least 1."),
-        ("create_landscape: {train: 1}", "create_landscape: {'train': 1} is not {train: True, result: True}."),
-        ("create_landscape: {both: True}", "is not {train: True, result: True}."),
-        ("size: 40", "collect_landscape.size: is not known; known are landscape_size, "),
+        (
+            "landscape_size: 2",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.landscape_size must be an integer from 3 to "
+                "256, got 2."
+            ),
+        ),
+        (
+            "landscape_size: 257",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.landscape_size must be an integer from 3 to "
+                "256, got 257."
+            ),
+        ),
+        (
+            "unit: batch",
+            ("callbacks[1].collect_specified_data.collect_landscape.unit must be one of step, epoch, got 'batch'."),
+        ),
+        (
+            "num_samples: 0",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.num_samples must be an integer of at least 1, "
+                "got 0."
+            ),
+        ),
+        (
+            "create_landscape: {train: 1}",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
+                "result: True}, got {'train': 1}."
+            ),
+        ),
+        (
+            "create_landscape: {both: True}",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
+                "result: True}, got {'both': True}."
+            ),
+        ),
+        (
+            "size: 40",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.size is not a known key; known are "
+                "landscape_size, unit, create_landscape, num_samples, intervals."
+            ),
+        ),
         (
             "intervals: [[1, 2]]",
-            "intervals: [[1, 2]] is not a list of lists of at least three integers, as [[1, 2, 3]].",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.intervals must be a list of lists of at least "
+                "three integers, as [[1, 2, 3]], got [[1, 2]] ([1, 2] is not a list of at least three integers)."
+            ),
         ),
-        ("intervals: [1, 2, 3]", "intervals: [1, 2, 3] is not a list of lists"),
-        ("intervals: [[1, 2, x]]", "is not a list of lists"),
+        (
+            "intervals: [1, 2, 3]",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.intervals must be a list of lists of at least "
+                "three integers, as [[1, 2, 3]], got [1, 2, 3] (1 is not a list of at least three integers)."
+            ),
+        ),
+        (
+            "intervals: [[1, 2, x]]",
+            (
+                "callbacks[1].collect_specified_data.collect_landscape.intervals must be a list of lists of at least "
+                "three integers, as [[1, 2, 3]], got [[1, 2, 'x']] ([1, 2, 'x'] is not a list of at least three "
+                "integers)."
+            ),
+        ),
     ],
 )
 def test_the_bounds_of_a_landscape_hold(read, text, words):
@@ -701,15 +909,18 @@ def test_the_bounds_of_a_landscape_hold(read, text, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("callbacks: SummaryMonitor", "callbacks: is no list; each callback begins with '- type: '."),
+        ("callbacks: SummaryMonitor", "callbacks must be a list, in which each callback begins with '- type: '."),
         (
             "callbacks: [SummaryMonitor]",
-            "callbacks[0]: has no type; a callback is written as '- type: SummaryMonitor'.",
+            "callbacks[0] has no type; write a callback as '- type: SummaryMonitor'.",
         ),
-        ("callbacks: [{type: SumaryMonitor}]", "callbacks[0].type: 'SumaryMonitor' is no callback; did you mean"),
+        (
+            "callbacks: [{type: SumaryMonitor}]",
+            ("callbacks[0].type 'SumaryMonitor' is not a callback; did you mean 'SummaryMonitor'?"),
+        ),
         (
             "callbacks: [{type: SummaryMonitor}, {type: SummaryMonitor}]",
-            "callbacks[1]: is a second SummaryMonitor, and MindSpore takes one.",
+            "callbacks[1] is a second SummaryMonitor, and MindSpore allows one.",
         ),
     ],
 )

@@ -78,18 +78,36 @@ def test_older_versions_have_numbers_and_no_analyse(tmp_path):
 @pytest.mark.parametrize(
     ("window", "options", "words"),
     [
-        ((5, 3), {}, "start_step=5, stop_step=3 is not a window"),
+        (
+            (5, 3),
+            {},
+            (
+                "start_step and stop_step must be a window, 1 <= start_step <= stop_step, got 5 and 3; steps count "
+                "from 1, the stop step is included, and both -1 switch profiling off."
+            ),
+        ),
         ((0, 3), {}, "steps count from 1"),
-        ((-1, 3), {}, "is not a window"),
-        (("5", 7), {}, "start_step='5': it must be an integer, not a str"),
-        ((True, 7), {}, "it must be an integer, not a bool"),
-        ((5, 7.0), {}, "it must be an integer, not a float"),
-        ((5, 7), {"profile_memory": "true"}, "it must be true or false, not a str"),
-        ((5, 7), {"profile_memory": 1}, "it must be true or false, not an int"),
+        (
+            (-1, 3),
+            {},
+            (
+                "start_step and stop_step must be a window, 1 <= start_step <= stop_step, got -1 and 3; steps count "
+                "from 1, the stop step is included, and both -1 switch profiling off."
+            ),
+        ),
+        (("5", 7), {}, "start_step must be an integer of at least -1, got '5'."),
+        ((True, 7), {}, "start_step must be an integer of at least -1, got True."),
+        ((5, 7.0), {}, "stop_step must be an integer of at least -1, got 7.0."),
+        (
+            (5, 7),
+            {"profile_memory": "true"},
+            ("profile_memory must be true or false, got 'true' (write it without quotes)."),
+        ),
+        ((5, 7), {"profile_memory": 1}, "profile_memory must be true or false, got 1."),
         ((5, 7), {"profile_mem": True}, "did you mean 'profile_memory'?"),
         ((5, 7), {"with_stack": True}, "has no effect on a CPU"),
         ((5, 7), {"analyse": False, "analyse_mode": 0}, "has no effect with analyse=False"),
-        ((5, 7), {"version": "2.0.0"}, "MindSpore 2.0.0 has no profiler_config.json; it came with 2.3"),
+        ((5, 7), {"version": "2.0.0"}, "MindSpore 2.0.0 has no profiler_config.json; it was added in 2.3."),
     ],
 )
 def test_what_the_monitor_would_reset_is_one_sentence_and_nothing_is_written(tmp_path, window, options, words):
@@ -103,14 +121,32 @@ def test_what_the_monitor_would_reset_is_one_sentence_and_nothing_is_written(tmp
     ("text", "words"),
     [
         ('{"start_step": 1,\n  "stop_step" 3}', "line 2, column 15: Expecting ':' delimiter"),
-        ("", "line 1, column 1: Expecting value"),
-        ("[1]", "holds no JSON object"),
-        ('{"analyse": true, "analyse": false}', "'analyse' stands there twice"),
-        ('{"analyse": "yes"}', "analyse='yes': it must be true or false, not a str"),
+        ("", "is empty. MindSpore would ignore the whole file; correct it, or move it away."),
+        ("[1]", "must be a JSON object, got [1]. MindSpore would ignore the whole file; correct it, or move it away."),
+        (
+            '{"analyse": true, "analyse": false}',
+            (
+                "is not JSON: an object has the key 'analyse' twice. MindSpore would ignore the whole file; correct "
+                "it, or move it away."
+            ),
+        ),
+        ('{"analyse": "yes"}', "analyse must be true or false, got 'yes'."),
         ('{"record_shape": true}', "this version calls it 'record_shapes'"),
-        ('{"profiler_level": 2}', "2 stands for 'Level2'"),
+        (
+            '{"profiler_level": 2}',
+            (
+                "profiler_level must be one of LevelNone, Level0, Level1, Level2, got 2; 2 means 'Level2', and "
+                "MindSpore warns about numbers."
+            ),
+        ),
         ('{"aic_metrics": "Memory"}', "is reset at profiler_level='Level0'"),
-        ('{"mstx_domain_include": NaN}', "mstx_domain_include=nan"),
+        (
+            '{"mstx_domain_include": NaN}',
+            (
+                "is not JSON: NaN is not a JSON number. MindSpore would ignore the whole file; correct it, or move "
+                "it away."
+            ),
+        ),
         ("[" * 100_000, "nested too deep"),
         ('"\\ud800', "line 1, column"),
     ],
@@ -127,7 +163,7 @@ def test_a_file_that_mindspore_would_ignore_is_told_by_its_place_and_left_alone(
 
 def test_a_file_that_is_no_text_is_one_sentence(tmp_path):
     (tmp_path / "profiler_config.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is not UTF-8"):
         write_profiler_config(tmp_path, start_step=5, stop_step=7, version=V)
 
 
@@ -139,7 +175,7 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
 
 def test_a_file_longer_than_shared_memory_is_refused(tmp_path):
     names = [f"{'x' * 100}{number}" for number in range(11_000)]
-    with pytest.raises(UsageError, match="longer than the 1048576 bytes MindSpore reads"):
+    with pytest.raises(UsageError, match="MindSpore reads less than 1048576"):
         write_profiler_config(
             tmp_path, start_step=5, stop_step=7, version=V, device="ascend", mstx=True, mstx_domain_include=names
         )

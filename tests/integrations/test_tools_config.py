@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.errors import UsageError
+from perfguard.integrations.config_files import LARGEST_BYTES
 from perfguard.integrations.tools_config import (
-    LARGEST_BYTES,
     DynamicParam,
     MemoryProfile,
     StaticParam,
@@ -127,84 +127,163 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
         (
             (*STATIC, "level"),
             "level3",
-            "profile.static_param.level = 'level3' of tools.json is none of level0, level1, level2.",
+            "profile.static_param.level must be one of level0, level1, level2, got 'level3' (did you mean 'level0'?).",
         ),
-        ((*STATIC, "level"), 1, "profile.static_param.level = 1 of tools.json is none of level0, level1, level2."),
-        ((*STATIC, "level"), "Level1", "level = 'Level1' of tools.json is none of"),
-        ((*STATIC, "aic_metrics_type"), "Memory", "is none of PipeUtilization, ArithmeticUtilization."),
+        ((*STATIC, "level"), 1, "profile.static_param.level must be one of level0, level1, level2, got 1."),
+        (
+            (*STATIC, "level"),
+            "Level1",
+            "profile.static_param.level must be one of level0, level1, level2, got 'Level1' (did you mean 'level1'?).",
+        ),
+        (
+            (*STATIC, "aic_metrics_type"),
+            "Memory",
+            (
+                "profile.static_param.aic_metrics_type must be one of PipeUtilization, ArithmeticUtilization, got "
+                "'Memory'."
+            ),
+        ),
         (
             (*STATIC, "with_stack"),
             "true",
-            "with_stack = 'true' of tools.json is a text where true or false belongs: write it without quotes.",
+            "profile.static_param.with_stack must be true or false, got 'true' (write it without quotes).",
         ),
-        ((*STATIC, "with_memory"), 1, "with_memory = 1 of tools.json is a number where true or false belongs."),
-        ((*STATIC, "record_shapes"), 0, "record_shapes = 0 of tools.json is a number where"),
-        ((*STATIC, "with_cpu"), None, "with_cpu = None of tools.json is null where true or false belongs."),
-        ((*STATIC, "data_simplification"), [], "is a list where true or false belongs."),
-        ((*STATIC, "analyse_flag"), {}, "is an object where true or false belongs."),
+        ((*STATIC, "with_memory"), 1, "profile.static_param.with_memory must be true or false, got 1."),
+        ((*STATIC, "record_shapes"), 0, "profile.static_param.record_shapes must be true or false, got 0."),
+        ((*STATIC, "with_cpu"), None, "profile.static_param.with_cpu must be true or false, got None."),
+        (
+            (*STATIC, "data_simplification"),
+            [],
+            "profile.static_param.data_simplification must be true or false, got [].",
+        ),
+        ((*STATIC, "analyse_flag"), {}, "profile.static_param.analyse_flag must be true or false, got {}."),
         (
             (*STATIC, "start_step"),
             True,
-            "start_step = True of tools.json is true or false where a whole number belongs.",
+            "profile.static_param.start_step must be an integer from 0 to 10000000, got True.",
         ),
-        ((*STATIC, "start_step"), "10", "start_step = '10' of tools.json is a text where a whole number belongs."),
-        ((*STATIC, "start_step"), 1.0, "start_step = 1.0 of tools.json is a number where a whole number belongs."),
-        ((*STATIC, "start_step"), -1, "start_step = -1 of tools.json is less than 0."),
+        (
+            (*STATIC, "start_step"),
+            "10",
+            "profile.static_param.start_step must be an integer from 0 to 10000000, got '10'.",
+        ),
+        (
+            (*STATIC, "start_step"),
+            1.0,
+            "profile.static_param.start_step must be an integer from 0 to 10000000, got 1.0.",
+        ),
+        ((*STATIC, "start_step"), -1, "profile.static_param.start_step must be an integer from 0 to 10000000, got -1."),
         (
             (*STATIC, "start_step"),
             11,
-            "profile.static_param.start_step = 11 and end_step = 11 of tools.json are no window: steps count from 0 and "
-            "the end step is left out, so start_step must be less than end_step.",
+            (
+                "profile.static_param.start_step must be less than end_step, got 11 and 11; steps count from 0, and "
+                "end_step is exclusive."
+            ),
         ),
-        ((*STATIC, "start_step"), 12, "start_step = 12 and end_step = 11"),
-        ((*STATIC, "end_step"), 10**9, "end_step = 1000000000 of tools.json is beyond step 10000000"),
-        ((*STATIC, "end_step"), DELETED, "profile.static_param.end_step is missing in tools.json."),
-        ((*STATIC, "save_path"), DELETED, "profile.static_param.save_path is missing in tools.json."),
-        ((*STATIC, "save_path"), 7, "save_path = 7 of tools.json is a number where a path belongs."),
-        ((*STATIC, "save_path"), " ", "save_path = ' ' of tools.json is no path."),
-        ((*STATIC, "save_path"), "a\0b", "is no path."),
-        ((*STATIC, "save_path"), "\ud800", "is no path."),
+        (
+            (*STATIC, "start_step"),
+            12,
+            (
+                "profile.static_param.start_step must be less than end_step, got 12 and 11; steps count from 0, and "
+                "end_step is exclusive."
+            ),
+        ),
+        (
+            (*STATIC, "end_step"),
+            10**9,
+            "profile.static_param.end_step must be an integer from 0 to 10000000, got 1000000000.",
+        ),
+        ((*STATIC, "end_step"), DELETED, "profile.static_param.end_step is missing."),
+        ((*STATIC, "save_path"), DELETED, "profile.static_param.save_path is missing."),
+        ((*STATIC, "save_path"), 7, "profile.static_param.save_path must be a path, got 7."),
+        ((*STATIC, "save_path"), " ", "profile.static_param.save_path must be a path, got ' '."),
+        ((*STATIC, "save_path"), "a\0b", "profile.static_param.save_path must be a path, got "),
+        ((*STATIC, "save_path"), "\ud800", "profile.static_param.save_path must be a path, got "),
         (
             (*STATIC, "with_stacks"),
             True,
-            "profile.static_param of tools.json has no key 'with_stacks'; did you mean 'with_stack'?",
+            "profile.static_param.with_stacks is not a known key; did you mean 'with_stack'?",
         ),
-        (STATIC, None, "profile.static_param = None of tools.json is no object"),
-        (STATIC, [1], "profile.static_param = [1] of tools.json is no object"),
-        (("profile", "enable"), "true", "profile.enable = 'true' of tools.json is a text where true or false belongs"),
+        (STATIC, None, 'profile.static_param must be an object, {"key": value, ...}, got None.'),
+        (STATIC, [1], 'profile.static_param must be an object, {"key": value, ...}, got [1].'),
+        (("profile", "enable"), "true", "profile.enable must be true or false, got 'true' (write it without quotes)."),
         (
             ("profile", "profile_type"),
             "statik",
-            "profile.profile_type = 'statik' of tools.json is none of static, dynamic.",
+            "profile.profile_type must be one of static, dynamic, got 'statik' (did you mean 'static'?).",
         ),
         (
             ("profile", "ranks"),
             [],
-            "profile.ranks = [] of tools.json profiles nobody: write -1 for all ranks, or enable = false.",
+            "profile.ranks is empty, so no rank is profiled: write -1 for all ranks, or enable = false.",
         ),
-        (("profile", "ranks"), [-1, 0], "names ranks beside -1, which is all of them."),
-        (("profile", "ranks"), [-2], "holds -2, which is not a rank: 0 or more, or -1 for all."),
-        (("profile", "ranks"), [True], "holds True, which is not a rank"),
-        (("profile", "ranks"), "all", "holds 'all', which is not a rank"),
-        (("profile", "ranks"), [0, None], "holds None, which is not a rank"),
-        (("profile", "rank"), [0], "profile of tools.json has no key 'rank'; did you mean 'ranks'?"),
-        (("profil",), {}, "tools.json has no key 'profil'; did you mean 'profile'?"),
+        (
+            ("profile", "ranks"),
+            [-1, 0],
+            "profile.ranks must be -1 alone, which means all ranks, or a list of ranks, got [-1, 0].",
+        ),
+        (
+            ("profile", "ranks"),
+            [-2],
+            (
+                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [-2] (-2 is not an integer of "
+                "at least -1)."
+            ),
+        ),
+        (
+            ("profile", "ranks"),
+            [True],
+            (
+                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [True] (True is not an "
+                "integer of at least -1)."
+            ),
+        ),
+        (("profile", "ranks"), "all", "profile.ranks must be a list of ranks (0 or more, or -1 for all), got 'all'."),
+        (
+            ("profile", "ranks"),
+            [0, None],
+            (
+                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [0, None] (None is not an "
+                "integer of at least -1)."
+            ),
+        ),
+        (("profile", "rank"), [0], "profile.rank is not a known key; did you mean 'ranks'?"),
+        (("profil",), {}, "profil is not a known key; did you mean 'profile'?"),
         (
             ("profile", "dynamic_param", "config_path"),
             "",
-            "profile.dynamic_param.config_path = '' of tools.json is no path.",
+            "profile.dynamic_param.config_path must be a path, got ''.",
         ),
-        (("profile", "dynamic_param", "path"), "", "has no key 'path'; known are config_path."),
-        (("memory_profile", "enable"), "no", "memory_profile.enable = 'no' of tools.json is a text"),
+        (
+            ("profile", "dynamic_param", "path"),
+            "",
+            "profile.dynamic_param.path is not a known key; known are config_path.",
+        ),
+        (("memory_profile", "enable"), "no", "memory_profile.enable must be true or false, got 'no'."),
         (
             ("memory_profile", "start_step"),
             5,
-            "memory_profile.start_step = 5 and end_step = 2 of tools.json are no window",
+            (
+                "memory_profile.start_step must be less than end_step, got 5 and 2; steps count from 0, and end_step "
+                "is exclusive."
+            ),
         ),
-        (("memory_profile", "stacks"), "c++", "memory_profile.stacks = 'c++' of tools.json is none of all, python."),
-        (("memory_profile", "max_entries"), 0, "memory_profile.max_entries = 0 of tools.json is less than 1."),
-        (("memory_profile", "max_entries"), "9", "is a text where a whole number belongs."),
-        (("memory_profile", "dump_ranks"), ["0"], "memory_profile.dump_ranks = ['0'] of tools.json holds '0'"),
+        (("memory_profile", "stacks"), "c++", "memory_profile.stacks must be one of all, python, got 'c++'."),
+        (("memory_profile", "max_entries"), 0, "memory_profile.max_entries must be an integer of at least 1, got 0."),
+        (
+            ("memory_profile", "max_entries"),
+            "9",
+            "memory_profile.max_entries must be an integer of at least 1, got '9'.",
+        ),
+        (
+            ("memory_profile", "dump_ranks"),
+            ["0"],
+            (
+                "memory_profile.dump_ranks must be a list of ranks (0 or more, or -1 for all), got ['0'] ('0' is not "
+                "an integer of at least -1)."
+            ),
+        ),
         (("memory_profile", "mem_infos"), 1, "did you mean 'mem_info'?"),
     ],
 )
@@ -218,7 +297,7 @@ def test_every_bad_value_is_refused_by_name(path, value, sentence):
 def test_a_dynamic_profile_needs_its_path():
     tree = changed("profile", "profile_type", to="dynamic")
     del tree["profile"]["dynamic_param"]
-    with pytest.raises(UsageError, match=r"^profile\.dynamic_param\.config_path is missing in tools\.json\.$"):
+    with pytest.raises(UsageError, match=r"^tools\.json: profile\.dynamic_param\.config_path is missing\.$"):
         tools_config(tree, source="tools.json")
 
 
@@ -229,20 +308,23 @@ def test_a_dynamic_profile_needs_its_path():
         (" \n", "is empty."),
         ('{"profile": {\n  "enable" true}}', "is not JSON: line 2, column 12: "),
         ('{"profile": ', "is not JSON: line 1, column 13: "),
-        ('{"profile": {"enable": true, "enable": false}}', "is not JSON: the key 'enable' stands twice in one object."),
-        ('{"profile": {"ranks": NaN}}', "is not JSON: NaN is no JSON number."),
-        ('{"profile": {"ranks": -Infinity}}', "is not JSON: -Infinity is no JSON number."),
+        ('{"profile": {"enable": true, "enable": false}}', "is not JSON: an object has the key 'enable' twice."),
+        ('{"profile": {"ranks": NaN}}', "is not JSON: NaN is not a JSON number."),
+        ('{"profile": {"ranks": -Infinity}}', "is not JSON: -Infinity is not a JSON number."),
         (
             '{"profile": {"ranks": ' + "9" * 5000 + "}}",
-            "is not JSON: the number 999999999999999999... is beyond every step.",
+            "is not JSON: the number 999999999999999999... has more than 18 digits.",
         ),
-        ('{"profile": {"static_param": {"start_step": 1e999}}}', "start_step = inf of "),
-        ("[]", "holds [], which is no object"),
-        ("null", "holds None, which is no object"),
+        (
+            '{"profile": {"static_param": {"start_step": 1e999}}}',
+            "profile.static_param.start_step must be an integer from 0 to 10000000, got inf.",
+        ),
+        ("[]", 'must be an object, {"key": value, ...}, got [].'),
+        ("null", 'must be an object, {"key": value, ...}, got None.'),
         ("{}", "has neither profile nor memory_profile, so it profiles nothing."),
         ("[" * 200_000, "is nested too deeply to be a configuration."),
         (b'{"profile": "\xff"}', "is not UTF-8: byte 13 is 0xff."),
-        (b" " * (LARGEST_BYTES + 1), "is larger than 1 MiB, so it is no configuration file."),
+        (b" " * (LARGEST_BYTES + 1), "is larger than 1 MiB, so it is not a configuration file."),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -280,7 +362,7 @@ def test_what_is_no_file_is_refused(tmp_path):
             read_tools_config(tmp_path / name)
         assert sentence in str(caught.value)
         assert "\n" not in str(caught.value)
-    with pytest.raises(UsageError, match=r"takes the path of a tools\.json, not \{\}"):
+    with pytest.raises(UsageError, match=r"needs the path of a tools\.json, got \{\}"):
         read_tools_config({})
 
 
@@ -311,22 +393,40 @@ def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("tools:\n  profile:\n    enable: 'true'\n", "tools.profile.enable = 'true' of "),
-        ("tools:\n  profile:\n    static_param: {levl: level1}\n", "tools.profile.static_param of "),
+        (
+            "tools:\n  profile:\n    enable: 'true'\n",
+            "tools.profile.enable must be true or false, got 'true' (write it without quotes).",
+        ),
+        (
+            "tools:\n  profile:\n    static_param: {levl: level1}\n",
+            "tools.profile.static_param.levl is not a known key; did you mean 'level'?",
+        ),
         ("tools:\n  profil: {}\n", "did you mean 'profile'?"),
         ("tools:\n  profile: [\n", "is not YAML: line 3, column 1: "),
         (
             "tools:\n  profile:\n    enable: true\n    enable: false\n",
-            "line 4, column 5: the key 'enable' stands twice.",
+            "is not YAML: line 4, column 5: the key 'enable' is there twice.",
         ),
         (
             "tools: !!python/object/apply:os.system [echo]\n",
             "is not YAML: line 1, column 8: could not determine a constructor",
         ),
-        ("model: {}\n", "has no tools:, where the profiler of an FSDP2 configuration is set."),
-        ("tools: 3\n", "holds 3, which is no object"),
-        ("tools: {profile: {ranks: &a [*a]}}\n", "which is not a rank"),
-        ("tools: {profile: {ranks: [.nan]}}\n", "holds nan, which is not a rank"),
+        ("model: {}\n", "has no tools: key, where an FSDP2 configuration sets up the profiler."),
+        ("tools: 3\n", 'must be an object, {"key": value, ...}, got 3.'),
+        (
+            "tools: {profile: {ranks: &a [*a]}}\n",
+            (
+                "tools.profile.ranks must be a list of ranks (0 or more, or -1 for all), got [[[[[...]]]]] "
+                "([[[[[...]]]]] is not an integer of at least -1)."
+            ),
+        ),
+        (
+            "tools: {profile: {ranks: [.nan]}}\n",
+            (
+                "tools.profile.ranks must be a list of ranks (0 or more, or -1 for all), got [nan] (nan is not an "
+                "integer of at least -1)."
+            ),
+        ),
         ("? [a, b]\n: 1\ntools: {}\n", "is not YAML: line 1, column 3: "),
         ("\t- x", "is not YAML: line 1, column 1: "),
     ],

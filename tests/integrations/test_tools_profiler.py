@@ -157,7 +157,7 @@ def test_what_has_no_meaning_on_a_cpu_is_told_in_the_recording():
         "profile.static_param.analyse_flag",
     ]
     assert prof.notes[0] == (
-        "profile.static_param.level = 'level2' has no meaning here: it sets up an Ascend device (how much it records)"
+        "profile.static_param.level = 'level2' has no effect here: it sets up an Ascend device (how much it records)"
     )
 
 
@@ -307,14 +307,17 @@ def test_a_training_may_change_its_directory_and_fork(how):
     [
         (
             lambda prof: prof.step(),
-            "step() of a tools_profiler comes after start(); call start() once, before the loop.",
+            "step() of a tools_profiler was called before start(); call start() once, before the loop.",
         ),
         (
             lambda prof: prof.stop(),
-            "stop() of a tools_profiler comes after start(); call start() once, before the loop.",
+            "stop() of a tools_profiler was called before start(); call start() once, before the loop.",
         ),
-        (lambda prof: (prof.start(), prof.start()), "start() of a tools_profiler is called once, before the loop"),
-        (lambda prof: (prof.start(), prof.stop(), prof.start()), "start() of a tools_profiler is called once"),
+        (
+            lambda prof: (prof.start(), prof.start()),
+            "start() of a tools_profiler was called before; make a new tools_profiler",
+        ),
+        (lambda prof: (prof.start(), prof.stop(), prof.start()), "start() of a tools_profiler was called before"),
     ],
 )
 def test_misuse_is_refused(misuse, sentence):
@@ -337,7 +340,7 @@ def test_two_profilers_of_one_process_are_refused(tmp_path):
     with tools_profiler(path):
         with pytest.raises(
             UsageError,
-            match=r"^A tools_profiler of tools\.json is under way in this process, and torch has one profiler at a time; "
+            match=r"^A tools_profiler of tools\.json is running in this process, and torch has one profiler at a time; "
             r"call its stop\(\) first\.$",
         ):
             tools_profiler(path, output=tmp_path / "second").start()
@@ -351,7 +354,7 @@ def test_a_profiler_of_the_training_itself_is_said():
     with torch.profiler.profile():
         prof.start()
         work()
-        with pytest.raises(CaptureError, match="another profiler of torch is under way in this process"):
+        with pytest.raises(CaptureError, match="another torch profiler is running in this process"):
             prof.step()
     (recording,) = prof.recordings
     assert recording.ending is Ending.PROFILER_FAILED
@@ -368,7 +371,7 @@ def test_a_place_that_holds_another_run_is_neither_mixed_nor_overwritten():
         prof.start()
     assert str(caught.value) == (
         "profile.static_param.save_path = 'npu_profiling' of tools.json already holds options.json, recording.json, "
-        "steps.json and 1 more, and two runs are never mixed; move it away or name another place."
+        "steps.json and 1 more, and a directory holds one run; move it away or name another directory."
     )
     assert {one.name: one.read_bytes() for one in Path("npu_profiling").iterdir()} == before
     trained(tools_profiler(config(save_path="other")), steps=4)
@@ -378,14 +381,14 @@ def test_ranks_are_not_mixed_with_a_run_of_one(monkeypatch):
     path = config()
     trained(tools_profiler(path), steps=4)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match=r"already holds options\.json, .*two runs are never mixed"):
+    with pytest.raises(UsageError, match=r"already holds options\.json, .*a directory holds one run"):
         tools_profiler(path).start()
 
 
 def test_a_place_that_another_process_fills_is_refused():
     Path("npu_profiling").mkdir()
     Path("npu_profiling", CLAIM_FILE).touch()
-    with pytest.raises(UsageError, match=r"already holds \.perfguard-running, and two runs are never mixed"):
+    with pytest.raises(UsageError, match=r"already holds \.perfguard-running, and a directory holds one run"):
         tools_profiler(config()).start()
 
 
@@ -394,11 +397,11 @@ def test_a_place_that_another_process_fills_is_refused():
     [
         (
             "tools.json",
-            "profile.static_param.save_path = 'tools.json' of tools.json is a file or lies in one; name a directory.",
+            "profile.static_param.save_path = 'tools.json' of tools.json is a file, or is below one; name a directory.",
         ),
-        ("tools.json/below", "cannot be made: Not a directory; name another place."),
-        ("x" * 300, "cannot be made: File name too long; name another place."),
-        ("/proc/nowhere", "cannot be made: No such file or directory; name another place."),
+        ("tools.json/below", "cannot be created: Not a directory; name another directory."),
+        ("x" * 300, "cannot be created: File name too long; name another directory."),
+        ("/proc/nowhere", "cannot be created: No such file or directory; name another directory."),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused(save_path, sentence):
@@ -410,7 +413,7 @@ def test_a_cpu_without_its_operators_has_nothing_to_record():
     if torch.cuda.is_available():
         pytest.skip("torch sees a device here")
     with pytest.raises(
-        UsageError, match=r"^profile\.static_param\.with_cpu = False of tools\.json leaves nothing to record here"
+        UsageError, match=r"^tools\.json: profile\.static_param\.with_cpu is false, which records nothing here"
     ):
         tools_profiler(config(with_cpu=False)).start()
     assert not Path("npu_profiling").exists()
@@ -421,7 +424,7 @@ def test_the_history_of_memory_needs_a_device():
         pytest.skip("torch sees a device here")
     with pytest.raises(
         UsageError,
-        match=r"^memory_profile\.enable = True of tools\.json needs a device, and torch sees none; write false \(profile\."
+        match=r"^tools\.json: memory_profile\.enable is true, and torch finds no device; write false \(profile\."
         r"static_param\.with_memory records the memory of a CPU\)\.$",
     ):
         tools_profiler(config(memory_profile={"enable": True})).start()
@@ -543,10 +546,8 @@ def test_the_history_of_memory_is_asked_for_its_steps(ascend, monkeypatch):
     on = {"stacks": "all", "max_entries": sys.maxsize}
     dumped = "memory_snapshot/snapshot_rank_0.pickle"
     assert calls == [on, "step", "step", dumped, {"enabled": None}, "step", "step", "step"]
-    assert prof.notes == ("memory_profile.mem_info is MindSpeed-MM's own log, and is not written here",)
+    assert prof.notes == ("memory_profile.mem_info has no effect here: only MindSpeed-MM writes that log",)
 
     Path(dumped).touch()
-    with pytest.raises(
-        UsageError, match=r"memory_profile\.save_path = 'memory_snapshot' of tools\.json already holds snap"
-    ):
+    with pytest.raises(UsageError, match=r"memory_profile\.save_path 'memory_snapshot' already holds snap"):
         tools_profiler(path).start()

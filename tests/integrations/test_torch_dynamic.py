@@ -21,14 +21,9 @@ from perfguard.capture.replay import recordings_in
 from perfguard.documents import violations
 from perfguard.errors import UsageError
 from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
-from perfguard.integrations.torch_dynamic import (
-    CONFIG_FILE,
-    DEFAULT,
-    DynamicConfig,
-    NpuDynamicProfile,
-    Watch,
-    read_dynamic_config,
-)
+from perfguard.integrations.torch_dynamic import CONFIG_FILE, NpuDynamicProfile
+from perfguard.integrations.torch_dynamic_config import DEFAULT, DynamicConfig, read_dynamic_config
+from perfguard.integrations.watched_file import WatchedFile
 from perfguard.recording import Ending, read_recording
 from tests.integrations.test_tools_config import anything
 
@@ -266,9 +261,9 @@ def test_metadata_and_flops_reach_the_trace_and_the_rest_is_told():
     options = json.loads((recording.directory / "options.json").read_text())
     assert options["asked"]["experimental_config"] == {"profiler_level": "Level2"}
     assert options["without_meaning"] == [
-        "NPU of activities has no meaning here: torch_npu sees no device.",
-        "experimental_config has no meaning without an Ascend device: profiler_level.",
-        "analyse has no meaning here: torch.profiler writes nothing raw.",
+        "NPU in activities has no effect here: torch_npu finds no device.",
+        "experimental_config has no effect without an Ascend device: profiler_level.",
+        "analyse has no effect here: torch.profiler writes no raw data.",
     ]
     assert all(note in log() for note in options["without_meaning"])
     perfguard.check(recording.directory, expect="steps=1,shapes")
@@ -319,7 +314,7 @@ def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory()
         (json.dumps({"experimental_config": {"gc_detect_threshold": "1"}}), "is a text where a number belongs."),
         (json.dumps({"experimental_config": {"export_type": ["csv"]}}), "holds 'csv', which is none of text, db."),
         (json.dumps({"stop_step": 3, "prof_path": "./"}), "{} is MindSpore's: it has stop_step, prof_path, where"),
-        (edited(prof_dir="tools.json/below"), "prof_dir = '{base}/tools.json/below' cannot be made: Not a directory;"),
+        (edited(prof_dir="tools.json/below"), "prof_dir = '{base}/tools.json/below' cannot be created: Not a directory;"),
         (lambda: FILE.unlink(), "Watching"),
         (lambda: (FILE.unlink(), FILE.mkdir()), "cannot be read: Is a directory. The training goes on."),
         (lambda: (FILE.unlink(), os.mkfifo(FILE)), "is empty: it is being written."),
@@ -354,7 +349,10 @@ def test_a_cpu_without_its_operators_has_nothing_to_record():
         pytest.skip("torch sees a device here")
     prof = trained({1: edited(activities=["NPU"]), 5: edited()})
     assert windows(prof) == [("dp_rank_0_start_6_active_1", Ending.COMPLETE)]
-    assert "activities = ['NPU'] leaves nothing to record here: torch sees no device. No window is profiled." in log()
+    assert (
+        "activities = ['NPU'] records nothing here, because torch finds no device; add CPU. No window is profiled."
+        in log()
+    )
 
 
 @pytest.mark.slow
@@ -374,7 +372,7 @@ def test_a_profiler_that_fails_ends_its_window_only():
         ("dp_rank_0_start_2_active_1", Ending.PROFILER_FAILED),
         ("dp_rank_0_start_6_active_1", Ending.COMPLETE),
     ]
-    assert "another profiler of torch is under way in this process" in log()
+    assert "another torch profiler is running in this process" in log()
 
 
 @pytest.mark.slow
@@ -427,7 +425,10 @@ def test_a_loop_that_raises_in_a_window_keeps_it():
         ),
         ('{"active": 3,\n "warm', "{} is not JSON: line 2, column 2: Unterminated string starting at."),
         ("", "{} is empty."),
-        (json.dumps({"active": 0}), "active = 0 of {} is less than 1 (torch_npu would take 1)."),
+        (
+            json.dumps({"active": 0}),
+            "{}: active must be an integer from 1 to 10000000, got 0 (torch_npu would take 1).",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_file_at_the_start_is_raised(text, sentence):
@@ -447,7 +448,10 @@ def test_what_is_wrong_with_the_file_at_the_start_is_raised(text, sentence):
     ("config_path", "sentence"),
     [
         ("tools.json", "config_path = 'tools.json' is a file; name a directory, or the profiler_config.json in one."),
-        ("x" * 300, "cannot be made: File name too long."),
+        (
+            "x" * 300,
+            "cannot be created: File name too long; name another directory.",
+        ),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused(config_path, sentence):
@@ -460,7 +464,7 @@ def test_a_place_that_cannot_be_made_is_refused(config_path, sentence):
 
 def test_a_watch_tells_every_save_once(tmp_path):
     path = tmp_path / "file"
-    watch = Watch(path)
+    watch = WatchedFile(path)
     assert watch.changed() is None
     path.write_text("one")
     assert [watch.changed(), watch.changed()] == [b"one", None]
@@ -475,7 +479,7 @@ def test_a_watch_tells_every_save_once(tmp_path):
 def test_an_edit_of_the_same_size_and_time_is_seen_while_it_is_fresh(tmp_path):
     path = tmp_path / "file"
     path.write_text("one")
-    watch = Watch(path)
+    watch = WatchedFile(path)
     assert watch.changed() == b"one"
     stamp = path.stat()
     path.write_text("two")
@@ -487,9 +491,9 @@ def test_a_file_that_was_not_edited_for_long_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("one")
     os.utime(path, (1, 1))
-    watch = Watch(path)
+    watch = WatchedFile(path)
     assert watch.changed() == b"one"
-    monkeypatch.setattr("perfguard.integrations.torch_dynamic._read", pytest.fail)
+    monkeypatch.setattr("perfguard.integrations.watched_file._read", pytest.fail)
     assert watch.changed() is None
 
 
