@@ -165,6 +165,21 @@ def test_costs_of_older_mindspore_are_read_in_the_unit_of_their_version(layout, 
 
 
 @pytest.mark.parametrize(
+    ("cell", "calls"),
+    [
+        ('{"A-op1": ["1", 1, 0, []], "A-op1": ["1", 2, 0, []]}', {"A": 2}),
+        ('{"A-op1": ["1", 1e999, NaN, []]}', {"A": 1}),
+        ('{"\\ud800": ["1", 1, 0, []]}', {}),
+        ("no JSON", {}),
+    ],
+)
+def test_a_cell_with_odd_json_is_measured_as_far_as_it_can_be_read(cell, calls):
+    content = a_table("step_num;communication_operator_cost", f"1;{cell}")
+    found = measured(a_cycle(artifact("hccl_raw", content), layout="ms-2.0"))
+    assert found.get("communication_calls", {}) == calls
+
+
+@pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("hcom_allReduce__586_0_1@17522", "hcom_allReduce"),

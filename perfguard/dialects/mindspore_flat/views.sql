@@ -59,7 +59,10 @@ having arg_max(communication_cost_ns, row) filter (step_num is null) = arg_max(c
 -- Communication operators of the steps: `{"name": [step, time, wait, links]}`.
 create view hccl_operators as
 select cycle, row, step_num, unnest(json_keys(communication_operator_cost)) as name,
-  unnest(communication_operator_cost ->> '$.*[0]') as step, unnest(communication_operator_cost -> '$.*[3]') as links
+  unnest(communication_operator_cost ->> '$.*[0]') as step,
+  try_cast(unnest(communication_operator_cost ->> '$.*[1]') as double) as elapse,
+  try_cast(unnest(communication_operator_cost ->> '$.*[2]') as double) as wait,
+  unnest(communication_operator_cost -> '$.*[3]') as links
 from hccl_steps;
 
 -- Links of the steps and of their operators: `{"1-0": {"SDMA": [time in ms, size in KB, bandwidth]}}`.
@@ -223,12 +226,9 @@ create macro json_sum(document, numbers) as
 
 -- Operations of hccl_raw, and a row without a name for each step. `hccl_costs_in_ms`: up to MindSpore 2.0; `hccl_costs_in_us`: from 2.1 on.
 create view hccl_costs as
-select cycle, row, cost.key as name, (cost.value ->> 1)::double as elapse, (cost.value ->> 2)::double as wait
-from (
-  select cycle, row, unnest(map_entries(communication_operator_cost::json::map(varchar, json))) as cost
-  from hccl_raw where step_num is not null)
+select cycle, row, name, elapse, wait from hccl_operators
 union all
-select cycle, row, null, null, null from hccl_raw where step_num is not null;
+select cycle, row, null, null, null from hccl_steps;
 
 create view hccl_costs_in_ms as
 select cycle, row as place, row as step, name, elapse * 1e6 as elapse_ns, wait * 1e6 as wait_ns from hccl_costs;
