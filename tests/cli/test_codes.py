@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from perfguard.findings import ADVICE, Code
@@ -61,3 +64,13 @@ def test_an_unknown_code_is_refused_with_the_nearest(name, hint):
     found = run("codes", name)
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"There is no finding code {name!r}; {hint}" in found.stderr
+
+
+def test_the_table_of_the_readme_says_what_the_command_says():
+    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    rows = {code: cells.split(" | ") for code, cells in re.findall(r"^\| ([A-Z]\d{3}) \| (.*) \|$", text, re.MULTILINE)}
+    assert list(rows) == [code.name for code in Code]
+    for code in Code:
+        headline, *_, fix = rows[code.name]
+        assert headline.startswith(code.value)
+        assert fix.endswith(ADVICE[code].fix)
