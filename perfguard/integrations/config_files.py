@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,7 @@ def read_json(text: str, name: str) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
+        double = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object has the key {shown(double)} twice")
     return found
 
