@@ -288,15 +288,12 @@ class EventDecoder:
 
         if len(values) <= FEW_ROWS or any(b"\\ud" in one.lower() for one in values if isinstance(one, bytes)):
             # A key with half of a surrogate pair is in no column.
-            return [not self._keeps(schema, one) for one in values]
+            validator = self.schema.rows.validator(schema)
+            return [not validator.is_valid(_value(one)) for one in values]
         cells = [(one if isinstance(one, bytes) else msgspec.json.encode(one)).decode() for one in values]
         table = Table(frame=pl.DataFrame({"value": pl.Series(cells, dtype=pl.String)}), cells=Cells.JSON)
         refused = set(RowSchema({"properties": {"value": schema}}, self.schema.rows.root).invalid_rows(table))
         return [row in refused for row in range(len(values))]
-
-    def _keeps(self, schema: Mapping[str, Any], value: str | bytes) -> bool:
-        found = value if isinstance(value, str) else cell_value(value.decode(), Cells.JSON, None)
-        return bool(self.schema.rows.validator(schema).is_valid(found))
 
     def _decoded_with_whole_numbers(self, text: bytes) -> Any:
         """Decode an event that keeps its schema and that the decoder refuses: JSON's 5.0 and 1e3 are whole numbers as well."""
@@ -305,6 +302,11 @@ class EventDecoder:
             return self._one.decode(msgspec.json.encode(_with_whole_numbers(event, text)))
         except msgspec.ValidationError as error:
             raise Unreadable(f"event {self.rows} and following cannot be held in memory: {error}") from error
+
+
+def _value(one: str | bytes) -> Any:
+    """Return the value of a text, or of raw JSON."""
+    return one if isinstance(one, str) else cell_value(one.decode(), Cells.JSON, None)
 
 
 def _with_whole_numbers(event: dict[str, Any], text: bytes) -> dict[str, Any]:
