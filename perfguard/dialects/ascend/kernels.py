@@ -17,7 +17,6 @@ from perfguard.dialects.groups import KEYS
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.artifacts.readers import Content
     from perfguard.dialects.cycle import Cycle
 
 #: So many rows are asked for together.
@@ -40,12 +39,6 @@ class Kernels:
     kinds: pl.DataFrame
     #: Collectives by name: name, calls, outside (those in no step), start_ns (of the last).
     collectives: pl.DataFrame
-
-
-def kernels_of(content: Content) -> Kernels:
-    """Return what the kernel_details of an artifact says."""
-    found: Kernels = content.work
-    return found
 
 
 def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Kernels]:
