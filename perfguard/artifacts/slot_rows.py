@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from perfguard.artifacts.table import Table
     from perfguard.artifacts.tables import Batch
 
+#: How many rows of a table become typed columns together.
+_BLOCK_ROWS = 100_000
+
 
 class TableRows(Protocol):
     """Puts the rows of one table into the tables of a batch."""
@@ -60,7 +63,10 @@ class SlotRows:
         """Add the rows of a whole table."""
         first = 0 if table.cells is Cells.JSON else 2
         lines = np.arange(first, first + table.height) if table.lines is None else np.array(table.lines, np.int64)
-        self._add(table.frame, table.cells, lines)
+        # In blocks: what they become is only there until DuckDB has it.
+        for begin in range(0, table.height, _BLOCK_ROWS):
+            block = slice(begin, begin + _BLOCK_ROWS)
+            self._add(table.frame[block], table.cells, lines[block])
 
     def _add(self, frame: pl.DataFrame, cells: Cells, lines: np.ndarray[int, np.dtype[np.int64]]) -> None:
         columns = self._shape.typed(frame, cells, self._version)

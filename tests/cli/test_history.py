@@ -155,7 +155,7 @@ BAD = {
     "truncated": (lambda text: text[: len(text) // 2], "is damaged"),
     "empty": (lambda text: "", "is damaged"),
     "nan": (lambda text: text.replace("5.25", "NaN"), "NaN is not JSON"),
-    "infinite": (lambda text: text.replace("5.25", "1e999"), "beyond every number"),
+    "infinite": (lambda text: text.replace("5.25", "1e999"), "too large for a number"),
     "too large": (lambda text: text.replace("5.25", "9" * 400), "has 400 digits"),
     "of a far future": (
         lambda text: '{"format": 99, "perfguard": "9.0", "results": {}}',
