@@ -57,10 +57,10 @@ _SINCE = {
 }
 
 _DEFAULT_WINDOW = {"profile_start_step": 1, "profile_stop_step": 10}
-_STEP = integer(-MOST, MOST, must="an integer")
+_STEP = integer(-MOST, MOST, must="an integer of at most 9 digits")
 _LEVEL = integer(0, 2, must="0, 1 or 2")
 _SINK_SIZE = Rule(
-    "an integer of at least 1, or -1 for a whole epoch", lambda value: is_integer(value, -1, MOST) and value != 0
+    f"an integer from 1 to {MOST}, or -1 for a whole epoch", lambda value: is_integer(value, -1, MOST) and value != 0
 )
 _RANKS = list_of(integer(0, MOST), "a list of ranks, such as [0, 1]")
 

@@ -32,7 +32,7 @@ _LEAST_FILE = 44
 #: A larger number is not a step, a rank or a frequency.
 MOST = 10**9 - 1
 
-POSITIVE = integer(1, MOST, must="an integer of at least 1")
+POSITIVE = integer(1, MOST)
 DIRECTORY = Rule("a directory", lambda value: isinstance(value, str) and bool(value.strip()))
 _FILE_SIZE = integer(
     _LEAST_FILE, 10**15 - 1, must=f"an integer of at least {_LEAST_FILE}, the bytes of a file's first record"

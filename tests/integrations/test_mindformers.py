@@ -250,11 +250,14 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("profile_memory: 0", "profile_memory must be true or false, got 0."),
         ("with_stack: none", "with_stack must be true or false, got 'none'."),
         ("mstx: []", "mstx must be true or false, got []."),
-        ("profile_start_step: True", "profile_start_step must be an integer, got True."),
-        ("profile_start_step: 1.0", "profile_start_step must be an integer, got 1.0."),
-        ("profile_stop_step: ten", "profile_stop_step must be an integer, got 'ten'."),
-        ("profile_stop_step: .inf", "profile_stop_step must be an integer, got inf."),
-        (f"profile_stop_step: {10**12}", "profile_stop_step must be an integer, got 1000000000000."),
+        ("profile_start_step: True", "profile_start_step must be an integer of at most 9 digits, got True."),
+        ("profile_start_step: 1.0", "profile_start_step must be an integer of at most 9 digits, got 1.0."),
+        ("profile_stop_step: ten", "profile_stop_step must be an integer of at most 9 digits, got 'ten'."),
+        ("profile_stop_step: .inf", "profile_stop_step must be an integer of at most 9 digits, got inf."),
+        (
+            f"profile_stop_step: {10**12}",
+            "profile_stop_step must be an integer of at most 9 digits, got 1000000000000.",
+        ),
         ("profiler_level: 3", "profiler_level must be 0, 1 or 2, got 3."),
         ("profiler_level: -1", "profiler_level must be 0, 1 or 2, got -1."),
         ("profiler_level: Level1", "profiler_level must be 0, 1 or 2, got 'Level1'."),
@@ -323,7 +326,7 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("runner_config: []", 'runner_config must be an object, {"key": value, ...}, got [].'),
         (
             "runner_config: {sink_size: 0}",
-            ("runner_config.sink_size must be an integer of at least 1, or -1 for a whole epoch, got 0."),
+            ("runner_config.sink_size must be an integer from 1 to 999999999, or -1 for a whole epoch, got 0."),
         ),
         ("runner_config: {sink_mode: 1}", "runner_config.sink_mode must be true or false, got 1."),
         (
@@ -452,7 +455,7 @@ def test_a_version_that_is_none_is_refused(read, version):
 
 @pytest.mark.parametrize("world", [0, -1, True, "8", 2.0])
 def test_a_world_that_is_none_is_refused(read, world):
-    assert f"world_size must be an integer of at least 1, got {world!r}." in refused(
+    assert f"world_size must be an integer from 1 to 999999999, got {world!r}." in refused(
         read, "profile: True", world_size=world
     )
 
@@ -469,7 +472,7 @@ def test_a_world_that_is_none_is_refused(read, world):
         (
             "profile_pipeline: True\nparallel_config: {pipeline_stage: x}",
             8,
-            "parallel_config.pipeline_stage must be an integer of at least 1, got 'x'.",
+            "parallel_config.pipeline_stage must be an integer from 1 to 999999999, got 'x'.",
         ),
     ],
 )
@@ -731,9 +734,9 @@ def test_the_examples_of_the_documents_hold(read, total, steps, tensors):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("collect_freq: 0", "callbacks[1].collect_freq must be an integer of at least 1, got 0."),
-        ("collect_freq: True", "callbacks[1].collect_freq must be an integer of at least 1, got True."),
-        ("collect_freq: 2.5", "callbacks[1].collect_freq must be an integer of at least 1, got 2.5."),
+        ("collect_freq: 0", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got 0."),
+        ("collect_freq: True", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got True."),
+        ("collect_freq: 2.5", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got 2.5."),
         (
             "collect_frequency: 2",
             "callbacks[1].collect_frequency is not a known key; did you mean 'collect_freq'?",
@@ -746,7 +749,7 @@ def test_the_examples_of_the_documents_hold(read, total, steps, tensors):
                 "max_file_size, export_options."
             ),
         ),
-        ("collect_tensor_freq: -1", "callbacks[1].collect_tensor_freq must be an integer of at least 1, got -1."),
+        ("collect_tensor_freq: -1", "callbacks[1].collect_tensor_freq must be an integer from 1 to 999999999, got -1."),
         (
             "max_file_size: 0",
             (
@@ -851,7 +854,7 @@ def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
         (
             "num_samples: 0",
             (
-                "callbacks[1].collect_specified_data.collect_landscape.num_samples must be an integer of at least 1, "
+                "callbacks[1].collect_specified_data.collect_landscape.num_samples must be an integer from 1 to 999999999, "
                 "got 0."
             ),
         ),
