@@ -290,36 +290,72 @@ def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory()
 @pytest.mark.parametrize(
     ("edit", "sentence"),
     [
-        ('{"active": 3,\n "warm', "line 2, column 2: Unterminated string starting at. The training goes on, and the next edit"),
+        (
+            '{"active": 3,\n "warm',
+            "line 2, column 2: Unterminated string starting at. The training goes on, and the next edit",
+        ),
         ("", "is empty: it is being written."),
-        ("[]", "holds [], which is no object"),
-        ('{"active": NaN}', "is not JSON: NaN is no JSON number."),
-        (json.dumps({"active": 0}), "active = 0 of {} is less than 1 (torch_npu would take 1)."),
-        (json.dumps({"active": True}), "active = True of {} is true or false where a whole number belongs."),
-        (json.dumps({"warmup": -1}), "warmup = -1 of {} is less than 0 (torch_npu would take 0)."),
-        (json.dumps({"start_step": -2}), "start_step = -2 of {} is less than -1 (torch_npu would take 0)."),
-        (json.dumps({"start_step": 2}), "start_step = 2 of {} is past: step 5 is next. Write -1 for the next step."),
+        ("[]", '{} must be an object, {{"key": value, ...}}, got [].'),
+        ('{"active": NaN}', "is not JSON: NaN is not a JSON number."),
+        (
+            json.dumps({"active": 0}),
+            "{}: active must be an integer from 1 to 10000000, got 0 (torch_npu would take 1).",
+        ),
+        (json.dumps({"active": True}), "{}: active must be an integer from 1 to 10000000, got True."),
+        (
+            json.dumps({"warmup": -1}),
+            "{}: warmup must be an integer from 0 to 10000000, got -1 (torch_npu would take 0).",
+        ),
+        (
+            json.dumps({"start_step": -2}),
+            "{}: start_step must be an integer from -1 to 10000000, got -2 (torch_npu would take 0).",
+        ),
+        (
+            json.dumps({"start_step": 2}),
+            "start_step = 2 of {} is in the past: step 5 is next. Write -1 for the next step.",
+        ),
         (json.dumps({"start_step": 99}), "Step 99 was never reached: the training had 12 steps."),
-        (json.dumps({"with_stack": "true"}), "with_stack = 'true' of {} is a text where true or false belongs"),
-        (json.dumps({"activities": ["GPU"]}), "activities = ['GPU'] of {} holds 'GPU', which is none of CPU, NPU."),
-        (json.dumps({"activities": []}), "activities = [] of {} records nothing: name CPU, NPU or both."),
-        (json.dumps({"is_rank": True}), "is_rank = True of {} profiles nobody, as its rank_list is empty"),
+        (
+            json.dumps({"with_stack": "true"}),
+            "{}: with_stack must be true or false, got 'true' (write it without quotes).",
+        ),
+        (
+            json.dumps({"activities": ["GPU"]}),
+            "{}: activities must be a list of CPU, NPU, got ['GPU'] ('GPU' is not one of CPU, NPU).",
+        ),
+        (json.dumps({"activities": []}), "{}: activities is empty, so nothing is recorded: name CPU, NPU or both."),
+        (
+            json.dumps({"is_rank": True}),
+            "{}: is_rank is true and rank_list is empty, so no rank is profiled: name ranks, or write false.",
+        ),
         (edited(is_rank=True, rank_list=[1]), "Rank 0 is not in rank_list [1]: nothing to do."),
-        (json.dumps({"rank_list": [-1]}), "rank_list = [-1] of {} holds -1, which is not a whole number of at least 0."),
-        (json.dumps({"activ": 1}), "{} has no key 'activ'; did you mean 'active'?"),
+        (
+            json.dumps({"rank_list": [-1]}),
+            "{}: rank_list must be a list of ranks (0 or more), got [-1] (-1 is not an integer of at least 0).",
+        ),
+        (json.dumps({"activ": 1}), "{}: activ is not a known key; did you mean 'active'?"),
         (
             json.dumps({"experimental_config": {"profiler_level": "level1"}}),
-            "experimental_config.profiler_level = 'level1' of {} is none of Level_none, Level0, Level1, Level2.",
+            "{}: experimental_config.profiler_level must be one of Level_none, Level0, Level1, Level2, got 'level1'",
         ),
-        (json.dumps({"experimental_config": {"gc_detect_threshold": "1"}}), "is a text where a number belongs."),
-        (json.dumps({"experimental_config": {"export_type": ["csv"]}}), "holds 'csv', which is none of text, db."),
+        (
+            json.dumps({"experimental_config": {"gc_detect_threshold": "1"}}),
+            "{}: experimental_config.gc_detect_threshold must be a number of at least 0, got '1'.",
+        ),
+        (
+            json.dumps({"experimental_config": {"export_type": ["csv"]}}),
+            "{}: experimental_config.export_type must be a list of text, db, got ['csv'] ('csv' is not one of",
+        ),
         (json.dumps({"stop_step": 3, "prof_path": "./"}), "{} is MindSpore's: it has stop_step, prof_path, where"),
-        (edited(prof_dir="tools.json/below"), "prof_dir = '{base}/tools.json/below' cannot be created: Not a directory;"),
+        (
+            edited(prof_dir="tools.json/below"),
+            "prof_dir = '{base}/tools.json/below' cannot be created: Not a directory;",
+        ),
         (lambda: FILE.unlink(), "Watching"),
         (lambda: (FILE.unlink(), FILE.mkdir()), "cannot be read: Is a directory. The training goes on."),
         (lambda: (FILE.unlink(), os.mkfifo(FILE)), "is empty: it is being written."),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_an_edit_is_logged_and_the_next_one_counts(edit, sentence):
     prof = trained({4: edit})
     assert prof.recordings == ()
