@@ -14,9 +14,9 @@ from perfguard.artifacts.table import Cells
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.artifacts.layout import FoundFile
     from perfguard.artifacts.readers import Content
     from perfguard.artifacts.readers.large_comma import Rows
+    from perfguard.artifacts.survey import FoundFile
     from perfguard.artifacts.table import Table
     from perfguard.artifacts.tables import Batch
 

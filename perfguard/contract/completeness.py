@@ -17,7 +17,8 @@ from perfguard.artifacts.conditions import (
     undecided,
     worded,
 )
-from perfguard.artifacts.layout import FoundCycle, Slot
+from perfguard.artifacts.layout import Slot
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import Recording
 

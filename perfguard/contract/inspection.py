@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from perfguard.artifacts.conditions import Expectation, known_conditions
-from perfguard.artifacts.layout import FoundCycle
 from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.conditions import Expectation
-from perfguard.artifacts.layout import FoundCycle, Layout, Survey, head, layouts, size_of, survey
+from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
     Inspected,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from perfguard.artifacts.layout import FoundCycle, survey
+from perfguard.artifacts.survey import FoundCycle, survey
 from perfguard.capture.replay import recordings_in
 from perfguard.errors import UsageError
 from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE

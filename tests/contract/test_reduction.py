@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.artifacts.layout import FoundCycle, layouts
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
 from perfguard.contract.distribution import beside_each_other, distributed, worthwhile_jobs
 from perfguard.contract.inspection import Task
