@@ -207,13 +207,28 @@ TABLES: dict[str, dict[str, str]] = {
         "input_shapes": "integer",
         "input_types": "integer",
     },
-    # The cycles themselves, where people ask.
+    # The cycles themselves. `requested_steps`: how many the schedule or the caller requested; `recorded_steps`: how many the
+    # recording saw. Both null where it is not known.
     "cycles": {
         "cycle": "integer",
         "recording": "varchar",
         "rank": "bigint",
         "layout": "varchar",
         "place": "varchar",
+        "requested_steps": "bigint",
+        "recorded_steps": "bigint",
+    },
+    # What else the caller says was set up (`collect_freq=10`).
+    "requested_numbers": {"cycle": "integer", "name": "varchar", "number": "bigint"},
+    # The files of the cycles, opaque ones too. `file` is its number among those of its slot that were read, null where it was
+    # not; `rank` is that in its name.
+    "files": {
+        "cycle": "integer",
+        "slot": "varchar",
+        "file": "integer",
+        "name": "varchar",
+        "rank": "bigint",
+        "bytes": "bigint",
     },
 }
 

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from perfguard.artifacts.conditions import Expectation, known_conditions
 from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
@@ -22,6 +20,7 @@ from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
+from perfguard.contract.cycle_rows import list_cycles, list_files
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
@@ -208,6 +207,7 @@ def read_cycle(
         # What was read of it before is nobody's.
         tables.without(number)
         return unread
+    list_files(tables, number, task.found.files, read)
     return _known(task, number, read, broken)
 
 
@@ -252,7 +252,6 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
         # They are loaded where there are any.
         from perfguard.contract.own_checks import broken_own_rules
 
-        list_cycles(tables, read)
         tables.keep_all()
         every = {one.number: one for one in read}
         for number, finding in broken_own_rules(
@@ -261,25 +260,13 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
             every[number].findings.append(finding)
 
 
-def list_cycles(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> None:
-    """Put the cycles themselves into their table; `recordings` names that of each, else it is called like its directory."""
-    texts = {
-        "recording": recordings or [one.task.recording.directory.name for one in read],
-        "layout": [one.cycle.layout.id for one in read],
-        "place": [relative(one.cycle.place, one.task.recording.directory) or one.cycle.place.name for one in read],
-    }
-    tables.put(
-        "cycles",
-        cycle=np.array([one.number for one in read], np.int64),
-        rank=np.array([one.cycle.rank for one in read], np.int64),
-        # Names that are no UTF-8 are texts as well.
-        **{name: np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
-           for name, several in texts.items()},
-    )  # fmt: skip
+def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
+    """Fill the tables that follow from others, and have the files of the cycles say what these hold; return those in tables.
 
-
-def derive(tables: Batch, read: Sequence[ReadCycle]) -> dict[int, ReadCycle]:
-    """Fill the tables that follow from others, and have the files of the cycles say what these hold; return those in tables."""
+    `recordings` names that of each cycle, else it is called like its directory.
+    """
+    names = recordings or [one.task.recording.directory.name for one in read]
+    list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():

@@ -12,7 +12,7 @@ from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
-from perfguard.contract.inspection import Inspected, ReadCycle, Task, Wanted, derive, list_cycles, read_cycle
+from perfguard.contract.inspection import Inspected, ReadCycle, Task, Wanted, derive, read_cycle
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import tasks_of
 from perfguard.dialects.queries import all_definitions, definitions, named_texts
@@ -57,8 +57,7 @@ def open_tables(
         seen = [(name, _read(task, number, tables, progress)) for number, (name, task) in enumerate(tasks)]
         read = [(name, one) for name, one in seen if isinstance(one, ReadCycle)]
         is_whole = not any(is_invalid(one.findings) for _, one in seen)
-        list_cycles(tables, [one for _, one in read], [name for name, _ in read])
-        derive(tables, [one for _, one in read])
+        derive(tables, [one for _, one in read], [name for name, _ in read])
         tables.keep_all()
         make_readable(tables.cursor())
         connection, output = tables.to_be_read()
