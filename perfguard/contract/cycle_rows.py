@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.layout import size_of
+from perfguard.artifacts.survey import size_of
 from perfguard.artifacts.table import in_int64
 from perfguard.artifacts.tables import NULL
 from perfguard.contract.completeness import relative
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.layout import FoundFile
+    from perfguard.artifacts.survey import FoundFile
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Artifact, Cycle
 
