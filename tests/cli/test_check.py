@@ -288,7 +288,7 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
     ("expected", "code", "said"),
     [
         (("ranks=1",), 0, None),
-        (("ranks=2",), 3, "A107 a rank is missing: ranks=2 is expected, nothing of rank 1 is here"),
+        (("ranks=2",), 3, "A107 a rank is missing: ranks=2 is expected, but rank 1 is missing"),
         (("steps=3",), 0, None),
         (
             ("steps=4",),
@@ -299,7 +299,7 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
         (
             ("no-memory",),
             3,
-            "A110 the output differs from --expect: no-memory is expected, and it was on: profile_memory of trace",
+            "A110 the output differs from --expect: no-memory is expected, but it was on: profile_memory of trace",
         ),
         (("graph", "ranks=1,steps=3"), 0, None),
     ],

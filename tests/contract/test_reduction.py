@@ -17,7 +17,7 @@ import pytest
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.survey import FoundCycle
 from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
-from perfguard.contract.distribution import beside_each_other, distributed, worthwhile_jobs
+from perfguard.contract.distribution import distributed, in_parallel, worthwhile_jobs
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches
 from perfguard.dialects.cycle import Asked
@@ -67,7 +67,7 @@ def judged(contract):
 
 
 def on_processes(jobs):
-    return lambda tasks, wanted: beside_each_other(tasks, wanted, jobs=jobs)
+    return lambda tasks, wanted: in_parallel(tasks, wanted, jobs=jobs)
 
 
 # -- the same, wherever ---------------------------------------------------------------------------------------------------

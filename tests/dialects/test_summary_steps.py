@@ -249,7 +249,7 @@ def test_a_file_larger_than_its_limit_is_found(found, tmp_path):
     size = (tmp_path / "summary" / NAME).stat().st_size
     assert found(losses(1, 2, 3), f"max_file_size={size}") == []
     assert found(losses(1, 2, 3), f"max_file_size={size - 1}") == [
-        f"A110 max_file_size={size - 1} is expected, and it has {size} bytes"
+        f"A110 max_file_size={size - 1} is expected, but it has {size} bytes"
     ]
 
 
@@ -278,13 +278,13 @@ def test_what_is_said_to_be_collected_must_be_there(tmp_path, expect, code):
 
 
 def test_lineage_that_should_not_be_there_is_said(found):
-    assert found(losses(1, 2), "no-lineage") == [f"A110 no-lineage is expected, and it was on: {LINEAGE} is there"]
+    assert found(losses(1, 2), "no-lineage") == [f"A110 no-lineage is expected, but it was on: {LINEAGE} is there"]
 
 
 def test_a_number_of_summaries_without_one_is_an_error():
     recording = read_recording(Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp")
     messages = [f.message for f in inspect(recording, expectation(["collect_freq=2,max_file_size=10"])).findings]
-    assert "collect_freq=2, max_file_size=10 is expected, and no summary file is here" in messages
+    assert "collect_freq=2, max_file_size=10 is expected, but there is no summary file" in messages
 
 
 @pytest.mark.parametrize(

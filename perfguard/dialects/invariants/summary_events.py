@@ -158,7 +158,7 @@ def a_summary_file_keeps_its_size(cycle: Cycle) -> Iterator[Finding]:
         if artifact.slot.name in ("summary_events", "summary_lineage"):
             size = artifact.path.stat().st_size
             if size > largest:
-                message = f"max_file_size={largest} is expected, and it has {size} bytes"
+                message = f"max_file_size={largest} is expected, but it has {size} bytes"
                 yield Finding(code=Code.A110, place=artifact.place, message=message)
 
 

@@ -212,7 +212,7 @@ def every_rank_of_the_recording_is_there(recording: Recording, extracts: tuple[E
     world = recording.fingerprint.world_size
     there = {extract.rank for extract in extracts}
     for rank in islice((rank for rank in range(world) if rank not in there), WORDED_ROWS):
-        message = f"{world} ranks were started, nothing of rank {rank} is here"
+        message = f"{world} ranks were started, but rank {rank} is missing"
         yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
     missing = world - sum(0 <= rank < world for rank in there)
     if (more := missing - WORDED_ROWS) > 0:
