@@ -11,7 +11,7 @@ import numpy as np
 
 from perfguard.artifacts.survey import size_of
 from perfguard.artifacts.table import in_int64
-from perfguard.artifacts.tables import NULL
+from perfguard.artifacts.table_definitions import NULL
 from perfguard.contract.completeness import relative
 
 if TYPE_CHECKING:
