@@ -55,7 +55,15 @@ from perfguard.judge import (
     with_times_shown,
     without_runs,
 )
-from perfguard.measure import Measurement, Operator, Taking, measure, memory_tracks, operators_of, taken
+from perfguard.measure import (
+    CycleMeasurements,
+    Measurement,
+    Operator,
+    measure,
+    measure_cycle,
+    memory_tracks,
+    operators_of,
+)
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
 from perfguard.stores import STORES, Store
@@ -103,7 +111,7 @@ def examine(
         expected,
         layout,
         notes=notes,
-        taking=partial(_taken, policy) if measured else None,
+        taking=partial(_measured_cycle, policy) if measured else None,
         checks=policy.checks,
         visit=visit,
         progress=progress,
@@ -122,9 +130,9 @@ def examine(
     )
 
 
-def _taken(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> Taking | None:
+def _measured_cycle(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> CycleMeasurements | None:
     """Take of a cycle what is measured, unless what was found in it makes the whole recording INVALID."""
-    return None if is_invalid(policy.considered(findings)) else taken(cycle)
+    return None if is_invalid(policy.considered(findings)) else measure_cycle(cycle)
 
 
 def check(

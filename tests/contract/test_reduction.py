@@ -24,7 +24,7 @@ from perfguard.dialects.cycle import Asked
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
 from perfguard.findings import Code
-from perfguard.measure import measure, taken
+from perfguard.measure import measure, measure_cycle
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
 from tests.conftest import RECORDINGS
@@ -35,7 +35,7 @@ KINDS = ["pt-torch", "pt-npu", "ms-2.5+cpu", "ir", "summary", "cluster"]
 
 
 def taken_whole(cycle, findings):
-    return taken(cycle)
+    return measure_cycle(cycle)
 
 
 class Deadly:
