@@ -295,7 +295,7 @@ def _gather(
     if own and script.window is None:
         notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
     if any(one["lost_first"] for one in trained):
-        notes.append("the first step could not be told from what the script ran before it, and is left out")
+        notes.append("the first step cannot be distinguished from what the script ran before it, and is left out")
     first = trained[0] if trained else _nobody(script)
     is_alone = script.launcher is None and len(trained) < 2
     steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))

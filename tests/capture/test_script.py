@@ -164,10 +164,15 @@ def test_a_loader_that_is_late_fails(tmp_path):
             "closure",
             "1:3",
             Ending.PROFILER_FAILED,
-            "the first step could not be told from what the script ran before",
+            "the first step cannot be distinguished from what the script ran before",
             marks=exhaustive,
         ),
-        ("critic", "1:2", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
+        (
+            "critic",
+            "1:2",
+            Ending.PROFILER_FAILED,
+            "the first step cannot be distinguished from what the script ran before",
+        ),
     ],
 )
 def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending, reason):
