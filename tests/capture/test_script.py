@@ -414,7 +414,9 @@ print(done.ended.status, done.recording.ending.value, peak_kb, *codes, file=sys.
 def driven(place: Path, *words: str, limit: int = 0) -> list[str]:
     # Nobody keeps its output: pytest would write it to a file.
     command = [sys.executable, "-c", DRIVER, TORCH, str(place), str(limit), *words]
-    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    # The limit would truncate byte code as well, and Python would keep it.
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     return ended.stderr.splitlines()[-1].split()
 

@@ -181,6 +181,8 @@ def test_a_full_disk_loses_nothing(copy):
     before = contents(out, without=())
     found = subprocess.run(
         [sys.executable, "-m", "perfguard", "analyse", out],
+        # The limit would truncate byte code as well, and Python would keep it.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         capture_output=True,
         text=True,
@@ -266,6 +268,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from perfguard.integrations.offline import analyse
+from perfguard.integrations.offline.options import AnalysisOptions
 from perfguard.artifacts.layout import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to
