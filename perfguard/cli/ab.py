@@ -18,7 +18,9 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfguard.capture.beside import Recorded, Say, Side, Timeable
+    from perfguard.capture.ab.pytest_run import Recorded, Timeable
+    from perfguard.capture.ab.sides import Side
+    from perfguard.capture.ab.timing import Say
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
     from perfguard.reports.files import ReportFile
@@ -191,7 +193,7 @@ def _refuse(
 
 def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     """Compare with what was recorded once: exact metrics are judged, times shown."""
-    from perfguard.capture.beside import current_side
+    from perfguard.capture.ab.sides import current_side
     from perfguard.cli.compare import verdicts_of
     from perfguard.gate import compare_exactly
 
@@ -219,7 +221,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
     from functools import partial
 
-    from perfguard.capture.beside import base_in, base_on, current_side
+    from perfguard.capture.ab.sides import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
     from perfguard.version import __version__
 
@@ -253,7 +255,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
 
 def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
-    from perfguard.capture.beside import record
+    from perfguard.capture.ab.pytest_run import record
     from perfguard.reports.reading import read_report
 
     here = side.name == "current"
@@ -346,7 +348,7 @@ def _compared(
     from functools import partial
 
     from perfguard import thresholds
-    from perfguard.capture.beside import time_beside
+    from perfguard.capture.ab.timing import time_pairs
     from perfguard.gate import compare_beside, compare_exactly, is_to_be_confirmed
     from perfguard.judge import Outcome
 
@@ -361,7 +363,7 @@ def _compared(
         return replace(exact, notes=(*exact.notes, _without_steps(base[2], current[2]))), None
     can_share = base[0].moved is not None
     unlike = _unlike(base[2].switches, current[2].switches)
-    found = time_beside(
+    found = time_pairs(
         (base[0], base[2]),
         (current[0], current[2]),
         place,

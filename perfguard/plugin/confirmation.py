@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from perfguard import thresholds
-from perfguard.capture.beside import INTERLEAVED
+from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.errors import PerfguardError
