@@ -136,7 +136,7 @@ def test_ranks_with_different_windows_are_told(two, tmp_path):
     del document["steps"][last]
     path.write_text(json.dumps(document))
     assert (
-        "3 active steps of rank 1 were asked for, 2 have a duration"
+        "3 active steps of rank 1 were requested, but 2 have a duration"
         in findings(read_recording(tmp_path / "copy"), Severity.ERROR).values()
     )
 

@@ -51,7 +51,7 @@ def test_a_lost_step_is_invalid(tmp_path):
     assert found.exit_code == 3
     assert found.stdout.startswith(f"INVALID {lost} ({READ['torch-mlp']})\n")
     assert "C101" in found.stdout
-    assert "4 steps were asked for, the trace marks 3" in found.stdout
+    assert "4 steps were requested, but the trace marks 3" in found.stdout
 
 
 def test_a_truncated_trace_is_invalid(tmp_path):
@@ -293,7 +293,7 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
         (
             ("steps=4",),
             3,
-            "C101 the profiled window is not the requested one: 4 steps were asked for, the trace marks 3",
+            "C101 the profiled window is not the requested one: 4 steps were requested, but the trace marks 3",
         ),
         (("shapes,memory",), 0, None),
         (
