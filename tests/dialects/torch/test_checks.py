@@ -207,7 +207,10 @@ GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
          "no process group has all 4 ranks"),
         # As HTA's documents advise to edit a trace.
         ({"rank": 1}, ""),
-        ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]}, "pg_count is 1, but 2 process groups are listed"),
+        (
+            {"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]},
+            "pg_count is 1, but 2 process groups are listed",
+        ),
         ({"rank": 4, "world_size": 4}, "rank is 4, but there are 4 ranks"),
         ({"world_size": 4}, "'rank' is a required property"),
     ],
