@@ -14,7 +14,7 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.measure.measurement import Better, Kind, Metric
 
-#: Limits of a shown metric that a setting names without a number: a failure beyond twice its baseline, a warning beyond 1.3 times.
+#: Limits of a shown metric that a setting names without a number: fail beyond twice its baseline, warn beyond 1.3 times.
 _FAIL_BEYOND = 1.0
 _WARN_BEYOND = 0.3
 
