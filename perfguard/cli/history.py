@@ -432,9 +432,9 @@ def _means(glob: str, workload: str) -> bool:
 
 
 def _is_asked_for(metric: str, subject: str, globs: Iterable[str]) -> bool:
-    from perfguard.judge.compare import OF_THE_WHOLE
     from perfguard.judge.step_time import FRESH_TIME
     from perfguard.judge.tolerance import is_like
+    from perfguard.judge.weights import WORKLOAD_METRICS
     from perfguard.measure.measurement import label, rank_of
 
     if not globs:
@@ -442,7 +442,7 @@ def _is_asked_for(metric: str, subject: str, globs: Iterable[str]) -> bool:
             # What the cost of a step is told by.
             return True
         # The steps of a rank (`rank1`) are there where a job has no number for all of them.
-        return metric in OF_THE_WHOLE and (rank_of(subject) is None or ":" not in subject)
+        return metric in WORKLOAD_METRICS and (rank_of(subject) is None or ":" not in subject)
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)
 
 

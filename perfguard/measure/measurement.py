@@ -15,6 +15,11 @@ Value = float | int | list[str] | dict[str, float]
 Samples = Value | tuple[float, ...]
 
 
+def number(value: object) -> float | None:
+    """Return a value if it is a number; else None."""
+    return value if isinstance(value, (int, float)) else None
+
+
 class Kind(Enum):
     """The two classes of metric."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.measure.measurement import Better, Kind, Metric
 
-#: Limits of a shown metric that a setting names without a number: it fails beyond 2 times its baseline, and warns beyond 1.3.
+#: Limits of a shown metric that a setting names without a number: fail beyond twice its baseline, warn beyond 1.3 times.
 _FAIL_BEYOND = 1.0
 _WARN_BEYOND = 0.3
 

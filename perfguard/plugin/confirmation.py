@@ -19,7 +19,7 @@ from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.errors import PerfguardError
-from perfguard.judge import Baseline, SideBySide, Unconfirmed, Verdict
+from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
 
 _MARK = "PERFGUARD_CONFIRMATION"
@@ -72,7 +72,7 @@ class Confirmation:
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         return "" if found.commit is not None else found.reason
 
-    def __call__(self, baseline: Baseline) -> SideBySide | Unconfirmed:
+    def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
         """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         if found.commit is None:
@@ -92,7 +92,7 @@ class Confirmation:
         """The file of the test."""
         return self.config.rootpath / self.nodeid.partition("::")[0]
 
-    def _compared(self, commit: str, place: Path) -> SideBySide | Unconfirmed:
+    def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
         from perfguard.reports.reading import read_report
 
         report, output = place / "report.json", place / "output"
@@ -154,7 +154,7 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
     return kept
 
 
-def _side_by_side(verdict: Verdict, commit: str) -> SideBySide | Unconfirmed:
+def _side_by_side(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
     measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
     times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     if measured is None or times is None:
@@ -163,7 +163,7 @@ def _side_by_side(verdict: Verdict, commit: str) -> SideBySide | Unconfirmed:
     assert isinstance(measured.value, (int, float))
     assert isinstance(times.reference, (int, float))
     assert isinstance(times.current, (int, float))
-    return SideBySide(
+    return PairedRun(
         commit=commit,
         ratio=float(measured.value),
         ratios=tuple(measured.samples),

@@ -40,7 +40,7 @@ STALE = Finding(
     code=Code.R106,
     place="step_time",
     severity=Severity.WARNING,
-    message="step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+    message="step_time 100.0 → 20.0 us, −80.0 %: better than the baseline",
 )
 OTHER_MACHINE = Finding(code=Code.B103, severity=Severity.NOTE, message="times are shown, not judged: A there, B here")
 SLOWER_LEDGER = Ledger(
@@ -80,7 +80,7 @@ def verdict(outcome: Outcome = Outcome.PASSED, *findings: Finding, **facts: obje
     "finding, line",
     [
         (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails)"),
-        (STALE, "R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows"),
+        (STALE, "R106 (warning) step_time 100.0 → 20.0 us, −80.0 %: better than the baseline"),
         (
             LEAKED,
             "C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4",
@@ -567,7 +567,7 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
     )
     assert summary(report).splitlines()[3:] == [
         "",
-        "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+        "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, −80.0 %: better than the baseline",
         "",
         "B104 a baseline whose test no longer exists: test_old.py::test_old",
         "remove with: perfguard baseline prune test_old.py::test_old",
