@@ -7,7 +7,6 @@ import shlex
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
 
-_MARK = "PERFGUARD_CONFIRMATION"
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
 #: Options of the run that the comparison has no use for, or that it would overwrite files by: what is written, repeated,
 #: distributed or debugged. -k and -m go along: conftest.py may read them, and the test was selected by them.
@@ -99,8 +97,8 @@ class Confirmation:
         with open(output, "wb") as stream:
             ended = run_command(
                 [sys.executable, *interpreter_flags(), "-c", _START, *self._arguments(commit, report)],
-                environment={**_environment(self.config.args), _MARK: uuid.uuid4().hex},
-                mark=_MARK,
+                environment=_environment(self.config.args),
+                mark="PERFGUARD_CONFIRMATION",
                 timeout_s=max(60.0, self.budget.left_s),
                 output=stream,
                 directory=self._directory(),
