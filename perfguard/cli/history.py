@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group(name="history", cls=CommandGroup)
 def command() -> None:
-    """Keep the measurements of all runs; show since when a number is worse."""
+    """Keep all measurements; show since when a number is worse."""
 
 
 # -- add ---------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
+from perfguard.workload import workload_of
 
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
 #: Options of the run that the comparison has no use for, or that it would overwrite files by: what is written, repeated,
@@ -56,7 +57,6 @@ class Confirmation:
 
     config: pytest.Config
     workload: str
-    nodeid: str
     baseline_file: Path
     #: How long pytest may take on a side.
     limit_s: float
@@ -88,7 +88,7 @@ class Confirmation:
     @property
     def _file(self) -> Path:
         """The file of the test."""
-        return self.config.rootpath / self.nodeid.partition("::")[0]
+        return self.config.rootpath / self.workload.partition("::")[0]
 
     def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
         from perfguard.reports.reading import read_report
@@ -120,7 +120,7 @@ class Confirmation:
         # After an `-o addopts=` of the call.
         yield from ("-o", f"addopts={shlex.join(kept_options(self.config.getini('addopts'), self.config.args))}")
         yield f"--rootdir={self.config.rootpath}"
-        file, colons, names = self.nodeid.partition("::")
+        file, colons, names = workload_of(self.workload).test.partition("::")
         yield f"{os.path.relpath(self.config.rootpath / file, self._directory())}{colons}{names}"
 
     def _directory(self) -> Path:

@@ -34,7 +34,7 @@ _START = (
 STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
 #: Whether a workload whose test is still to come will ask for another round, as far as its timings tell.
-AsksAgain = Callable[[str, Settings, tuple[Timing, ...]], bool]
+NeedsRound = Callable[[str, Settings, tuple[Timing, ...]], bool]
 #: Called with the round, the test that is timed in it, its place and how many tests the round has.
 Show = Callable[[int, str, int, int], None]
 #: What a round measured, by test and workload.
@@ -79,11 +79,11 @@ class Rounds:
         config: pytest.Config,
         tests: Iterable[tuple[pytest.Item, Settings]],
         *,
-        asks_again: AsksAgain,
+        needs_round: NeedsRound,
         show: Show,
     ) -> None:
         self._config = config
-        self._asks_again = asks_again
+        self._needs_round = needs_round
         self._show = show
         self._groups: dict[str, _Group] = {}
         groups: dict[tuple[str, str | None, int], _Group] = {}
@@ -138,7 +138,9 @@ class Rounds:
             if workload == asked
             or (
                 (1, workload) not in group.given
-                and self._asks_again(workload, test.settings, tuple(one[workload] for one in before if workload in one))
+                and self._needs_round(
+                    workload, test.settings, tuple(one[workload] for one in before if workload in one)
+                )
             )
         }
         return replace(test, workloads=frozenset(workloads)) if workloads else None

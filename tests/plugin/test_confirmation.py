@@ -76,7 +76,6 @@ def test_a_run_that_spent_its_minutes_on_other_tests_confirms_no_more(pytestconf
     spent = Confirmation(
         config=pytestconfig,
         workload="test_step.py::test_step",
-        nodeid="test_step.py::test_step",
         baseline_file=tmp_path / "baseline.json",
         limit_s=60.0,
         budget=Budget(left_s=0.0),
