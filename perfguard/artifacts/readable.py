@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.artifacts.tables import MEMORY
+from perfguard.artifacts.database import MEMORY
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:

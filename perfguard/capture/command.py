@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,24 +75,25 @@ def run_command(
     """Run a command to its end; its standard streams are this process's own, or all of them go to `output`.
 
     It is ended after `timeout_s`; where `is_hung` stands for that, as soon as it says so. It is asked a few times a second.
-    `mark` is a variable of `environment` whose value nobody else has: by it every process the command ever started is
+    `mark` names an environment variable that is set to a unique value: by it every process the command ever started is
     found, in whatever session, and ended, also where this process is killed. Raises `UsageError` when the command cannot be
     started, and `KeyboardInterrupt` after the command has had its own.
     """
-    with guarded("perfguard.capture.command:kill_marked", mark, environment[mark]):
-        process = _started(command, environment, output, directory)
+    value = uuid.uuid4().hex
+    with guarded("perfguard.capture.command:kill_marked", mark, value):
+        process = _started(command, {**environment, mark: value}, output, directory)
         timed_out = False
         try:
             status = _wait(process, timeout_s, is_hung)
         except subprocess.TimeoutExpired:
             timed_out = True
-            end_command(process, mark=mark, value=environment[mark])
+            end_command(process, mark=mark, value=value)
             status = process.wait()
         except BaseException:
-            end_command(process, mark=mark, value=environment[mark])
+            end_command(process, mark=mark, value=value)
             process.wait()
             raise
-        left = _end_left_behind(mark, environment[mark])
+        left = _end_left_behind(mark, value)
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
@@ -101,7 +103,7 @@ def _started(
     try:
         return subprocess.Popen(
             command,
-            env=dict(environment),
+            env=environment,
             cwd=directory,
             # Ctrl-C in the terminal is passed on by `run_command`, once.
             start_new_session=True,

@@ -11,10 +11,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import cpu_model
 from perfguard.capture.graphs import graph_environment
+from perfguard.capture.interpreter import Interpreter, find_interpreter
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerprint, Recording, Step, write_recording
@@ -40,17 +39,6 @@ TIMED_AT_MOST = 30
 
 _INJECTED = Path(__file__).parent / "injected"
 _PLAN, _MARK = "PERFGUARD_PLAN", "PERFGUARD_RUN"
-_PROBE = """
-import json, sys
-from importlib.metadata import distributions
-wanted = ("mindspore", "torch", "numpy")
-found = {}
-for one in distributions():
-    name = (one.metadata["Name"] or "").lower()
-    if name in wanted:
-        found.setdefault(name, one.version)
-print(json.dumps({"python": sys.version.split()[0], "packages": found, "executable": sys.executable}))
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +68,9 @@ class Script:
         if self.launcher is None and self.ranks != 1:
             raise UsageError(f"--ranks {self.ranks} needs a launcher; say --launcher msrun, or --launcher torchrun.")
         if self.ranks < 1:
-            raise UsageError(f"--ranks {self.ranks} is no number of processes; it must be at least 1.")
+            raise UsageError(f"--ranks must be at least 1, got {self.ranks}.")
         if self.timeout_s is not None and not self.timeout_s > 0:
-            raise UsageError(f"--timeout {self.timeout_s} is no time; it must be above 0 seconds.")
+            raise UsageError(f"--timeout must be greater than 0 seconds, got {self.timeout_s}.")
         if self.window is not None and (self.window.repeat != 1 or self.window.wait):
             raise UsageError("a script is recorded in one window, without wait and repeat; ask for START:STOP.")
 
@@ -94,15 +82,6 @@ class ScriptRun:
     recording: Recording
     ended: Ended
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
-    """The Python that a script will run on, looked at before it does."""
-
-    path: str
-    python: str
-    packages: Mapping[str, str]
 
 
 def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
@@ -150,14 +129,7 @@ def _interpreter(script: Script) -> Interpreter:
         path = shutil.which(first)
         if path is None:
             raise UsageError(f"there is no command {first!r}; name one that is on the PATH, or a path to it.")
-    path = path or sys.executable
-    try:
-        asked = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
-        # The last line: a sitecustomize of its own may print as well.
-        found = json.loads(asked.stdout.splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
-        raise UsageError(f"{path} is no Python that works ({error}); name one with --python PATH.") from error
-    return Interpreter(path=path, python=found["python"], packages=found["packages"])
+    return find_interpreter(path or sys.executable)
 
 
 def _backends(script: Script, interpreter: Interpreter) -> list[str]:
@@ -251,7 +223,6 @@ def _environment(
     environment = dict(os.environ)
     environment.pop("MS_PROFILER_OPTIONS", None)
     environment[_PLAN] = str(plan)
-    environment[_MARK] = uuid.uuid4().hex
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [environment.get("PYTHONPATH")])])
     if script.python is not None or script.launcher is not None:
         # For what is started by name: msrun's workers, the script's own pip, another python.
@@ -295,7 +266,7 @@ def _gather(
     if own and script.window is None:
         notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
     if any(one["lost_first"] for one in trained):
-        notes.append("the first step could not be told from what the script ran before it, and is left out")
+        notes.append("the first step cannot be distinguished from what the script ran before it, and is left out")
     first = trained[0] if trained else _nobody(script)
     is_alone = script.launcher is None and len(trained) < 2
     steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))

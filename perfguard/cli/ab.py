@@ -12,13 +12,16 @@ import click
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
 from perfguard.cli.output import file_options, report_files
+from perfguard.cli.project import project_settings, time_option
 from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfguard.capture.beside import Recorded, Say, Side, Timeable
+    from perfguard.capture.ab.pytest_run import Recorded, Timeable
+    from perfguard.capture.ab.sides import Side
+    from perfguard.capture.ab.timing import Say
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
     from perfguard.reports.files import ReportFile
@@ -84,7 +87,7 @@ class _Invalid(Exception):
 @click.option(
     "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
 )
-@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
+@time_option
 @click.option(
     "--timeout",
     "timeout_s",
@@ -123,19 +126,13 @@ def command(
     Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
-    from dataclasses import replace
-
     from perfguard.capture.worktree import guarded_place
-    from perfguard.settings import find_root, read_settings
 
     shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse(ref, python, recording, sensitive, processes, pytest_args)
     files = report_files(options)
-    settings = read_settings(find_root(Path.cwd()))
-    time_off = "" if settings.time else 'time = "off" in [tool.perfguard]'
-    if time is not None:
-        settings = replace(settings, time=time == "on")
-        time_off = "" if settings.time else "--time off"
+    settings = project_settings(time=time)
+    off = "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
     asked = _Asked(
         policy=settings.policy,
         arguments=pytest_args,
@@ -143,7 +140,7 @@ def command(
         processes=processes,
         timeout_s=timeout_s,
         output=output.absolute() if output is not None else None,
-        time_off=time_off,
+        time_off="" if settings.time else off,
         steps=Steps(is_wanted=not quiet),
     )
     try:
@@ -191,7 +188,7 @@ def _refuse(
 
 def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     """Compare with what was recorded once: exact metrics are judged, times shown."""
-    from perfguard.capture.beside import current_side
+    from perfguard.capture.ab.sides import current_side
     from perfguard.cli.compare import verdicts_of
     from perfguard.gate import compare_exactly
 
@@ -219,7 +216,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
     from functools import partial
 
-    from perfguard.capture.beside import base_in, base_on, current_side
+    from perfguard.capture.ab.sides import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
     from perfguard.version import __version__
 
@@ -253,7 +250,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
 
 def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
-    from perfguard.capture.beside import record
+    from perfguard.capture.ab.pytest_run import record
     from perfguard.reports.reading import read_report
 
     here = side.name == "current"
@@ -346,7 +343,7 @@ def _compared(
     from functools import partial
 
     from perfguard import thresholds
-    from perfguard.capture.beside import time_beside
+    from perfguard.capture.ab.timing import time_pairs
     from perfguard.gate import compare_beside, compare_exactly, is_to_be_confirmed
     from perfguard.judge import Outcome
 
@@ -361,7 +358,7 @@ def _compared(
         return replace(exact, notes=(*exact.notes, _without_steps(base[2], current[2]))), None
     can_share = base[0].moved is not None
     unlike = _unlike(base[2].switches, current[2].switches)
-    found = time_beside(
+    found = time_pairs(
         (base[0], base[2]),
         (current[0], current[2]),
         place,

@@ -39,7 +39,8 @@ def command(
     from perfguard.capture.replay import recordings_in
     from perfguard.cli.check import examined
     from perfguard.contract import expectation
-    from perfguard.integrations.offline import AnalysisOptions, analyse
+    from perfguard.integrations.offline import analyse
+    from perfguard.integrations.offline.options import AnalysisOptions
     from perfguard.judge import Policy
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import checked
@@ -56,7 +57,7 @@ def command(
     # Closed at once where this is interrupted, so that no analyser goes on alone.
     with closing(analyse(directory, options)) as analysed:
         for one in analysed:
-            tell_plain(printable(one.said))
+            tell_plain(printable(one.sentence))
             if one.refused:
                 codes.append(EXIT_USAGE)
             elif not one.done or one.doubtful:
@@ -72,5 +73,7 @@ def _steps(text: str) -> tuple[int, int]:
     """Read `5:8`, or `5` for one step."""
     first, colon, last = text.partition(":")
     if not (first.isascii() and first.isdigit() and (not colon or (last.isascii() and last.isdigit()))):
-        raise UsageError(f"--steps {text} is no range; write START:STOP, such as --steps 5:8 (steps are contiguous).")
+        raise UsageError(
+            f"--steps {text} is not a range; write START:STOP, such as --steps 5:8 (steps are contiguous)."
+        )
     return int(first), int(last if colon else first)

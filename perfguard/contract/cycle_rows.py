@@ -1,4 +1,4 @@
-"""Rows for the cycles themselves, and for their files: what queries know of names, ranks and requested steps."""
+"""Rows of the tables `cycles`, `requested_numbers` and `files`, for queries about names, ranks and requested steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from perfguard.artifacts.survey import size_of
 from perfguard.artifacts.table import in_int64
-from perfguard.artifacts.tables import NULL
+from perfguard.artifacts.table_definitions import NULL
 from perfguard.contract.completeness import relative
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def list_cycles(tables: Batch, recordings: Sequence[str], cycles: Mapping[int, Cycle], roots: Sequence[Path]) -> None:
-    """Put cycles into their table, by their numbers, each with the name and the directory of its recording."""
+    """Add cycles to their table, each with the name and the directory of its recording."""
     several = cycles.values()
     places = [relative(one.place, root) or one.place.name for one, root in zip(several, roots, strict=True)]
     tables.put(
@@ -40,7 +40,7 @@ def list_cycles(tables: Batch, recordings: Sequence[str], cycles: Mapping[int, C
 
 
 def list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Sequence[Artifact]) -> None:
-    """Put the files of a cycle into their table."""
+    """Add the files of a cycle to their table."""
     of_slot = Counter[str]()
     numbers = {}
     for one in read:
@@ -58,7 +58,7 @@ def list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Seq
 
 
 def _texts(several: Sequence[str]) -> np.ndarray[Any, np.dtype[np.object_]]:
-    # Names that are no UTF-8 are texts as well.
+    # A file name may be invalid UTF-8.
     return np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
 
 

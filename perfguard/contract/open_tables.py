@@ -1,4 +1,4 @@
-"""Open tables: all cycles of recordings in the tables of one batch, to be read by queries that people write."""
+"""Open tables: all cycles of recordings in the tables of one batch, for queries written by people."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
     from perfguard.recording import Recording
 
-#: Files of these slots say what follows from the tables; no other is needed once it was read.
+#: The artifacts that `derive` needs after their rows are in tables; all others are released.
 _NEEDED = ("trace", "trace_view", "kernel_details")
 _VIEW = re.compile(r"((?:^-- .*\n)*)^create view (?:fill_)?(\w+) as", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTables:
-    """Tables to be read, and whether everything that should be in them is."""
+    """Tables to be queried, and whether they are complete."""
 
     tables: Readable
-    #: The one file that a query can be written to.
+    #: The only file that a query can write.
     output: Path
     cycles: int
     is_whole: bool
@@ -49,7 +49,7 @@ def open_tables(
     remedy: str,
     progress: Progress,
 ) -> Iterator[OpenTables]:
-    """Read recordings, each with its name, into tables that are there until the end; a query may take `limit_s` seconds."""
+    """Read named recordings into tables that exist until the context ends; a query may take `limit_s` seconds."""
     tasks = [(name, task) for name, recording, tree in recordings for task in tasks_of(recording, tree)]
     progress.begin(sum(task.size for _, task in tasks))
     ids = frozenset(task.found.layout.id for _, task in tasks)
@@ -72,14 +72,14 @@ def _read(task: Task, number: int, tables: Batch, progress: Progress) -> ReadCyc
     with ExitStack() as stack:
         read = read_cycle(task, number, tables, Wanted(), stack, progress.tell)
     if isinstance(read, ReadCycle):
-        # A thousand ranks are not held.
+        # The artifacts of a thousand ranks would fill the memory.
         kept = {slot: one for slot, one in read.cycle.artifacts.items() if slot in _NEEDED}
         read.cycle = replace(read.cycle, artifacts=kept, files=tuple(kept.values()))
     return read
 
 
 def meanings() -> dict[str, str]:
-    """Return what the tables and views are, by name, in a sentence each; of views it is the comment above them."""
+    """Return a sentence about each table and view, by name; for views it is the comment above them."""
     slots = {slot.name: slot for layout in layouts() for slot in layout.slots if slot.schemas}
     of_files = {name: str(schema(slot.schemas[0])["title"]) for name, slot in slots.items()}
     of_parts = {
@@ -89,6 +89,6 @@ def meanings() -> dict[str, str]:
         for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
-    told = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
-    of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in told.items()}
+    comments = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
+    of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in comments.items()}
     return {**of_files, **of_parts, **MEANINGS, **of_views}

@@ -14,7 +14,6 @@ import pickle
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_f
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing
 
-_MARK = "PERFGUARD_CONTROLLED"
 _START = (
     f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
@@ -174,8 +172,7 @@ class Rounds:
             files = Path(directory)
             request = request_for(self._config, tests, files)
             (files / "request").write_bytes(pickle.dumps(request))
-            mark = uuid.uuid4().hex
-            environment = controlled_environment(os.environ, threads=request.threads) | {_MARK: mark}
+            environment = controlled_environment(os.environ, threads=request.threads)
             environment = {name: value for name, value in environment.items() if not name.startswith(STAYS_BEHIND)}
             self._show(number, tests[0].nodeid, place + 1, of)
             watch = _Watch(files, limit_s, lambda nodeid, begun: self._show(number, nodeid, place + begun, of))
@@ -188,7 +185,7 @@ class Rounds:
                         str(files / "request"),
                     ],
                     environment=environment,
-                    mark=_MARK,
+                    mark="PERFGUARD_CONTROLLED",
                     timeout_s=None,
                     output=output,
                     directory=Path(request.directory),

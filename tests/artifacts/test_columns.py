@@ -18,7 +18,8 @@ from perfguard.artifacts.readers.large_comma import Rows
 from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, nanoseconds
-from perfguard.artifacts.tables import TABLES, Definitions, batch
+from perfguard.artifacts.table_definitions import TABLES, Definitions
+from perfguard.artifacts.tables import batch
 
 SHAPES = {shape.name: shape for slot in sorted(slot_names()) for shape in shapes_of(slot)}
 

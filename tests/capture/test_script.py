@@ -164,10 +164,15 @@ def test_a_loader_that_is_late_fails(tmp_path):
             "closure",
             "1:3",
             Ending.PROFILER_FAILED,
-            "the first step could not be told from what the script ran before",
+            "the first step cannot be distinguished from what the script ran before",
             marks=exhaustive,
         ),
-        ("critic", "1:2", Ending.PROFILER_FAILED, "the first step could not be told from what the script ran before"),
+        (
+            "critic",
+            "1:2",
+            Ending.PROFILER_FAILED,
+            "the first step cannot be distinguished from what the script ran before",
+        ),
     ],
 )
 def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending, reason):
@@ -409,7 +414,9 @@ print(done.ended.status, done.recording.ending.value, peak_kb, *codes, file=sys.
 def driven(place: Path, *words: str, limit: int = 0) -> list[str]:
     # Nobody keeps its output: pytest would write it to a file.
     command = [sys.executable, "-c", DRIVER, TORCH, str(place), str(limit), *words]
-    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    # The limit would truncate byte code as well, and Python would keep it.
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     return ended.stderr.splitlines()[-1].split()
 
@@ -440,11 +447,11 @@ def test_a_full_disk_is_told_and_the_script_goes_on(tmp_path):
         ({"backend": "troch"}, "There is no backend 'troch' to run a script with; did you mean 'torch'?"),
         ({"launcher": "mpirun"}, "There is no launcher 'mpirun'; did you mean 'msrun'?"),
         ({"ranks": 2}, "--ranks 2 needs a launcher; say --launcher msrun, or --launcher torchrun."),
-        ({"ranks": 0, "launcher": "msrun"}, "--ranks 0 is no number of processes; it must be at least 1."),
-        ({"timeout_s": 0}, "--timeout 0 is no time; it must be above 0 seconds."),
+        ({"ranks": 0, "launcher": "msrun"}, "--ranks must be at least 1, got 0."),
+        ({"timeout_s": 0}, "--timeout must be greater than 0 seconds, got 0."),
         ({"window": StepWindow(repeat=2)}, "a script is recorded in one window, without wait and repeat"),
-        ({"python": Path("/bin/true")}, "/bin/true is no Python that works"),
-        ({"python": Path("/no/such/python")}, "/no/such/python is no Python that works"),
+        ({"python": Path("/bin/true")}, "/bin/true is not a working Python"),
+        ({"python": Path("/no/such/python")}, "/no/such/python is not a working Python"),
         (
             {"backend": "torch", "options": {"profile_memory": True}},
             "profile_memory: these are options of MindSpore's profiler",

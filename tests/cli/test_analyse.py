@@ -57,7 +57,7 @@ def test_a_refused_one_beside_an_analysed_one_is_two(collected, tmp_path):
     shutil.copytree(collected / "profiler", both / "a")
     generate("pt-torch").write(both / "b")
     found = run("analyse", both)
-    assert "they need no analysis" in found.stdout
+    assert "which need no analysis" in found.stdout
     assert "PASSED" in found.stdout
     assert found.exit_code == 2
 
@@ -66,14 +66,14 @@ def test_a_refused_one_beside_an_analysed_one_is_two(collected, tmp_path):
     ("arguments", "reason"),
     [
         (["nowhere"], "nowhere is not a directory; name one that a profiler wrote, or a perfguard recording."),
-        (["--steps", "5,7", RECORDED], "--steps 5,7 is no range; write START:STOP, such as --steps 5:8"),
-        (["--steps", "5:", RECORDED], "--steps 5: is no range"),
-        (["--steps", "٣:٤", RECORDED], "is no range"),
+        (["--steps", "5,7", RECORDED], "--steps 5,7 is not a range; write START:STOP, such as --steps 5:8"),
+        (["--steps", "5:", RECORDED], "--steps 5: is not a range"),
+        (["--steps", "٣:٤", RECORDED], "is not a range"),
         (["--steps", "3", RECORDED], "--steps 3:3: MindSpore slices by step only what an Ascend device recorded"),
-        (["--jobs", "0", RECORDED], "--jobs 0 is no number of analyses"),
-        (["--pretty", RECORDED], "MindSpore since 2.5 takes --pretty and does nothing with it"),
+        (["--jobs", "0", RECORDED], "--jobs must be at least 1, got 0"),
+        (["--pretty", RECORDED], "MindSpore since 2.5 accepts --pretty and ignores it"),
         (["--python", "/bin/nothing", RECORDED], "there is no Python /bin/nothing; name one with --python PATH."),
-        ([RECORDINGS / "torch-mlp"], "torch.profiler writes its traces whole: they need no analysis"),
+        ([RECORDINGS / "torch-mlp"], "torch.profiler writes complete traces, which need no analysis"),
     ],
 )
 def test_a_wrong_call_is_one_sentence_and_changes_nothing(arguments, reason):

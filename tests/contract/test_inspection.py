@@ -627,13 +627,13 @@ def test_ordering_keeps_every_finding(codes):
     ("name", "expect", "errors"),
     [
         ("mindspore-graph", "graph,cpu,steps=2", []),
-        ("mindspore-graph", "npu", [("A110", "npu is expected, and it was off: layout ms-2.5+cpu")]),
+        ("mindspore-graph", "npu", [("A110", "npu is expected, but it was off: layout ms-2.5+cpu")]),
         (
             "mindspore-graph",
             "pynative,no-memory",
             [
-                ("A110", "no-graph is expected, and it was on: the recording"),
-                ("A110", "no-memory is expected, and it was on: the recording"),
+                ("A110", "no-graph is expected, but it was on: the recording"),
+                ("A110", "no-memory is expected, but it was on: the recording"),
             ],
         ),
     ],

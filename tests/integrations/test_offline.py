@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 from perfguard.capture.replay import replay
 from perfguard.errors import UsageError
 from perfguard.gate import examine
-from perfguard.integrations.offline import WORK_DIRECTORY, AnalysisOptions, _recorded_steps, analyse
+from perfguard.integrations.offline import analyse
+from perfguard.integrations.offline.collected import WORK_DIRECTORY
+from perfguard.integrations.offline.options import AnalysisOptions
+from perfguard.integrations.offline.refusal import recorded_steps
 from perfguard.judge import Policy
 from perfguard.testing import generate
 from tests.facts import codes
@@ -43,7 +46,7 @@ def contents(directory, *, without=("logs",)):
 
 
 def said(directory, options=OPTIONS):
-    return [one.said.replace(str(directory), "OUT") for one in analyse(directory, options)]
+    return [one.sentence.replace(str(directory), "OUT") for one in analyse(directory, options)]
 
 
 # -- real MindSpore ----------------------------------------------------------------------------------------------------
@@ -89,7 +92,7 @@ def test_what_was_never_analysed_passes_once_it_is(copy, ending):
     (only,) = analyse(out, OPTIONS)
     assert only.done
     assert not only.doubtful
-    assert only.said.endswith(" is analysed by MindSpore " + __import__("mindspore").__version__)
+    assert only.sentence.endswith(" is analysed by MindSpore " + __import__("mindspore").__version__)
     assert judged(out) == ("PASSED", [])
     after = contents(out)
     (new,) = after.keys() - before.keys()
@@ -105,7 +108,7 @@ def test_a_profiler_that_was_killed_in_its_window_left_nothing_to_analyse(copy):
     assert judged(out) == ("INVALID", ["C110"])
     (only,) = analyse(out, OPTIONS)
     assert (only.done, only.refused) == (False, False)
-    assert "could not be analysed: nothing was collected, FRAMEWORK/ is empty or missing" in only.said
+    assert "could not be analysed: nothing was collected, FRAMEWORK/ is empty or missing" in only.sentence
     assert judged(out) == ("INVALID", ["C110"])
 
 
@@ -178,6 +181,8 @@ def test_a_full_disk_loses_nothing(copy):
     before = contents(out, without=())
     found = subprocess.run(
         [sys.executable, "-m", "perfguard", "analyse", out],
+        # The limit would truncate byte code as well, and Python would keep it.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         capture_output=True,
         text=True,
@@ -216,7 +221,7 @@ def test_a_mindspore_for_the_cpu_does_not_analyse_what_an_ascend_device_recorded
             {"steps": (2, 3)},
             "--steps 2:3: MindSpore slices by step only what an Ascend device recorded, and ignores it",
         ),
-        ({"pretty": True}, "MindSpore since 2.5 takes --pretty and does nothing with it; leave it out"),
+        ({"pretty": True}, "MindSpore since 2.5 accepts --pretty and ignores it; leave it out"),
     ],
 )
 def test_what_mindspore_would_ignore_is_refused(copy, options, reason):
@@ -232,7 +237,7 @@ def test_what_mindspore_would_ignore_is_refused(copy, options, reason):
             lambda place: (place / WORK_DIRECTORY).mkdir(),
             "another analysis of it is running, or was killed; if none is, ",
         ),
-        (lambda place: linked(place, "FRAMEWORK"), "FRAMEWORK is a link, and analysers read none"),
+        (lambda place: linked(place, "FRAMEWORK"), "FRAMEWORK is a link, which analysers do not read"),
         (lambda place: linked(place, "FRAMEWORK/cpu_framework_0.txt"), "FRAMEWORK/cpu_framework_0.txt is a link"),
     ],
     ids=["another analysis", "linked folder", "linked file"],
@@ -262,7 +267,8 @@ def test_the_files_of_two_ranks_in_one_directory_are_not_half_analysed(copy):
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from perfguard.integrations.offline import AnalysisOptions, analyse
+from perfguard.integrations.offline import analyse
+from perfguard.integrations.offline.options import AnalysisOptions
 from perfguard.artifacts.survey import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to
@@ -285,9 +291,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path):
             [sys.executable, "-c", AS_NOBODY, place.parent], capture_output=True, text=True, check=False
         )
         place.chmod(0o755)
-    assert "it may not be written to; mend its permissions, or copy it to where you may write" in found.stdout, (
-        found.stderr
-    )
+    assert "it is not writable; change its permissions, or copy it to a writable place" in found.stdout, found.stderr
 
 
 # -- stand-ins ---------------------------------------------------------------------------------------------------------
@@ -370,7 +374,7 @@ def test_ranks_are_found_where_launchers_and_mindformers_put_them(tmp_path, stan
     [
         (4, (5, 8), "--steps 5:8 is outside the recording, which holds the steps 1 to 4"),
         (4, (4, 5), "--steps 4:5 is outside the recording, which holds the steps 1 to 4"),
-        (0, (1, 1), "--steps 1:1: FRAMEWORK/mindspore.op_range tells no steps"),
+        (0, (1, 1), "--steps 1:1: FRAMEWORK/mindspore.op_range has no steps"),
     ],
 )
 def test_steps_that_are_not_there_are_an_error(tmp_path, recorded_steps, asked, reason):
@@ -413,7 +417,7 @@ def test_mindspore_2_4_simplifies_once(tmp_path, stand_in, keep_raw):
     [
         ((2, 3), " is analysed by MindSpore 2.4.10"),
         ((2, 5), "--steps 2:5 is outside the recording, which holds the steps 2 to 3"),
-        ((5, 8), "--steps 5:8: no step came out of it"),
+        ((5, 8), "--steps 5:8: the result has no step"),
     ],
 )
 def test_mindspore_2_4_slices_to_nothing_without_a_word_and_perfguard_says_it(tmp_path, stand_in, steps, reason):
@@ -469,7 +473,7 @@ def test_torch_npu_is_called_and_raw_data_are_kept_although_it_has_no_such_optio
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"pretty": True}, "torch_npu's analyser knows no --pretty"), ({"steps": (1, 2)}, "no steps")],
+    [({"pretty": True}, "torch_npu's analyser has no --pretty"), ({"steps": (1, 2)}, "cannot select steps")],
 )
 def test_what_torch_npu_does_not_know_is_refused(tmp_path, options, reason):
     torch_npu(tmp_path)
@@ -482,7 +486,7 @@ def test_what_torch_npu_does_not_know_is_refused(tmp_path, options, reason):
     [
         ("dies", "the analyser was ended by SIGKILL; nothing of the recording was changed"),
         ("raises", "RuntimeError: no msprof here; nothing of the recording was changed"),
-        ("nothing", "the analyser wrote nothing into ASCEND_PROFILER_OUTPUT/ and told no error"),
+        ("nothing", "the analyser wrote nothing into ASCEND_PROFILER_OUTPUT/ and reported no error"),
         ("fails", "MindSpore 2.10.0: no msprof; nothing of the recording was changed"),
         ("cut", "trace_view.json is cut short (the disk may be full); nothing of the recording was changed"),
         ("hangs", "its analysis did not end in 1 s and was stopped; nothing was changed"),
@@ -497,7 +501,7 @@ def test_an_analyser_that_does_not_do_its_work_changes_nothing(tmp_path, stand_i
     stand_in("mindspore", "2.10.0", behaviour)
     (only,) = analyse(out, AnalysisOptions(timeout_s=1 if behaviour == "hangs" else None))
     assert not only.done
-    assert reason in only.said
+    assert reason in only.sentence
     assert contents(out, without=()) == before
     assert not processes_of(tmp_path)
 
@@ -521,7 +525,7 @@ def test_a_result_with_an_error_is_kept_and_told_and_so_is_the_raw_data(tmp_path
     stand_in("mindspore", "2.10.0", "in part")
     (only,) = analyse(out, OPTIONS)
     assert (only.done, only.doubtful) == (True, True)
-    assert only.said.endswith(" is analysed by MindSpore 2.10.0 in part: no msprof (its raw data is kept)")
+    assert only.sentence.endswith(" is analysed by MindSpore 2.10.0 in part: no msprof (its raw data is kept)")
     assert (place / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").is_file()
 
 
@@ -550,7 +554,7 @@ def test_ctrl_c_ends_the_analysis_and_leaves_the_recording_as_it_was(tmp_path, s
     ("layout", "reason"),
     [
         ("ms-2.0", "MindSpore 2.0 has no offline analysis \\(2.2 and later have\\)"),
-        ("pt-torch", "torch.profiler writes its traces whole: they need no analysis; judge them with: perfguard check"),
+        ("pt-torch", "torch.profiler writes complete traces, which need no analysis; judge them with: perfguard check"),
         ("summary", "holds no profiler output of a layout that can be analysed"),
     ],
 )
@@ -589,7 +593,7 @@ def test_the_python_must_have_the_analyser_of_the_recording(tmp_path, stand_in, 
 
 @pytest.mark.parametrize(
     ("python", "reason"),
-    [("no-such-python", "there is no Python no-such-python"), ("/bin/ls", "/bin/ls is no Python that works")],
+    [("no-such-python", "there is no Python no-such-python"), ("/bin/ls", "/bin/ls is not a working Python")],
 )
 def test_a_python_that_is_none_is_refused(tmp_path, python, reason):
     ascend(tmp_path)
@@ -600,11 +604,11 @@ def test_a_python_that_is_none_is_refused(tmp_path, python, reason):
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"jobs": 0}, "--jobs 0 is no number of analyses"),
-        ({"timeout_s": 0}, "--timeout 0 is no time"),
-        ({"timeout_s": float("nan")}, "--timeout nan is no time"),
-        ({"steps": (0, 3)}, "--steps 0:3 is no range"),
-        ({"steps": (8, 5)}, "--steps 8:5 is no range"),
+        ({"jobs": 0}, "--jobs must be at least 1, got 0"),
+        ({"timeout_s": 0}, "--timeout must be greater than 0 seconds, got 0"),
+        ({"timeout_s": float("nan")}, "--timeout must be greater than 0 seconds, got nan"),
+        ({"steps": (0, 3)}, "--steps 0:3 is not a range"),
+        ({"steps": (8, 5)}, "--steps 8:5 is not a range"),
     ],
 )
 def test_wrong_options_are_refused(wrong, reason):
@@ -619,11 +623,11 @@ def test_steps_are_read_as_far_as_the_raw_records_go(tmp_path_factory, steps, lo
     file.write_bytes(content[: max(0, len(content) - lost)])
     length = len(op_range([1]))
     whole = steps[: max(0, len(content) - lost) // length]
-    assert _recorded_steps(file) == (max(whole) - min(whole) + 1 if whole else 0)
+    assert recorded_steps(file) == (max(whole) - min(whole) + 1 if whole else 0)
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_make_the_reader_of_steps_fail(tmp_path_factory, content):
     file = tmp_path_factory.mktemp("raw") / "mindspore.op_range"
     file.write_bytes(content)
-    assert _recorded_steps(file) >= 0
+    assert recorded_steps(file) >= 0

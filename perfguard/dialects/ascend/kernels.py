@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, Batch, frame, frames
+from perfguard.artifacts.table_definitions import NULL
+from perfguard.artifacts.tables import Batch, frame, frames
 from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions

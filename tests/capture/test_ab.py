@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 
 from perfguard import thresholds
-from perfguard.capture import beside
-from perfguard.capture.beside import Side, Timeable, base_in, base_on, current_side, record, time_beside
+from perfguard.capture.ab import process, pytest_run, stepper, timing
+from perfguard.capture.ab import sides as two_sides
+from perfguard.capture.ab.process import last_line
+from perfguard.capture.ab.pytest_run import Timeable, record
+from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
+from perfguard.capture.ab.timing import time_pairs
+from perfguard.capture.command import HOME
 from perfguard.capture.worktree import Place, Worktree
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
@@ -35,7 +41,7 @@ while line := commands.readline():
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(directory=tmp_path, mark="of-this-test")
+    return Place(directory=tmp_path, mark=uuid.uuid4().hex)
 
 
 @pytest.fixture
@@ -51,7 +57,11 @@ def child(monkeypatch):
     """Let the sides run other code than perfguard's."""
 
     def runs(code: str) -> None:
-        monkeypatch.setattr(beside, "_command", lambda side, asked: [sys.executable, "-c", code, str(asked)])
+        command_of = process.command_of
+        for module in (process, stepper):
+            monkeypatch.setattr(
+                module, "command_of", lambda *request: [sys.executable, "-c", code, command_of(*request)[-1]]
+            )
 
     return runs
 
@@ -69,7 +79,7 @@ def quiet(what: str) -> None:
 
 def test_two_processes_take_turns(place, sides, child):
     child(in_turns())
-    found = time_beside(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert found.lost == ()
     steps = thresholds.BLOCKS * thresholds.BLOCK_STEPS
@@ -82,7 +92,7 @@ def test_two_processes_take_turns(place, sides, child):
 def test_what_three_pairs_have_seen_two_more_confirm(place, sides, child):
     child(in_turns())
     asked = []
-    found = time_beside(
+    found = time_pairs(
         *sides, place, processes=5, together=False, say=quiet, is_suspect=lambda timings: not asked.append(len(timings))
     )
     assert len(found.timings) == thresholds.CONFIRMING_PAIRS
@@ -95,7 +105,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     open({str(tmp_path / "once")!r}, "w"); os.kill(os.getpid(), 9)
 """
     child(in_turns(once))
-    found = time_beside(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     (lost,) = found.lost
     assert lost.number == 1
@@ -114,9 +124,9 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     ],
 )  # fmt: skip
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
-    monkeypatch.setattr(beside, "_LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
+    monkeypatch.setattr(stepper, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
-    found = time_beside(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert found.timings == ()
     assert [one.number for one in found.lost] == [1, 2]
     assert found.lost[0].reason.startswith(reason)
@@ -125,7 +135,7 @@ def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, mon
 def test_processes_that_could_not_be_bound_say_so(place, sides, child, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     child(in_turns())
-    found = time_beside(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert "the processes could not be bound to one CPU" in found.notes
     assert len(found.timings) == thresholds.PROCESS_PAIRS
 
@@ -136,7 +146,7 @@ def test_processes_that_could_not_be_bound_say_so(place, sides, child, monkeypat
 def together(monkeypatch, *results):
     """Let the processes that run both sides come to these results, one after the other."""
     left = iter(results)
-    monkeypatch.setattr(beside, "_one_together", lambda base, current, place, number: next(left))
+    monkeypatch.setattr(timing, "_one_together", lambda base, current, place, number: next(left))
 
 
 TIMED = PairedTiming(interleaved=True, base_ns=(1, 2), current_ns=(1, 2), seed=7, cpus=(0,))
@@ -145,7 +155,7 @@ LOST = LostRun(number=1, reason="was ended by SIGSEGV")
 
 def test_the_others_count_where_a_process_is_lost(place, sides, monkeypatch):
     together(monkeypatch, TIMED, LOST, TIMED, LOST, TIMED)
-    found = time_beside(*sides, place, processes=5, together=True, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
     assert (len(found.timings), found.lost) == (3, (LOST, LOST))
     assert found.notes == ("timed interleaved; the order was drawn with seeds 7 7 7",)
 
@@ -154,7 +164,7 @@ def test_the_others_count_where_a_process_is_lost(place, sides, monkeypatch):
 def test_what_one_process_does_not_bear_takes_turns(place, sides, child, monkeypatch, results):
     together(monkeypatch, *results)
     child(in_turns())
-    found = time_beside(*sides, place, processes=5, together=True, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert not any(one.interleaved for one in found.timings)
     assert found.notes[0].startswith("not interleaved, as one process does not bear both (")
@@ -195,7 +205,7 @@ def test_a_base_without_the_directory_is_refused(tmp_path):
 
 
 def test_an_interpreter_that_says_nothing_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(beside, "_PROBE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(two_sides, "_PROBE_TIMEOUT_S", 0.5)
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nsleep 60\n")
     python.chmod(0o755)
@@ -250,13 +260,13 @@ open(asked["result"], "w").write(json.dumps({"status": 0, "reasons": {"seen": "\
 def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
     output = tmp_path / "output"
     output.write_bytes(b"\xff\xfe\nERROR: not found: /w/t.py::x\xff (no match in any of [<Module t.py>])\n")
-    assert beside._not_found(output)[0].startswith("/w/t.py::x")
-    assert beside._last_words(output, was_ended=False).startswith("not found: /w/t.py::x")
+    assert pytest_run._not_found(output)[0].startswith("/w/t.py::x")
+    assert last_line(output, was_ended=False).startswith("not found: /w/t.py::x")
     output.write_bytes(b"")
-    assert beside._last_words(output, was_ended=False) == ""
+    assert last_line(output, was_ended=False) == ""
 
 
 def test_the_facts_of_a_side_are_read_as_they_were_written():
     plain = json.loads(json.dumps({"request": "r", "threads": 2, "took_s": 1.5}))
     assert Timeable(**plain) == Timeable(request="r", threads=2, took_s=1.5)
-    assert Path(beside.HOME, "perfguard", "__init__.py").is_file()
+    assert Path(HOME, "perfguard", "__init__.py").is_file()

@@ -1,0 +1,112 @@
+"""The two sides of an A/B comparison: which interpreter runs each, and where."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfguard.capture.command import HOME
+from perfguard.capture.worktree import Worktree, relocated, without_git_variables
+from perfguard.errors import UsageError
+
+#: Seconds in which an interpreter must answer what it has.
+_PROBE_TIMEOUT_S = 120.0
+_PROBE = (
+    "import json, os, sys, perfguard, pytest; "
+    "print(json.dumps([perfguard.__version__, os.path.dirname(os.path.dirname(os.path.realpath(perfguard.__file__)))]))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side: its interpreter, its directory, and its worktree if it is in one."""
+
+    name: str
+    python: str
+    #: The directory its perfguard is imported from.
+    home: str
+    directory: Path
+    environment: Mapping[str, str]
+    #: The top of the checkout, if the other side is in a worktree of it.
+    checkout: str | None = None
+    #: The checkout and the worktree that replaces it, of that other side.
+    moved: tuple[str, str] | None = None
+
+    @property
+    def top(self) -> str | None:
+        """The top of the tree that this side's code must come from; None if both sides run the same files."""
+        return self.moved[1] if self.moved is not None else self.checkout
+
+    def argument(self, text: str) -> str:
+        """Return an argument of pytest for this side: a path into the checkout becomes one into the worktree."""
+        if self.moved is None:
+            return text
+        option, equals, value = text.partition("=") if text.startswith("-") else ("", "", text)
+        path, colons, names = value.partition("::")
+        if not os.path.isabs(path):
+            return text
+        return f"{option}{equals}{relocated(path, *self.moved)}{colons}{names}"
+
+
+def current_side(directory: Path, checkout: Path | None = None) -> Side:
+    """Return the user's own side: this interpreter and this directory, uncommitted changes included."""
+    return Side(
+        name="current",
+        python=sys.executable,
+        home=HOME,
+        directory=directory,
+        environment=without_git_variables(os.environ),
+        checkout=str(checkout) if checkout is not None else None,
+    )
+
+
+def base_in(worktree: Worktree, current: Side) -> Side:
+    """Return the side in a worktree of the current side's checkout. Raises `UsageError` if it has no such directory."""
+    assert current.checkout is not None
+    top = current.checkout
+    directory = worktree.top / current.directory.relative_to(top)
+    if not directory.is_dir():
+        raise UsageError(
+            f"{worktree.commit[:12]} has no directory {current.directory.relative_to(top)}; run this where both have tests."
+        )
+    moved = (top, str(worktree.top))
+    environment = dict(current.environment)
+    if paths := environment.get("PYTHONPATH"):
+        environment["PYTHONPATH"] = os.pathsep.join(relocated(one, *moved) for one in paths.split(os.pathsep))
+    return replace(current, name="base", directory=directory, environment=environment, checkout=top, moved=moved)
+
+
+def base_on(python: Path, current: Side, version: str) -> Side:
+    """Return the side of another interpreter in the same directory. Raises `UsageError` if it lacks this perfguard."""
+    path = os.path.abspath(python)
+    environment = {**current.environment, "PATH": os.pathsep.join((os.path.dirname(path), os.environ.get("PATH", "")))}
+    install = f"{path} -m pip install perfguard=={version}"
+    try:
+        found = subprocess.run(
+            [path, "-c", _PROBE],
+            env=environment,
+            cwd=current.directory,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or "it did not answer"
+        raise UsageError(
+            f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python."
+        ) from error
+    said = [line.strip() for line in found.stdout.splitlines() if line.strip()]
+    if found.returncode != 0 or not said:
+        last = [line.strip() for line in found.stderr.splitlines() if line.strip()][-1:] or ["it said nothing"]
+        raise UsageError(f"{python} has no perfguard that can be imported ({last[0]}); run: {install}")
+    theirs, home = json.loads(said[-1])
+    if theirs != version:
+        raise UsageError(f"{python} has perfguard {theirs}, and this is {version}; run: {install}")
+    return Side(name="base", python=path, home=home, directory=current.directory, environment=environment)

@@ -1,0 +1,183 @@
+"""Paired timing: the steps of one workload on both sides, interleaved in one process or in turns in two."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfguard import thresholds
+from perfguard.capture.ab.process import fresh_directory, run_side
+from perfguard.capture.ab.pytest_run import LEAST_TIMEOUT_S, Timeable
+from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.stepper import LostProcess, started
+from perfguard.capture.controlled import choose_cpus, controlled_environment
+from perfguard.capture.worktree import Place
+from perfguard.timing import LostRun, PairedTiming
+
+#: How many pairs of processes may replace lost ones.
+_MORE_PAIRS = 2
+#: After so many lost processes without a single time no more are started.
+_GIVEN_UP = 2
+
+#: How the note on the timing of both sides in one process begins.
+INTERLEAVED = "timed interleaved"
+
+#: Shows what is being done on a terminal.
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTimings:
+    """The timings of both sides of one workload, the processes that left none, and notes for the report."""
+
+    timings: tuple[PairedTiming, ...]
+    lost: tuple[LostRun, ...]
+    notes: tuple[str, ...] = ()
+
+
+def time_pairs(
+    base: tuple[Side, Timeable],
+    current: tuple[Side, Timeable],
+    place: Place,
+    *,
+    processes: int,
+    together: bool,
+    say: Say,
+    is_suspect: Callable[[tuple[PairedTiming, ...]], bool] = lambda timings: False,
+) -> PairedTimings:
+    """Time the steps of one workload on both sides: in one process if `together` and if it can hold both, else in turns.
+
+    `is_suspect` decides whether more pairs of processes have to confirm what the first ones measured.
+    """
+    notes: tuple[str, ...] = ()
+    if together:
+        found = _together(base, current, place, processes=processes, say=say)
+        if isinstance(found, PairedTimings):
+            return found
+        notes = (f"not interleaved, as one process does not bear both ({found}); two processes took turns",)
+    found = _in_turns(base, current, place, say=say, is_suspect=is_suspect)
+    return PairedTimings(timings=found.timings, lost=found.lost, notes=(*notes, *found.notes))
+
+
+def _together(
+    base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, *, processes: int, say: Say
+) -> PairedTimings | str:
+    """Time both in one process, in several such processes one after the other; or return why that is impossible."""
+    timings: list[PairedTiming] = []
+    lost: list[LostRun] = []
+    for number in range(1, processes + 1):
+        say(f"interleaved, process {number} of {processes}")
+        found = _one_together(base, current, place, number)
+        if isinstance(found, str):
+            return found
+        if isinstance(found, PairedTiming):
+            timings.append(found)
+        else:
+            lost.append(found)
+        if len(lost) >= _GIVEN_UP and not timings:
+            return f"process {lost[-1].number} {lost[-1].reason}"
+    return PairedTimings(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
+
+
+def _one_together(
+    base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, number: int
+) -> PairedTiming | LostRun | str:
+    own = fresh_directory(place)
+    seed = random.SystemRandom().randrange(2**32)
+    assert base[0].moved is not None
+    result = own / "result.json"
+    request = {
+        "do": "together",
+        "sides": {
+            side.name: {"directory": str(side.directory), "moved": side.moved, "request": about.request}
+            for side, about in (base, current)
+        },
+        "checkout": base[0].moved[0],
+        "threads": current[1].threads,
+        "pairs": thresholds.PAIRS,
+        "seed": seed,
+        "result": str(result),
+    }
+    environment = controlled_environment(current[0].environment, threads=current[1].threads)
+    timeout_s = LEAST_TIMEOUT_S + base[1].timeout_s + current[1].timeout_s
+    ended, line = run_side(current[0], request, own, place, environment=environment, timeout_s=timeout_s)
+    if not result.is_file():
+        return LostRun(number=number, reason=ended.sentence(timeout_s, line))
+    found = json.loads(result.read_text(encoding="utf-8"))
+    return str(found["cannot"]) if "cannot" in found else _timing(found, interleaved=True, seed=seed)
+
+
+def _in_turns(
+    base: tuple[Side, Timeable],
+    current: tuple[Side, Timeable],
+    place: Place,
+    *,
+    say: Say,
+    is_suspect: Callable[[tuple[PairedTiming, ...]], bool],
+) -> PairedTimings:
+    """Time each in its own process, block by block, with as many fresh pairs of processes as the rule needs."""
+    timings: list[PairedTiming] = []
+    lost: list[LostRun] = []
+    needed = thresholds.PROCESS_PAIRS
+    while len(timings) < needed and len(timings) + len(lost) < needed + _MORE_PAIRS:
+        number = len(timings) + len(lost) + 1
+        say(f"taking turns, pair {number} of {needed}")
+        found = _one_in_turns(base, current, place, number)
+        if isinstance(found, PairedTiming):
+            timings.append(found)
+        else:
+            lost.append(found)
+        if len(lost) >= _GIVEN_UP and not timings:
+            break
+        if len(timings) == thresholds.PROCESS_PAIRS and is_suspect(tuple(timings)):
+            needed = thresholds.CONFIRMING_PAIRS
+    return PairedTimings(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
+
+
+def _one_in_turns(
+    base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, number: int
+) -> PairedTiming | LostRun:
+    cpus = choose_cpus(current[1].threads)
+    seed = random.SystemRandom().randrange(2**32)
+    draw = random.Random(seed)
+    found: dict[str, Any] = {"base_ns": [], "current_ns": [], "base_wall_ns": [], "current_wall_ns": [], "cpus": cpus}
+    try:
+        with started(*base, place, cpus) as one, started(*current, place, cpus) as other:
+            steppers = {"base": one, "current": other}
+            found["clock"] = {name: stepper.ready() for name, stepper in steppers.items()}["current"]
+            for _ in range(thresholds.BLOCKS):
+                for name in draw.sample(sorted(steppers), len(steppers)):
+                    costs, walls = steppers[name].run(thresholds.BLOCK_STEPS)
+                    found[f"{name}_ns"] += costs
+                    found[f"{name}_wall_ns"] += walls
+    except LostProcess as lost:
+        return LostRun(number=number, reason=str(lost))
+    return _timing(found, interleaved=False, seed=seed)
+
+
+def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
+    return PairedTiming(
+        interleaved=interleaved,
+        base_ns=tuple(found["base_ns"]),
+        current_ns=tuple(found["current_ns"]),
+        base_wall_ns=tuple(found["base_wall_ns"]),
+        current_wall_ns=tuple(found["current_wall_ns"]),
+        clock=found["clock"],
+        seed=seed,
+        cpus=tuple(found["cpus"]),
+    )
+
+
+def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
+    """Return the seeds of the order, and what could not be controlled."""
+    if not timings:
+        return ()
+    how = INTERLEAVED if timings[0].interleaved else "timed in turns"
+    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} " + " ".join(
+        str(timing.seed) for timing in timings
+    )
+    unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
+    return (drawn, *unbound)
