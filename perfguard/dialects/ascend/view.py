@@ -1,9 +1,8 @@
-"""What a trace_view says: its steps, its processes, and sums by name."""
+"""What a trace_view says: its steps, its processes, and sums by lane."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,8 +59,6 @@ class View:
     range_ns: tuple[int, int] | None
     #: What the lanes of Overlap Analysis add up to; empty where it has no event.
     lane_sums: tuple[LaneSum, ...]
-    #: How often each operator of the host was drawn by MindSpore.
-    host_calls: Counter[str]
 
 
 def view_of(content: Content) -> View:
@@ -77,9 +74,6 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     processes = by_cycle(batch, "from drawn_processes")
     ranges = by_cycle(batch, "from ranges")
     lanes = by_cycle(batch, "select cycle, device, lane, total_ns from lane_sums order by all")
-    calls = by_cycle(
-        batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
-    )
     return {
         cycle: View(
             step_marks=tuple(
@@ -91,7 +85,6 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
                 LaneSum(device=device, lane=lane, total_us=(total or 0) / 1000)
                 for device, lane, total in lanes.get(cycle, ())
             ),
-            host_calls=Counter(dict(calls.get(cycle, ()))),
         )
         for cycle in numbers
     }
