@@ -29,6 +29,7 @@ from perfguard.dialects.ascend.view import views_of
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
+from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
@@ -273,6 +274,8 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
         _attach(by_number, "trace_view", views_of(tables, trace_views))
     if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:
         _attach(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
+    for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
+        by_number[number].cycle = replace(by_number[number].cycle, executions=found)
     return by_number
 
 

@@ -39,10 +39,8 @@ KEPT_UP_TO = 256 * 1024**2
 #: Slots of which more than queries looks at cells; of others they are in tables only.
 _KEPT_SLOTS = frozenset(
     (
-        *("aicore_intermediate_detail", "aicore_intermediate_type", "api_statistic"),
-        *("cpu_ms_memory_record", "cpu_op_detail_info", "framework_raw", "gpu_op_detail_info"),
-        *("memory_record", "minddata_pipeline_raw", "npu_module_mem", "operator_memory"),
-        "step_trace_time",
+        *("aicore_intermediate_type", "api_statistic", "cpu_ms_memory_record"),
+        *("memory_record", "npu_module_mem", "operator_memory", "step_trace_time"),
     )
 )
 

@@ -7,13 +7,12 @@ how many different operators, steps and shapes there are. The columns of both ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
-from perfguard.dialects.ascend.listed import host_executions
+from perfguard.artifacts.table import as_int64, unquoted
 from perfguard.dialects.collectives import host_collectives, no_collectives
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Executions, Steps
@@ -59,33 +58,6 @@ def summed(listed: Listed) -> Executions:
         on_device=listed.on_device,
         is_timeline=listed.is_timeline,
     )
-
-
-def from_mindspore_cpu(cycle: Cycle) -> Listed | None:
-    """Executions of `cpu_op_execute_timestamp`, typed by `cpu_op_detail_info`; None when either is missing.
-
-    MindSpore marks no steps on a CPU. Where perfguard drove the steps itself, their edges join with the timestamps: both
-    are UNIX time. Elsewhere the number of steps is inferred from the counts (`infer_steps`).
-    """
-    import polars as pl
-
-    timestamps = cycle.content("cpu_op_execute_timestamp")
-    detail = cycle.content("cpu_op_detail_info")
-    if timestamps is None or detail is None:
-        return None
-    types = detail.frame.select(name="full_op_name", operator="op_type").unique("name", keep="first")
-    frame = (
-        host_executions(timestamps.frame)
-        .join(types, on="name", how="left", maintain_order="left")
-        .with_columns(pl.col("operator").fill_null(pl.col("name")), self_ns=pl.col("duration_ns"))
-        .sort("start_ns", maintain_order=True)
-    )
-    edges = tuple(sorted((step.start_ns, step.end_ns) for step in cycle.asked.steps))
-    steps = len(edges) or cycle.asked.active or infer_steps(_counts(frame["name"]))
-    if edges and frame.height and int(str(frame["start_ns"].max())) < edges[0][0] // 2:
-        # MindSpore 2.0 counts from the start of the machine: its times join with nobody's.
-        edges = ()
-    return Listed(rows=_finish(frame, edges, shapes=None), steps=steps, by_step=bool(edges), edges_ns=edges)
 
 
 def marks_of_steps(marks: pl.DataFrame, asked: Asked, header: Any) -> pl.DataFrame:
@@ -183,112 +155,9 @@ def _collectives(tables: Mapping[str, pl.DataFrame], texts: pl.DataFrame) -> pl.
     return found
 
 
-def from_flat_timeline(cycle: Cycle) -> Listed | None:
-    """AI Core operators of MindSpore 2.4 and earlier, from `output_timeline_data`: one row an execution, duration in ms.
-
-    The start column is in ms up to 2.0 and in us from 2.1 on; its name says which. Types are those of `framework_raw`.
-    """
-    import polars as pl
-
-    content = cycle.content("output_timeline_data")
-    if content is None:
-        return None
-    cells = content.frame
-    name = cells.columns[0]
-    start = next(column for column in cells.columns if column.startswith("start_time"))
-    start_us = cells[start] if start.endswith("(us)") else (as_float64(cells[start]) * 1e3).round(3).cast(pl.String)
-    duration_ns = (as_float64(cells["duration(ms)"]) * 1e6).round().cast(pl.Int64)
-    types = _flat_types(cycle)
-    frame = (
-        cells.select(name=pl.col(name), start_ns=nanoseconds(start_us), duration_ns=duration_ns, self_ns=duration_ns)
-        .join(types, on="name", how="left", maintain_order="left")
-        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")))
-        .sort("start_ns", maintain_order=True)
-    )
-    steps = infer_steps(_counts(frame["name"]))
-    return Listed(rows=_finish(frame, (), shapes=None), steps=steps, by_step=False, on_device=True)
-
-
-def from_flat_detail(cycle: Cycle) -> Listed | None:
-    """AI Core operators of MindSpore 2.4 and earlier, from `aicore_intermediate_detail` alone.
-
-    Each operator ran `execution_frequency` times (once where the column is missing) with its average duration; when, is
-    not known: all start at 0.
-    """
-    import polars as pl
-
-    artifact = cycle.artifacts.get("aicore_intermediate_detail")
-    if artifact is None:
-        return None
-    cells = artifact.content.frame
-    name = cells.columns[0]
-    duration = next(c for c in cells.columns if c in ("execution_time", "task_duration"))
-    counts = (
-        as_int64(cells["execution_frequency"])
-        if "execution_frequency" in cells.columns
-        else pl.Series([1] * cells.height, dtype=pl.Int64)
-    ).clip(0, MAX_REPEATS)
-    duration_ns = (as_float64(cells[duration]) * 1e6).round().cast(pl.Int64)
-    frame = (
-        cells.select(
-            name=pl.col(name), start_ns=pl.lit(0, dtype=pl.Int64), duration_ns=duration_ns, self_ns=duration_ns
-        )
-        .join(_flat_types(cycle), on="name", how="left", maintain_order="left")
-        .with_columns(operator=pl.col("operator").fill_null(_type_in_name("name")), calls=counts)
-    )
-    called = _called(frame)
-    return Listed(
-        rows=_finish(called, (), shapes=None),
-        steps=infer_steps(calls_by(called, "name")),
-        by_step=False,
-        on_device=True,
-        is_timeline=False,
-    )
-
-
-def from_gpu_detail(cycle: Cycle) -> Listed | None:
-    """GPU operators of MindSpore 2.4 and earlier, from `gpu_op_detail_info`: averages in us, no times of day."""
-    import polars as pl
-
-    content = cycle.content("gpu_op_detail_info")
-    if content is None:
-        return None
-    cells = content.frame
-    duration_ns = (as_float64(cells["op_avg_time(us)"]) * 1e3).round().cast(pl.Int64)
-    frame = cells.select(
-        operator=pl.col("op_type"),
-        name=pl.col("op_full_name"),
-        start_ns=pl.lit(0, dtype=pl.Int64),
-        duration_ns=duration_ns,
-        self_ns=duration_ns,
-        calls=as_int64(cells["op_occurrences"]).clip(0, MAX_REPEATS),
-    )
-    called = _called(frame)
-    return Listed(
-        rows=_finish(called, (), shapes=None),
-        steps=infer_steps(calls_by(called, "name")),
-        by_step=False,
-        on_device=True,
-        is_timeline=False,
-    )
-
-
-#: Where executions can be read from: the slots needed, and how. The first whose slots were all read is taken, so what a
-#: device did goes before what the host did for it.
-SOURCES: tuple[tuple[tuple[str, ...], Callable[[Cycle], Listed | None]], ...] = (
-    (("ascend_pytorch_profiler",), from_database),
-    (("ascend_mindspore_profiler",), from_database),
-    (("output_timeline_data",), from_flat_timeline),
-    (("aicore_intermediate_detail",), from_flat_detail),
-    (("gpu_op_detail_info",), from_gpu_detail),
-    (("cpu_op_execute_timestamp", "cpu_op_detail_info"), from_mindspore_cpu),
-)
-
 #: Databases of a device's tasks.
 DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 COLUMNS = ("operator", "name", "step", "start_ns", "duration_ns", "self_ns", "shapes")
-#: How often one operator can be counted without its executions being listed: a damaged count must not stand for all else.
-MAX_REPEATS = 1_000_000
 LATE_NS = 2**63 - 1
 
 
@@ -301,45 +170,8 @@ def executions_of(cycle: Cycle) -> Executions | None:
         if (content := cycle.content(slot)) is not None:
             found: Executions = content.work.executions if slot == traced else content.work
             return found
-    listed = listed_of(cycle)
-    return None if listed is None else summed(listed)
-
-
-def listed_of(cycle: Cycle) -> Listed | None:
-    """Return the executions of a cycle from the best source that could be read, or None where there is none."""
-    for needs, read in SOURCES:
-        if all(slot in cycle.artifacts for slot in needs) and (found := read(cycle)) is not None:
-            return found
-    return None
-
-
-def _called(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that stand for executions at all, and have a name."""
-    import polars as pl
-
-    return frame.filter(pl.col("calls") > 0).drop_nulls("name")
-
-
-def _flat_types(cycle: Cycle) -> pl.DataFrame:
-    """Return name -> type of `framework_raw`, in whichever spelling its version has."""
-    import polars as pl
-
-    content = cycle.content("framework_raw")
-    if content is None:
-        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
-    columns = content.frame.columns
-    name = next((c for c in ("full_kernel_name", "full_op_name") if c in columns), None)
-    kind = next((c for c in ("kernel_type", "op_type") if c in columns), None)
-    if name is None or kind is None:
-        return pl.DataFrame(schema={"name": pl.String, "operator": pl.String})
-    return content.frame.select(name=pl.col(name), operator=pl.col(kind)).unique("name", keep="first")
-
-
-def _type_in_name(column: str) -> pl.Expr:
-    """Return the operator's type as its full name has it: `Default/layer1/MatMul-op12` is a MatMul."""
-    import polars as pl
-
-    return pl.col(column).str.extract(r"([^/]+?)(?:-op\d+)?$", 1).fill_null(pl.col(column))
+    # What files list one by one was added up while they were read.
+    return summed(listed) if (listed := from_database(cycle)) is not None else cycle.executions
 
 
 def step_of(start_ns: Sequence[int], edges_ns: Sequence[tuple[int, int]]) -> list[int | None]:
@@ -368,20 +200,6 @@ def infer_steps(counts: Counter[str]) -> int | None:
         return None
     best = max(support, key=lambda n: (support[n], n))
     return best if 2 * support[best] >= len(counts) else None
-
-
-def _finish(frame: pl.DataFrame, edges: Sequence[tuple[int, int]], shapes: pl.Series | None) -> pl.DataFrame:
-    import polars as pl
-
-    step = pl.Series("step", step_of(frame["start_ns"].to_list(), edges), dtype=pl.Int64)
-    columns = (*COLUMNS, "calls") if "calls" in frame.columns else COLUMNS
-    return frame.with_columns(
-        step, shapes if shapes is not None else pl.lit(None, dtype=pl.String).alias("shapes")
-    ).select(*columns)
-
-
-def _counts(names: pl.Series) -> Counter[str]:
-    return Counter(dict(names.value_counts().iter_rows()))
 
 
 def _shape(column: str) -> pl.Expr:

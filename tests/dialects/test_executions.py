@@ -14,21 +14,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.artifacts.layout import Slot, layout_named
+from perfguard.artifacts.layout import FoundFile, Slot, layout_named
 from perfguard.artifacts.readers import Content
+from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.table import Cells, Table, unquoted
+from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
 from perfguard.dialects.coverage import Covered
+from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import (
     COLUMNS,
-    MAX_REPEATS,
     Listed,
     executions_of,
+    from_database,
     infer_steps,
-    listed_of,
     step_of,
     summed,
 )
+from perfguard.dialects.listed import listed_executions
+from perfguard.dialects.queries import definitions, named_texts
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
 
@@ -270,17 +274,22 @@ def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(cop
     executions = cycle.executions
     assert executions is not None
     assert (executions.steps, executions.by_step) == (3, True)
-    frame = listed_of(cycle).rows
-    assert frame["start_ns"].is_sorted()
-    assert frame.group_by("step").len().sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
-    assert frame.row(0, named=True) == {
+    groups = executions.groups
+    assert groups["first_ns"].is_sorted()
+    assert groups.group_by("step").agg(pl.col("calls").sum()).sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
+    assert groups.row(0, named=True) == {
         "operator": "MatMul",
         "name": "Default/network-WithLossCell/_backbone-Dense/MatMul-op0",
         "step": 0,
-        "start_ns": 1795261968310120869,
-        "duration_ns": 21462,
-        "self_ns": 21462,
         "shapes": None,
+        "calls": 1,
+        "total_ns": 21462,
+        "self_ns": 21462,
+        "unfilled": 0,
+        "first_ns": 1795261968310120869,
+        "first_place": 0,
+        "last_ns": 1795261968310120869,
+        "last_place": 0,
     }
 
 
@@ -303,15 +312,8 @@ def test_without_timestamps_or_types_there_are_no_executions(copy_recording, slo
 # -- devices: one small table for each source ------------------------------------------------------------------------
 
 
-def read_slot(slot: str, header: str, *rows: str, json_tables: dict[str, dict[str, list[str]]] | None = None) -> Cycle:
-    """A cycle of one slot: cells are divided by bars; or tables of raw JSON cells, as a database is read."""
-    if json_tables is None:
-        cells = [row.split("|") for row in rows]
-        frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
-        content = Content(table=Table(frame=frame, cells=Cells.TEXT))
-    else:
-        tables = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in json_tables.items()}
-        content = Content(tables=tables)
+def a_cycle(slot: str, content: Content) -> Cycle:
+    """Return a cycle of one slot."""
     artifact = Artifact(
         slot=Slot(name=slot, path=slot, format="csv"), path=Path(slot), content=content, place=slot, schema=None
     )
@@ -326,17 +328,32 @@ def read_slot(slot: str, header: str, *rows: str, json_tables: dict[str, dict[st
     )
 
 
+def of_database(slot: str, tables: dict[str, dict[str, list[str]]]) -> Cycle:
+    """Return a cycle of a database: tables of raw JSON cells."""
+    frames = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in tables.items()}
+    return a_cycle(slot, Content(tables=frames))
+
+
+def listed_by(slot: str, version: str, header: str, *rows: str) -> Executions:
+    """Return the executions that a table with cells between bars lists."""
+    cells = [row.split("|") for row in rows]
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
+    content = Content(table=Table(frame=frame, cells=Cells.TEXT))
+    cycle = a_cycle(slot, content)
+    with batch(definitions(frozenset(("ms-2.0",))), named_texts()) as tables:
+        file = FoundFile(slot=cycle.artifacts[slot].slot, path=Path(slot), rank=0)
+        add_tables(tables, 0, 0, file, version, content)
+        tables.hand_over()
+        return listed_executions(tables, {0: cycle})[0]
+
+
 def rows_of(cycle: Cycle) -> list[tuple]:
-    """Return the executions one by one: what stands for several of them as often."""
-    found = listed_of(cycle)
+    """Return the executions of a database one by one."""
+    found = from_database(cycle)
     assert found is not None
     assert found.on_device
-    columns, calls = found.rows.columns, []
-    if columns[-1] == "calls":
-        columns, calls = columns[:-1], found.rows["calls"].to_list()
-    assert columns == list(COLUMNS)
-    rows = found.rows.select(columns).rows()
-    return [row for row, count in zip(rows, calls or [1] * len(rows), strict=True) for _ in range(count)]
+    assert found.rows.columns == list(COLUMNS)
+    return found.rows.rows()
 
 
 @pytest.mark.parametrize("slot", ["ascend_pytorch_profiler", "ascend_mindspore_profiler"])
@@ -360,7 +377,7 @@ def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps
         **({"STEP_TIME": steps} if steps else {}),
     }
     first, second, numbers = expected
-    cycle = read_slot(slot, "", json_tables=tables)
+    cycle = of_database(slot, tables)
     # A task without an entry of its own is no kernel; one behind the last step's end is still of that step.
     assert rows_of(cycle) == [
         ("Add", "aclnnAdd", first, 100, 10, 10, "2,4"),
@@ -373,67 +390,79 @@ def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps
 @pytest.mark.parametrize("missing", ["TASK", "COMPUTE_TASK_INFO", "STRING_IDS"])
 def test_a_database_without_kernels_has_no_executions(missing):
     tables = {name: {"id": ["1"]} for name in ("TASK", "COMPUTE_TASK_INFO", "STRING_IDS") if name != missing}
-    assert executions_of(read_slot("ascend_pytorch_profiler", "", json_tables=tables)) is None
+    assert executions_of(of_database("ascend_pytorch_profiler", tables)) is None
 
 
 @pytest.mark.parametrize(
-    ("start", "times", "start_ns"),
+    ("version", "start", "times", "start_ns"),
     [
-        ("start_time(us)", ("1000.5", "2000.25"), (1000500, 2000250)),
-        ("start_time", ("1000.5", "2000.25"), (10005 * 10**5, 200025 * 10**4)),
+        ("2.1", "start_time(us)", ("1000.5", "2000.25"), (1000500, 2000250)),
+        ("2.0", "start_time(ms)", ("1000.5", "2000.25"), (10005 * 10**5, 200025 * 10**4)),
     ],
 )
-def test_a_flat_timeline_is_read_in_the_unit_its_header_names(start, times, start_ns):
-    cycle = read_slot(
+def test_a_flat_timeline_is_read_in_the_unit_its_header_names(version, start, times, start_ns):
+    found = listed_by(
         "output_timeline_data",
+        f"output_timeline_data.{version}",
         f"op_name|stream_id|{start}|duration(ms)",
         f"Default/MatMul-op1|0|{times[1]}|0.002",
         f"Default/Add-op2|0|{times[0]}|0.001",
     )
-    assert rows_of(cycle) == [
-        ("Add", "Default/Add-op2", None, start_ns[0], 1000, 1000, None),
-        ("MatMul", "Default/MatMul-op1", None, start_ns[1], 2000, 2000, None),
+    assert found.groups.select("operator", "name", "step", "first_ns", "total_ns", "self_ns", "calls").rows() == [
+        ("Add", "Default/Add-op2", None, start_ns[0], 1000, 1000, 1),
+        ("MatMul", "Default/MatMul-op1", None, start_ns[1], 2000, 2000, 1),
     ]
+    assert (found.on_device, found.is_timeline) == (True, True)
 
 
 @pytest.mark.parametrize(
-    ("header", "rows", "expected"),
+    ("version", "header", "rows", "expected"),
     [
-        ("full_op_name|execution_time", ("Default/Add-op2|0.5",), [500_000]),
-        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|3",), [500_000] * 3),
-        ("full_kernel_name|task_duration|execution_frequency", ("Default/Add-op2|0.5005|2",), [500_500] * 2),
-        ("full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|0",), []),
+        ("1.x", "full_op_name|execution_time", ("Default/Add-op2|0.5",), [("Add", 1, 500_000)]),
+        (
+            "2.0",
+            "full_op_name|execution_time|execution_frequency",
+            ("Default/Add-op2|0.5|3",),
+            [("Add", 3, 1_500_000)],
+        ),
+        (
+            "2.3",
+            "full_kernel_name|task_duration|execution_frequency",
+            ("Default/Add-op2|0.5005|2",),
+            [("Add", 2, 1_001_000)],
+        ),
+        ("2.0", "full_op_name|execution_time|execution_frequency", ("Default/Add-op2|0.5|0",), []),
     ],
 )
-def test_an_average_counts_as_often_as_it_was_taken(header, rows, expected):
-    cycle = read_slot("aicore_intermediate_detail", header, *rows)
-    assert [(row[0], row[4]) for row in rows_of(cycle)] == [("Add", duration) for duration in expected]
-    assert executions_of(cycle).is_timeline is False
+def test_an_average_counts_as_often_as_it_was_taken(version, header, rows, expected):
+    found = listed_by("aicore_intermediate_detail", f"aicore_intermediate_detail.{version}", header, *rows)
+    assert found.groups.select("operator", "calls", "total_ns").rows() == expected
+    assert found.is_timeline is False
 
 
 @pytest.mark.usefixtures("must_not_hang")
-@pytest.mark.parametrize("count", ["-5", "999999999999", "9223372036854775807"])
+@pytest.mark.parametrize("count", ["-5", "999999999999", "9223372036854775807", "99999999999999999999"])
 def test_a_damaged_frequency_does_not_fill_the_memory(count):
     header = "full_op_name|execution_time|execution_frequency"
-    found = executions_of(read_slot("aicore_intermediate_detail", header, f"Add-op1|1|{count}"))
-    assert found.calls <= MAX_REPEATS
-    assert found.groups.height <= 1
+    slot = "aicore_intermediate_detail"
+    found = listed_by(slot, f"{slot}.2.0", header, f"Add-op1|1|{count}", "Mul-op1|1|2")
+    assert found.calls <= 1_000_002
+    assert found.groups.height <= 2
 
 
 def test_operators_of_a_gpu_are_averages_in_us():
-    cycle = read_slot(
+    found = listed_by(
+        "gpu_op_detail_info",
         "gpu_op_detail_info",
         "op_type|op_full_name|op_occurrences|op_avg_time(us)",
         "Conv2D|Default/Conv2D-op1|2|1.5",
         "Add|Default/Add-op2|2|0.25",
     )
-    assert [(row[0], row[3], row[4]) for row in rows_of(cycle)] == [
-        ("Conv2D", 0, 1500),
-        ("Conv2D", 0, 1500),
-        ("Add", 0, 250),
-        ("Add", 0, 250),
+    assert found.groups.select("operator", "first_ns", "calls", "total_ns").rows() == [
+        ("Conv2D", 0, 2, 3000),
+        ("Add", 0, 2, 500),
     ]
-    assert (executions_of(cycle).steps, executions_of(cycle).is_timeline) == (2, False)
+    assert (found.steps, found.is_timeline) == (2, False)
 
 
 def test_what_a_device_did_goes_before_what_the_host_did(tmp_path, copy_recording):

@@ -1,9 +1,8 @@
-"""What a trace_view says: its steps, and how often each operator of the host was drawn."""
+"""The steps that a trace_view marks."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,8 +40,6 @@ class View:
 
     #: The marks of steps, in the order of the trace.
     step_marks: tuple[StepMark, ...]
-    #: How often each operator of the host was drawn by MindSpore.
-    host_calls: Counter[str]
 
 
 def view_of(content: Content) -> View:
@@ -55,15 +52,11 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     """Return what the trace_view of each cycle says, by its number."""
     numbers = list(cycles)
     marks = _by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
-    calls = _by_cycle(
-        batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
-    )
     return {
         cycle: View(
             step_marks=tuple(
                 StepMark(label=label, start_ns=start, duration_ns=lasts) for label, start, lasts in marks.get(cycle, ())
             ),
-            host_calls=Counter(dict(calls.get(cycle, ()))),
         )
         for cycle in numbers
     }

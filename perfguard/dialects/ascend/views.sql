@@ -60,6 +60,15 @@ group by all;
 create view host_operators as
 select * from view_spans where kind = number_of('"HostCpuOps"');
 
+-- Operators of the host that are drawn more or less often than cpu_op_detail_info counts them.
+create view drawn_occurrences as
+with drawn as (select cycle, word(name) as operator, count(*) as count from host_operators group by cycle, name),
+counted as (
+  select cycle, full_op_name as operator, sum(op_occurrences) as listed from cpu_op_detail_info group by cycle, full_op_name)
+select cycle, operator, coalesce(count, 0) as count, coalesce(listed, 0) as listed
+from drawn full join counted using (cycle, operator)
+where coalesce(count, 0) <> coalesce(listed, 0);
+
 -- Events that agree in time, thread, name and length: some may be one event twice.
 create view alike as
 select cycle, row, true as is_span

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_int64, nanoseconds, unquoted
+from perfguard.artifacts.table import nanoseconds, unquoted
 from perfguard.dialects.ascend.listed import host_executions
-from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding
@@ -28,25 +27,7 @@ if TYPE_CHECKING:
 #: MindSpore 2.0 stops writing a timeline at this size, in the middle of the events.
 _TIMELINE_LIMIT = 20 * 1024 * 1024
 
-_ON_CPU = ("ms-2.5+cpu",)
-
 _OPERATOR = "full_op_name"
-
-
-# -- counts ----------------------------------------------------------------------------------------------------------
-
-
-@invariant(needs=("cpu_op_detail_info", "trace_view"))
-def trace_events_are_occurrences(cycle: Cycle) -> Iterator[Finding]:
-    """Events of trace_view marked HostCpuOps = op_occurrences, for the same operators. Exact.
-
-    A trace of a device may have been made without the host's operators: it is asked only where it has some, or where
-    there is no device. Source: MindSpore 2.10 on a CPU, real output; MindSpore 2.3 source: ascend_timeline_generator.py.
-    """
-    events = view_of(cycle.artifacts["trace_view"].content).host_calls
-    if not events and cycle.layout.id not in _ON_CPU:
-        return
-    yield from _disagreements(cycle, Code.I103, _Counted("trace_view", events), _occurrences(cycle))
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
@@ -228,18 +209,6 @@ def _frame(cycle: Cycle, slot: str) -> pl.DataFrame:
 
 def _file(cycle: Cycle, slot: str) -> str:
     return cycle.artifacts[slot].path.name
-
-
-def _sums(cycle: Cycle, slot: str, name: str, count: str) -> dict[str, int]:
-    frame = _frame(cycle, slot)
-    sums: Counter[str] = Counter()
-    for one, number in zip(frame[name].to_list(), as_int64(frame[count]).to_list(), strict=True):
-        sums[one] += number
-    return dict(sums)
-
-
-def _occurrences(cycle: Cycle) -> _Counted:
-    return _Counted("cpu_op_detail_info", _sums(cycle, "cpu_op_detail_info", _OPERATOR, "op_occurrences"))
 
 
 def _disagreements(cycle: Cycle, code: Code, here: _Counted, there: _Counted) -> Iterator[Finding]:

@@ -31,3 +31,10 @@ where coalesce(here.count, 0) <> coalesce(there.count, 0);
 -- times the root of their number, for its roundings go up as often as down. Each of `rounded` times in whole ns is off by half a ns.
 create macro cpu_differ(one, other, relative, terms, rounded) as
   abs(one::double - other) > greatest(abs(one::double), abs(other::double)) * (relative + 3e-7 * sqrt(terms)) + 0.5 * (rounded);
+
+-- Operators of the host one by one.
+create view cpu_executions as
+with types as (
+  select cycle, full_op_name, arg_min(op_type, row) as type from cpu_op_detail_info group by cycle, full_op_name)
+select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1 as calls
+from cpu_op_execute_timestamp left join types using (cycle, full_op_name);

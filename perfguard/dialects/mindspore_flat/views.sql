@@ -235,3 +235,30 @@ select cycle, row as place, row as step, name, elapse * 1e6 as elapse_ns, wait *
 
 create view hccl_costs_in_us as
 select cycle, row as place, row as step, name, elapse * 1e3 as elapse_ns, wait * 1e3 as wait_ns from hccl_costs;
+
+-- The type of each operator: what framework_raw says of it, or else what its name has: `Default/layer1/MatMul-op12` is a MatMul.
+create view operator_types as
+select cycle, name, arg_min(coalesce(kernel_type, type), row) as operator from framework_raw where name is not null group by cycle, name;
+
+create macro type_in_name(name) as coalesce(nullif(regexp_extract(name, '([^/]+?)(?:-op\d+)?$', 1), ''), name);
+
+-- Operators of a device one by one.
+create view timeline_executions as
+select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, start_time_ns as start_ns, duration_ns, 1 as calls
+from output_timeline_data left join operator_types using (cycle, name);
+
+-- Operators of a device by their averages: each ran once where the file does not say how often. A damaged count is not to stand for
+-- all else.
+create view average_executions as
+select * exclude (times), least(times, 1000000) as calls
+from (
+  select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, 0 as start_ns, mean_ns as duration_ns,
+    if(bool_or(execution_frequency is not null) over (partition by cycle), execution_frequency, 1) as times
+  from aicore_intermediate_detail left join operator_types using (cycle, name))
+where times > 0;
+
+-- Operators of a GPU by their averages.
+create view gpu_executions as
+select cycle, row, op_type as operator, op_full_name as name, 0 as start_ns, op_avg_time_ns as duration_ns,
+  least(op_occurrences, 1000000) as calls
+from gpu_op_detail_info where op_occurrences > 0;
