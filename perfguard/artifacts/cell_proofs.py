@@ -1,7 +1,7 @@
 """Cell proofs: expressions that prove the cells of a whole column valid, one for each JSON type.
 
-A proof is true where a cell certainly has the type and keeps the keywords of that type. False means only that jsonschema
-has to decide.
+A proof is true for a cell that certainly has the type and conforms to the keywords of that type. False means that jsonschema
+must decide.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     Proof = Callable[[pl.Series, Mapping[str, Any], Cells, frozenset[str] | None], pl.Series]
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-#: The keywords that proofs understand; a schema with any other keyword is left to jsonschema.
+#: Keywords that proofs support; a schema with any other keyword is left to jsonschema.
 PROVEN_KEYWORDS = frozenset({"type", "pattern", "minLength", *_BOUNDS})
-#: Patterns made of these only mean the same to Rust's regex and to Python's re (no classes like \w, no look-around).
+#: Patterns that mean the same in Rust's regex and in Python's re (no classes such as \w, no look-around).
 _PORTABLE_PATTERN = re.compile(r"^(?:\\[.\[\]()/+*?-]|[^\\$.^]|\^(?!.)|(?<!.)\^|\$(?!.))*$")
 _JSON_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _EXACT_FLOAT = float(2**53)
@@ -43,11 +43,11 @@ def _integers(column: pl.Series, schema: Mapping[str, Any], cells: Cells, types:
 
 
 def _within(value: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
-    """Return which values keep the bounds; one that a float cannot tell from its bound is left to jsonschema."""
+    """Return flags of the values within the bounds; False for a value that a float cannot distinguish from its bound."""
     import polars as pl
 
     mask = value.is_not_null()
-    # Whole numbers compare exactly; floats only where one float is one number.
+    # Integers compare exactly; floats only below 2**53.
     whole = value.dtype == pl.Int64
     exact = (value.abs().cast(pl.Float64) < _EXACT_FLOAT) | whole
     for keyword, bound in ((k, schema[k]) for k in _BOUNDS if k in schema):

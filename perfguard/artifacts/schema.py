@@ -1,10 +1,9 @@
-"""One JSON Schema (2020-12) for the rows of a table: compiled to column checks, worded by jsonschema.
+"""Row schemas: one JSON Schema (2020-12) for the rows of a table, compiled to column checks; jsonschema writes the messages.
 
-What goes in: a `Table` and a row schema. What comes out: which rows break it, and for the first of them jsonschema's own
-messages. Columns are checked with polars expressions where an expression can prove a cell valid; what it cannot prove
-goes, once per distinct text, through `jsonschema` itself, so that the verdict is always jsonschema's. Applicators
-(allOf, if/then, ...) become operations on row masks; keywords that do not split by column are asked of jsonschema row by
-row. tests/artifacts/test_schema.py compares both on random schemas and rows.
+`RowSchema` takes a `Table` and returns the rows that violate the schema, and jsonschema's own messages for the first of them.
+Polars expressions prove cells of a column valid. Each distinct text that they cannot prove is validated by `jsonschema`, so
+the verdict is always jsonschema's. Applicators (allOf, if/then, ...) become operations on row masks; other keywords are
+validated by jsonschema row by row. tests/artifacts/test_schema.py compares both ways on random schemas and rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from perfguard.validator import Schema, Validator
 if TYPE_CHECKING:
     import polars as pl
 
-#: Keywords that say something about a schema but never refuse a value.
+#: Keywords that never make a value invalid.
 ANNOTATIONS = frozenset(
     {
         "$id", "$schema", "$comment", "$defs", "$anchor", "title", "description", "default", "examples", "deprecated",
@@ -29,15 +28,15 @@ ANNOTATIONS = frozenset(
     }
 )  # fmt: skip
 
-#: How many failing rows are worded one by one.
-WORDED_ROWS = 100
-#: Up to so many rows are validated one by one: polars takes as long to begin with their columns.
+#: Number of invalid rows that are reported one by one; the others are counted.
+SHOWN_VIOLATIONS = 100
+#: Up to this number, rows are validated one by one: polars takes as long to start.
 FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowError:
-    """One thing wrong with one row: jsonschema's path and message."""
+    """A violation in a row: jsonschema's path and message."""
 
     row: int
     path: str
@@ -45,7 +44,7 @@ class RowError:
 
 
 class RowSchema:
-    """A row schema inside its root document (which holds the `$defs`)."""
+    """A row schema inside its root document (which contains the `$defs`)."""
 
     def __init__(self, row_schema: Schema, root: Mapping[str, Any] | None = None) -> None:
         self.schema = row_schema
@@ -60,7 +59,7 @@ class RowSchema:
     # -- verdicts ------------------------------------------------------------------------------------------------
 
     def invalid_rows(self, table: Table) -> list[int]:
-        """Return the numbers of the rows that break the schema, ascending."""
+        """Return the numbers of the rows that violate the schema, ascending."""
         if table.height <= FEW_ROWS:
             validator = self.validator(self.schema)
             return [row for row, one in enumerate(self._instances(table)) if not validator.is_valid(one)]
@@ -69,17 +68,17 @@ class RowSchema:
         return found
 
     def errors(self, table: Table, rows: Iterable[int]) -> list[RowError]:
-        """Word what is wrong with the given rows, in jsonschema's words."""
+        """Return jsonschema's errors for the given invalid rows."""
         validator = self.validator(self.schema)
-        worded = []
+        violations = []
         numbers = list(rows)
         chosen = Table(frame=table.frame[numbers], cells=table.cells)
         for row, instance in zip(numbers, self._instances(chosen), strict=True):
             found = sorted(validator.errors(instance), key=lambda e: (e.json_path, e.message))
             if not found:
                 raise AssertionError(f"column checks refuse row {row}, jsonschema does not: {instance!r}")
-            worded += [RowError(row=row, path=e.json_path, message=e.message) for e in found]
-        return worded
+            violations += [RowError(row=row, path=e.json_path, message=e.message) for e in found]
+        return violations
 
     def _instances(self, table: Table) -> Iterator[dict[str, Any]]:
         """Yield the rows as the JSON objects that the schema describes."""
@@ -183,7 +182,7 @@ class RowSchema:
     def _if(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         condition = self._rows_valid(frame, schema["if"], cells)
         mask = condition | True
-        # Only the rows concerned are looked at: few events of a trace are of the kind a condition speaks of.
+        # Check only the rows concerned: most conditions are about few events of a trace.
         for keyword, concerned in (("then", condition), ("else", ~condition)):
             rows = concerned.arg_true()
             if keyword in schema and len(rows):
@@ -249,14 +248,14 @@ class RowSchema:
         return verdict & ~column.is_in(refused).fill_null(False) if refused else verdict
 
     def _texts_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
-        """Ask jsonschema of every distinct object: there are too many different keys for columns."""
+        """Validate every distinct object with jsonschema: there are too many different keys for columns."""
         validator = self.validator(schema)
         texts = column.drop_nulls().unique().to_list()
         refused = [text for text in texts if not validator.is_valid(cell_value(text, Cells.JSON, None))]
         return ~column.is_in(refused).fill_null(False)
 
     def _certainly_valid(self, column: pl.Series, schema: Schema, cells: Cells) -> pl.Series:
-        """Return which cells an expression proves valid; False only means that jsonschema has to say."""
+        """Return flags of the cells that an expression proves valid; False means that jsonschema must decide."""
         import polars as pl
 
         unsure = pl.repeat(False, len(column), dtype=pl.Boolean, eager=True)
@@ -276,7 +275,7 @@ class RowSchema:
     # -- schemas -------------------------------------------------------------------------------------------------
 
     def resolve(self, reference: str) -> Schema | None:
-        """Return the target of a local reference, or None for one that jsonschema has to follow."""
+        """Return the target of a local reference, or None for one that only jsonschema can resolve."""
         if not reference.startswith("#/"):
             return None
         found: Any = self.root
@@ -293,7 +292,7 @@ class RowSchema:
         return None
 
     def column_types(self, name: str) -> frozenset[str] | None:
-        """Return the JSON types that any part of the row schema names for a column: one cell has one value."""
+        """Return the JSON types that the parts of the row schema name for a column."""
         if name not in self._types_by_column:
             parts = _schemas_of_column(self.schema, name, self.resolve)
             found = frozenset().union(*(self._types(part) or () for part in parts))
@@ -301,7 +300,7 @@ class RowSchema:
         return self._types_by_column[name]
 
     def _types(self, schema: Schema) -> frozenset[str] | None:
-        """Collect the JSON types a schema speaks of, through references and applicators; None when it does not say."""
+        """Collect the JSON types that a schema names, through references and applicators; None if it names none."""
         if isinstance(schema, bool):
             return None
         found: set[str] = set(as_set(schema["type"])) if "type" in schema else set()
@@ -317,11 +316,11 @@ class RowSchema:
 
 
 def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowError]:
-    """Check the JSON inside text cells, where the row schema says that a column holds some (`contentSchema`).
+    """Validate JSON documents in text cells, for columns with a `contentSchema`.
 
-    Each distinct text is read and checked once; at most a hundred rows are worded.
+    Each distinct text is parsed and validated once; at most `SHOWN_VIOLATIONS` errors are returned.
     """
-    worded = 0
+    shown = 0
     for name, part in row.get("properties", {}).items():
         if "contentSchema" not in part or name not in table.frame.columns:
             continue
@@ -337,13 +336,13 @@ def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowErro
             if errors:
                 row_number = int((column == text).arg_true()[0])
                 yield RowError(row=row_number, path=f"$.{name}", message=errors[0])
-                worded += 1
-                if worded == WORDED_ROWS:
+                shown += 1
+                if shown == SHOWN_VIOLATIONS:
                     return
 
 
 def row_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of a table's schema that speaks of one row: of an array, or of the `traceEvents` of an object."""
+    """Return the schema of one row: of an array's item, or of an item of the `traceEvents` of an object."""
     items = schema["items"] if "items" in schema else schema["properties"]["traceEvents"]["items"]
     if "$ref" in items:
         items = schema["$defs"][items["$ref"].removeprefix("#/$defs/")]
@@ -352,25 +351,25 @@ def row_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_table(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema describes rows (a table or a trace), and not one document."""
+    """Whether a schema describes rows (a table or a trace) and not one document."""
     return schema.get("type") == "array" or "traceEvents" in schema.get("properties", {})
 
 
 def unnamed_columns(columns: Iterable[str], schema: Mapping[str, Any]) -> list[str]:
-    """Return the columns that neither `properties` nor `patternProperties` of a row schema name."""
+    """Return the columns that `properties` and `patternProperties` of a row schema do not name."""
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
     return [c for c in columns if c not in named and not any(re.search(p, c) for p in patterns)]
 
 
-#: How many different keys objects may have to be laid out as columns: with N objects and N keys they fill N x N cells.
+#: Largest number of different keys of objects that become columns: N objects with N keys fill N x N cells.
 MAX_KEYS = 2_000
 
 
 def object_columns(objects: list[str]) -> pl.DataFrame | None:
-    """Turn JSON objects (as texts) into columns of raw JSON, null where an object lacks the key.
+    """Turn JSON objects (as texts) into columns of raw JSON; a cell is null if its object lacks the key.
 
-    Returns None where they have more than `MAX_KEYS` different keys.
+    Returns None for more than `MAX_KEYS` different keys.
     """
     import msgspec
     import polars as pl
@@ -386,18 +385,18 @@ def object_columns(objects: list[str]) -> pl.DataFrame | None:
         for name in names
     }
     if not columns:
-        # A frame without columns has no height; the rows still have to be counted.
+        # A frame without columns has no height, but the number of rows is needed.
         return pl.DataFrame({"": pl.Series([None] * len(decoded), dtype=pl.String)})
     return pl.DataFrame(columns)
 
 
 def as_set(types: str | list[str]) -> frozenset[str]:
-    """Return the JSON types that `type` names, one or several."""
+    """Return the JSON types of the keyword `type`, which is one name or several."""
     return frozenset((types,) if isinstance(types, str) else types)
 
 
 def _schemas_of_column(schema: Schema, name: str, resolve: Callable[[str], Schema | None]) -> Iterable[Schema]:
-    """Yield every schema that speaks of one column, wherever an applicator has put it."""
+    """Yield every schema of one column, also those inside applicators."""
     if isinstance(schema, bool):
         return
     if name in schema.get("properties", {}):

@@ -22,7 +22,7 @@ from functools import cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, Place, entries, place_of, words
@@ -160,7 +160,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
     query = (
         f"select *, count(*) over (partition by {group}) as in_all from ({check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "
-        f"qualify row_number() over (partition by {group} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
+        f"qualify row_number() over (partition by {group} order by {order[2:] or 'cycle'}) <= {SHOWN_VIOLATIONS} "
         f"order by {group}{order}"
     )
     rows: dict[tuple[int, str, Severity], list[dict[str, Any]]] = {}

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from perfguard.artifacts.readers import NO_DOCUMENT, Content
-from perfguard.artifacts.schema import WORDED_ROWS, RowSchema, documents_in_cells, row_schema, unnamed_columns
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowSchema, documents_in_cells, row_schema, unnamed_columns
 from perfguard.artifacts.table import Cells, Table
 from perfguard.findings import Code, Finding
 from perfguard.validator import Validator
@@ -49,10 +49,10 @@ def document_findings(content: Content, rules: Mapping[str, Any], place: str) ->
         document = {**document, "traceEvents": []} if content.events_path != "$" else []
     if document is NO_DOCUMENT or content.tables:
         return
-    errors = list(islice(Validator(rules).errors(document), WORDED_ROWS + 1))
-    for error in sorted(errors[:WORDED_ROWS], key=lambda e: e.json_path):
+    errors = list(islice(Validator(rules).errors(document), SHOWN_VIOLATIONS + 1))
+    for error in sorted(errors[:SHOWN_VIOLATIONS], key=lambda e: e.json_path):
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=shortened(error.message))
-    if len(errors) > WORDED_ROWS:
+    if len(errors) > SHOWN_VIOLATIONS:
         yield Finding(code=Code.S103, place=place, message="and more like these")
 
 
@@ -80,11 +80,11 @@ def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterato
             yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
     if row.get("additionalProperties") is False:
         unknown = unnamed_columns(columns, row)
-        for name in unknown[:WORDED_ROWS]:
+        for name in unknown[:SHOWN_VIOLATIONS]:
             message = f"column {shortened(name)!r} is not in the schema"
             yield Finding(code=Code.S102, place=f"{place}:1", message=message)
-        if len(unknown) > WORDED_ROWS:
-            more = len(unknown) - WORDED_ROWS
+        if len(unknown) > SHOWN_VIOLATIONS:
+            more = len(unknown) - SHOWN_VIOLATIONS
             message = f"and {more} more columns that are not in the schema"
             yield Finding(code=Code.S102, place=f"{place}:1", message=message, more=more)
     if row.get("x-ordered"):
@@ -107,11 +107,11 @@ def row_findings(
         row = rules_under(rules_of_row, table.frame.columns)
     compiled = RowSchema(row, rules)
     invalid = compiled.invalid_rows(table)
-    for error in compiled.errors(table, invalid[:WORDED_ROWS]):
+    for error in compiled.errors(table, invalid[:SHOWN_VIOLATIONS]):
         where = f"{place}{table.place(error.row)} {error.path}"
         yield Finding(code=Code.S103, place=where, message=shortened(error.message))
-    if len(invalid) > WORDED_ROWS:
-        more = len(invalid) - WORDED_ROWS
+    if len(invalid) > SHOWN_VIOLATIONS:
+        more = len(invalid) - SHOWN_VIOLATIONS
         yield Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more)
     for error in documents_in_cells(table, row):
         where = f"{place}{table.place(error.row)} {error.path}"

@@ -13,7 +13,7 @@ from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import Layout
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
-from perfguard.artifacts.schema import WORDED_ROWS, row_schema
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
 from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
@@ -181,7 +181,7 @@ def _passed(
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
         for line, error in found.errors
     ]
-    if (more := found.broken - WORDED_ROWS) > 0:
+    if (more := found.broken - SHOWN_VIOLATIONS) > 0:
         findings.append(Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more))
     findings += [
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
@@ -234,10 +234,10 @@ class _Kept:
 
 
 def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
-    for line, message in rows[:WORDED_ROWS]:
+    for line, message in rows[:SHOWN_VIOLATIONS]:
         message = f"{message}: it is left out; this version's own readers pad it"
         yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
-    if (more := count - WORDED_ROWS) > 0:
+    if (more := count - SHOWN_VIOLATIONS) > 0:
         message = f"and {more} more rows like these"
         yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
 
@@ -279,7 +279,7 @@ def _streamed(
     for error in found.errors:
         where = f"{place} {found.path}[{error.row}] {error.path}"
         findings.append(Finding(code=Code.S103, place=where, message=shortened(error.message)))
-    if (more := found.broken - WORDED_ROWS) > 0:
+    if (more := found.broken - SHOWN_VIOLATIONS) > 0:
         message = f"and {more} more rows like these"
         findings.append(Finding(code=Code.S103, place=place, message=message, more=more))
     if found.unreadable is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
@@ -275,10 +275,10 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
     is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
     wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
     missing = (rank for rank in wanted if rank not in there)
-    for rank in islice(missing, WORDED_ROWS):
+    for rank in islice(missing, SHOWN_VIOLATIONS):
         message = f"ranks={expected.ranks} is expected, but rank {rank} is missing"
         yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
-    if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
+    if (more := expected.ranks - sum(rank in wanted for rank in there) - SHOWN_VIOLATIONS) > 0:
         yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
     if extra := sorted(rank for rank in there if rank not in wanted):
         named = ", ".join(map(str, extra))

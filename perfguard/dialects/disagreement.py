@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.findings import Code, Finding, OwnCode, Severity
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def disagreeing_rows(
     assert table is not None
     numbers = broken.fill_null(False).arg_true()
     values = table.frame if frame is None else frame
-    places = ((f"{artifact.place}{table.place(row)}", row) for row in numbers.head(WORDED_ROWS).to_list())
+    places = ((f"{artifact.place}{table.place(row)}", row) for row in numbers.head(SHOWN_VIOLATIONS).to_list())
     yield from disagreements(
         code,
         ((place, message(values.row(row, named=True))) for place, row in places),
@@ -52,10 +52,10 @@ def disagreements(
     """Yield a finding for each (place, message), the first hundred one by one, the rest as a number."""
     total = 0
     for total, (where, message) in enumerate(found, start=1):
-        if total > WORDED_ROWS:
+        if total > SHOWN_VIOLATIONS:
             break
         yield Finding(code=code, place=where, message=message, severity=severity)
-    rest = (count if count is not None else total) - WORDED_ROWS
+    rest = (count if count is not None else total) - SHOWN_VIOLATIONS
     if rest > 0:
         more = f"and {rest} more like these" if count is not None else "and more like these"
         yield Finding(code=code, place=place, message=more, severity=severity, more=rest)

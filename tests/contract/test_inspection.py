@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts import survey as survey_module
 from perfguard.artifacts.layout import Layout, Recognition, Slot, layout_named
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.contract import Contract, expectation, inspect
 from perfguard.contract import reading as reading_module
 from perfguard.contract import reduction as reduction_module
@@ -170,10 +170,10 @@ def test_only_the_first_broken_rows_are_worded_and_the_rest_counted(copy_recordi
     directory = copy_recording("mindspore-graph")
     memory = one(directory, "cpu_ms_memory_record_0.txt")
     header = memory.read_text(encoding="utf-8").splitlines()[0]
-    memory.write_text(header + "\n" + "1,-512,0,0\n" * (WORDED_ROWS + 23), encoding="utf-8")
+    memory.write_text(header + "\n" + "1,-512,0,0\n" * (SHOWN_VIOLATIONS + 23), encoding="utf-8")
     findings = inspected(directory).findings
     assert {finding.code for finding in findings} == {Code.S103}
-    assert len(findings) == WORDED_ROWS + 1
+    assert len(findings) == SHOWN_VIOLATIONS + 1
     assert findings[-1].message == "and 23 more rows like these"
 
 
@@ -184,7 +184,7 @@ def test_thousands_of_disagreements_are_not_thousands_of_findings(copy_recording
     strange = "".join(f"strange{i};HostCpuOps;1795261968310120869,0.1,0 \n" for i in range(5000))
     stamps.write_text(text + strange, encoding="utf-8")
     found = [finding for finding in inspected(directory).findings if finding.code is Code.I102]
-    assert 1 <= len(found) <= WORDED_ROWS + 1
+    assert 1 <= len(found) <= SHOWN_VIOLATIONS + 1
 
 
 def test_a_message_never_carries_a_whole_broken_cell(copy_recording):
@@ -302,7 +302,7 @@ def test_a_rank_beyond_those_expected_should_not_be_there(copy_recording):
 def test_a_thousand_million_ranks_can_be_expected(copy_recording):
     contract = inspect(read_recording(copy_recording("torch-mlp")), expectation(["ranks=999999999"]))
     assert {f.code for f in contract.findings} == {Code.A107}
-    assert len(contract.findings) <= WORDED_ROWS + 1
+    assert len(contract.findings) <= SHOWN_VIOLATIONS + 1
 
 
 @pytest.mark.parametrize(("steps", "codes"), [(3, []), (2, ["C101"]), (5, ["C101"])])

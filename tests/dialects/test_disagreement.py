@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts.layout import Slot
 from perfguard.artifacts.readers import Content
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.artifacts.table import Cells, Table
 from perfguard.dialects.cycle import Artifact
 from perfguard.dialects.disagreement import disagreeing_rows, disagreements
@@ -29,16 +29,16 @@ def worded(row: dict[str, object]) -> str:
     return f"{row['name']} disagrees"
 
 
-@given(broken=st.lists(st.sampled_from([True, False, None]), max_size=3 * WORDED_ROWS))
+@given(broken=st.lists(st.sampled_from([True, False, None]), max_size=3 * SHOWN_VIOLATIONS))
 def test_every_broken_row_is_worded_or_counted(broken):
     artifact = an_artifact(len(broken))
     findings = list(disagreeing_rows(artifact, pl.Series(broken, dtype=pl.Boolean), Code.I104, worded))
     rows = [row for row, one in enumerate(broken) if one]
-    assert [(f.place, f.message) for f in findings[:WORDED_ROWS]] == [
-        (f"dir/x.csv:{row + 2}", f"op{row} disagrees") for row in rows[:WORDED_ROWS]
+    assert [(f.place, f.message) for f in findings[:SHOWN_VIOLATIONS]] == [
+        (f"dir/x.csv:{row + 2}", f"op{row} disagrees") for row in rows[:SHOWN_VIOLATIONS]
     ]
-    assert [(f.place, f.message) for f in findings[WORDED_ROWS:]] == (
-        [("dir/x.csv", f"and {len(rows) - WORDED_ROWS} more like these")] if len(rows) > WORDED_ROWS else []
+    assert [(f.place, f.message) for f in findings[SHOWN_VIOLATIONS:]] == (
+        [("dir/x.csv", f"and {len(rows) - SHOWN_VIOLATIONS} more like these")] if len(rows) > SHOWN_VIOLATIONS else []
     )
     assert {(f.code, f.severity) for f in findings} <= {(Code.I104, Severity.ERROR)}
 
@@ -78,24 +78,24 @@ def test_only_the_rows_that_are_worded_are_looked_at():
         return "m"
 
     list(disagreeing_rows(an_artifact(10_000), pl.Series([True] * 10_000), Code.I104, message))
-    assert len(calls) <= WORDED_ROWS + 1
+    assert len(calls) <= SHOWN_VIOLATIONS + 1
 
 
 @pytest.mark.parametrize(
     ("found", "count", "last"),
     [
         (0, None, None),
-        (WORDED_ROWS, None, None),
-        (WORDED_ROWS, WORDED_ROWS, None),
-        (WORDED_ROWS + 1, None, "and more like these"),
-        (WORDED_ROWS + 7, WORDED_ROWS + 7, "and 7 more like these"),
+        (SHOWN_VIOLATIONS, None, None),
+        (SHOWN_VIOLATIONS, SHOWN_VIOLATIONS, None),
+        (SHOWN_VIOLATIONS + 1, None, "and more like these"),
+        (SHOWN_VIOLATIONS + 7, SHOWN_VIOLATIONS + 7, "and 7 more like these"),
         (10**9, None, "and more like these"),
     ],
 )
 def test_more_than_a_hundred_are_counted_where_their_number_is_known(found, count, last):
     pairs = ((f"place {number}", f"message {number}") for number in range(found))
     findings = list(disagreements(Code.I110, pairs, count=count, place="file", severity=Severity.WARNING))
-    assert len(findings) == min(found, WORDED_ROWS) + (last is not None)
+    assert len(findings) == min(found, SHOWN_VIOLATIONS) + (last is not None)
     assert [(f.place, f.message) for f in findings[:2]] == [
         (f"place {n}", f"message {n}") for n in range(min(2, found))
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.readers import MAX_BYTES, MAX_CELLS, MAX_COLUMNS, Content, read_text, refuse_many_cells
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def frame_of_rows(
             raise Unreadable(wrong_length(row, header), f":{line + 1}")
         else:
             # The others are only counted.
-            short.append((line + 1, wrong_length(row, header)) if len(short) < WORDED_ROWS else short[-1])
+            short.append((line + 1, wrong_length(row, header)) if len(short) < SHOWN_VIOLATIONS else short[-1])
         line = end
     frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
     return pl.concat(frames, rechunk=True), tuple(lines)

@@ -1,8 +1,8 @@
-"""Decoding: chunks of a trace become events, and what is wrong with an event is said by jsonschema.
+"""Decoder: chunks of a trace become events; jsonschema writes the messages about invalid ones.
 
-What the structs of the compiled schema do not prove is proven by column: times by their digits, other texts once each. Whatever
-is not proven in either way goes through `RowSchema` (and so jsonschema), whose verdict and words are the ones that count: a
-chunk is narrowed down to the events that the decoder refuses first.
+The structs of the compiled schema prove most of an event. The rest is proven by column: times by their digits, other texts
+once each. Events that are not proven either way go through `RowSchema`, and so jsonschema, whose verdict and messages count.
+If the decoder refuses a chunk, its events are decoded in smaller and smaller groups to find the refused ones.
 """
 
 from __future__ import annotations
@@ -23,59 +23,59 @@ from perfguard.artifacts.readers.event_schema import TIMES, Check, EventSchema, 
 from perfguard.artifacts.readers.events import BETWEEN, Events, Numbers, Vocabulary, Words
 from perfguard.artifacts.readers.limits import SHORTEST_EVENT, UNREPEATED
 from perfguard.artifacts.readers.times import proven
-from perfguard.artifacts.schema import FEW_ROWS, MAX_KEYS, WORDED_ROWS, RowError, RowSchema, object_columns
+from perfguard.artifacts.schema import FEW_ROWS, MAX_KEYS, SHOWN_VIOLATIONS, RowError, RowSchema, object_columns
 from perfguard.artifacts.table import Cells, Table, Unreadable, cell_value
 
-#: How many events are decoded together while a chunk is narrowed down to those that are refused.
+#: Number of events in a group when a refused chunk is decoded again.
 _GROUP = 64
-#: How many distinct texts of a column are remembered as valid; beyond that they are forgotten and asked for again.
+#: Largest number of distinct texts of a column whose verdicts are remembered; beyond it, all are forgotten.
 _REMEMBERED = 200_000
-#: Empty objects are quickly written and costly to hold, so many of them must be at least as long as an event can be.
+#: A chunk with more objects than this is refused if they are shorter than events can be: empty objects need much memory.
 _MANY = 10_000
 _ASCII = 127
-#: What an event is written with that has no key at all; where the schema takes one, there is nothing to keep of it.
+#: Characters of an event without keys; if the schema allows it, there is nothing to keep.
 _EMPTY = b"{} \t\r\n"
 
 
 class EventDecoder:
-    """Decodes chunks of a trace with a compiled schema, one after the other, and keeps what is wrong with its events.
+    """Decodes the chunks of a trace with a compiled schema, one after the other, and collects the violations.
 
-    `errors` are worded by jsonschema, of at most `WORDED_ROWS` events; `broken` counts all that break the schema, `rows` all
-    events so far.
+    `errors` are jsonschema's, of at most `SHOWN_VIOLATIONS` events; `broken` counts all invalid events, `rows` all events so
+    far.
     """
 
     def __init__(self, schema: EventSchema) -> None:
         self.schema = schema
-        #: Where the events are in the document, as findings name it.
+        #: JSON path of the events, as findings name it.
         self.path = "$"
         self.vocabulary = Vocabulary()
         self.rows = 0
         self.broken = 0
         self.errors: list[RowError] = []
-        #: Whether all events of the last chunk keep the schema just as they were decoded.
+        #: Whether all events of the last chunk were proven valid as they were decoded.
         self.was_proven = True
         self._kinds = {kind.struct: number for number, kind in enumerate(schema.kinds)} | {type(None): -1}
         self._one, self._all = schema.one_event, schema.events
         self._raw = msgspec.json.Decoder(list[Raw])
         self._open = [number for number, kind in enumerate(schema.kinds) if kind.is_open]
-        # All kinds have their keys from the same schema; what is left to check differs by what is kept of the arguments.
+        # All kinds have their keys from the same schema; the remaining checks differ by which arguments are kept.
         closed = [kind for kind in schema.kinds if not kind.is_open]
         self._checks = tuple({(one.key, one.in_arguments): one for kind in closed for one in kind.checks}.values())
-        #: By check: by kind, whether it is asked of it.
+        #: For each check: by kind, whether it applies.
         keys = [{(one.key, one.in_arguments) for one in kind.checks} for kind in schema.kinds]
         self._are_checked = [
             np.array([(one.key, one.in_arguments) in there for there in keys], np.bool_) for one in self._checks
         ]
         self._rules = tuple(dict.fromkeys(rule for kind in closed for rule in kind.name_rules))
-        #: By check: its texts, how many of them were asked of jsonschema, and which of them break the schema.
+        #: For each check: its texts, how many of them jsonschema has validated, and the numbers of the invalid ones.
         self._words = [Words() for _ in self._checks]
-        self._asked = [0 for _ in self._checks]
+        self._validated = [0 for _ in self._checks]
         self._bad: list[list[int]] = [[] for _ in self._checks]
 
     def __call__(self, chunk: Chunk) -> Events:
-        """Decode one chunk, without the events that break the schema.
+        """Decode one chunk, and leave out invalid events.
 
-        Raises `CutShort`, `Ended` or `Broken` where it is no array of whole objects, `Unreadable` for what nobody should read.
+        Raises `CutShort`, `Ended` or `Broken` if it is not an array of complete objects, `Unreadable` if it exceeds a limit.
         """
         view = chunk.view
         texts: list[Raw] | None = None
@@ -89,10 +89,10 @@ class EventDecoder:
         except (msgspec.DecodeError, RecursionError) as error:
             raise meaning(error) from error
         if np.frombuffer(view, np.uint8).max(initial=0) > _ASCII:
-            # Texts that are skipped are not looked into by the decoder.
+            # The decoder does not validate the UTF-8 of texts that it skips.
             _refuse_broken_characters(view)
         try:
-            found = self._judged(view, events, texts)
+            found = self._valid(view, events, texts)
         except RecursionError as error:
             raise Unreadable("its JSON is nested too deeply to be read") from error
         self.rows += len(events)
@@ -111,7 +111,7 @@ class EventDecoder:
             raise meaning(error) from error
 
     def _narrowed(self, texts: Sequence[Raw]) -> list[Any]:
-        """Decode what can be decoded; None stands for an event that cannot."""
+        """Decode the events; None for one that cannot be decoded."""
         found: list[Any] = []
         for start in range(0, len(texts), _GROUP):
             group = texts[start : start + _GROUP]
@@ -129,31 +129,33 @@ class EventDecoder:
 
     # -- judging -------------------------------------------------------------------------------------------------
 
-    def _judged(self, view: memoryview, decoded: list[Any], texts: list[Raw] | None) -> Events:
-        """Return the events that keep the schema; what is wrong with the others is kept in `errors`."""
+    def _valid(self, view: memoryview, decoded: list[Any], texts: list[Raw] | None) -> Events:
+        """Return the valid events; the violations of the others are added to `errors`."""
         events = self._events(decoded)
         _refuse_repeated_keys(
             view, events, [t for t, e in zip(texts, decoded, strict=True) if e is None] if texts else ()
         )
-        asked = {place for place, event in enumerate(decoded) if event is None} if texts else set()
+        suspects = {place for place, event in enumerate(decoded) if event is None} if texts else set()
         open_ones = np.flatnonzero(np.isin(events.kinds, self._open)).tolist() if self._open else []
-        asked |= {int(place) for place in events.rows[sorted(self._unproven(events))] - self.rows}
-        asked -= (written := {int(place) for place in events.rows[open_ones] - self.rows})
-        self.was_proven = not asked
-        if not asked and not written:
+        suspects |= {int(place) for place in events.rows[sorted(self._unproven(events))] - self.rows}
+        suspects -= (written := {int(place) for place in events.rows[open_ones] - self.rows})
+        self.was_proven = not suspects
+        if not suspects and not written:
             return events
-        if asked and texts is None:
+        if suspects and texts is None:
             texts = self._split(view)
-        # An open kind keeps all it has as raw JSON, so that it can be written again.
-        judged = {place: msgspec.json.encode(decoded[place]) for place in written}
-        judged |= {place: bytes(texts[place]) for place in sorted(asked)} if texts is not None else {}
-        refused = self._refused(judged)
+        # An event of an open kind has all its values as raw JSON, so that it can be encoded again.
+        texts_of = {place: msgspec.json.encode(decoded[place]) for place in written}
+        texts_of |= {place: bytes(texts[place]) for place in sorted(suspects)} if texts is not None else {}
+        refused = self._refused(texts_of)
         self.was_proven = self.was_proven and not refused
         again = [
-            place for place in asked if decoded[place] is None and place not in refused and judged[place].strip(_EMPTY)
+            place
+            for place in suspects
+            if decoded[place] is None and place not in refused and texts_of[place].strip(_EMPTY)
         ]
         for place in again:
-            decoded[place] = self._decoded_with_whole_numbers(judged[place])
+            decoded[place] = self._decoded_with_whole_numbers(texts_of[place])
         for place in refused:
             decoded[place] = None
         return self._events(decoded) if refused or again else events
@@ -168,7 +170,7 @@ class EventDecoder:
         return Events(self.schema, self.vocabulary, places + self.rows, kinds[places], events)
 
     def _unproven(self, events: Events) -> set[int]:
-        """Return the places of the events that neither the decoder nor the columns prove valid."""
+        """Return the positions of the events that neither the decoder nor the columns prove valid."""
         odd: set[int] = set()
         for number, check in enumerate(self._checks):
             odd.update(self._unproven_values(number, check, events))
@@ -200,7 +202,7 @@ class EventDecoder:
         keys = _getter(rule.required)
         broken = []
         for place, event in zip(places.tolist(), chosen.events, strict=True):
-            # Arguments that are not there are another keyword's business.
+            # Another keyword requires the arguments themselves.
             if UNSET in keys(event) or (event.args is not UNSET and breaks(event.args)):
                 broken.append(place)
         return broken
@@ -216,7 +218,7 @@ class EventDecoder:
             numbers = events.texts(check.key)
             broken = self._broken_words(number, check, self.vocabulary.texts[check.key])
             return np.flatnonzero(np.isin(numbers, broken)).tolist() if broken else ()
-        # Of events of other kinds the decoder has proven this key.
+        # For events of other kinds, the decoder has proven this key.
         places = np.flatnonzero(self._are_checked[number][events.kinds])
         if not places.size:
             return ()
@@ -228,7 +230,7 @@ class EventDecoder:
         return places[np.isin(numbers, broken)].tolist() if broken else ()
 
     def _numbers_of(self, values: list[Any], number: int) -> Numbers:
-        # Arguments that were decoded are checked by their keys.
+        # Decoded arguments are checked key by key.
         texts = [
             value
             if isinstance(value, (str, UnsetType))
@@ -238,41 +240,41 @@ class EventDecoder:
             for value in values
         ]
         if len(self._words[number]) > _REMEMBERED:
-            self._words[number], self._asked[number], self._bad[number] = Words(), 0, []
+            self._words[number], self._validated[number], self._bad[number] = Words(), 0, []
         return self._words[number].numbers(texts, len(texts))
 
     def _broken_words(self, number: int, check: Check, words: Words) -> list[int]:
-        """Return the numbers of the texts that break the schema of a key; each text is asked of jsonschema once."""
-        if len(words) > self._asked[number]:
-            first = self._asked[number]
+        """Return the numbers of the texts that violate the schema of a key; each text is validated once."""
+        if len(words) > self._validated[number]:
+            first = self._validated[number]
             new = {at: text for at, text in enumerate(islice(words, first, None), start=first) if text is not UNSET}
             refused = self._refused_values(check.schema, list(new.values()))
             self._bad[number] += [at for at, is_refused in zip(new, refused, strict=True) if is_refused]
-            self._asked[number] = len(words)
+            self._validated[number] = len(words)
         return self._bad[number]
 
-    def _refused(self, judged: Mapping[int, bytes]) -> frozenset[int]:
-        """Ask jsonschema of the events by their place in the chunk; returns the places of those it refuses."""
-        for place, text in judged.items():
+    def _refused(self, texts_of: Mapping[int, bytes]) -> frozenset[int]:
+        """Validate events (by their positions in the chunk) with jsonschema; return the positions of the invalid ones."""
+        for place, text in texts_of.items():
             if not text.lstrip().startswith(b"{"):
                 raise Unreadable(
                     f"an event is not an object: {text[:80].decode('utf-8', 'replace')!r}",
                     f" {self.path}[{self.rows + place}]",
                 )
-        places = sorted(judged)
-        frame = object_columns([judged[place].decode() for place in places])
+        places = sorted(texts_of)
+        frame = object_columns([texts_of[place].decode() for place in places])
         if frame is None:
             raise Unreadable(f"its events have more than {MAX_KEYS} different keys")
         table = Table(frame=frame, cells=Cells.JSON)
         invalid = self.schema.rows.invalid_rows(table)
-        room = max(0, WORDED_ROWS - self.broken)
+        room = max(0, SHOWN_VIOLATIONS - self.broken)
         for error in self.schema.rows.errors(table, invalid[:room]):
             self.errors.append(RowError(row=self.rows + places[error.row], path=error.path, message=error.message))
         self.broken += len(invalid)
         return frozenset(places[row] for row in invalid)
 
     def _refused_arguments(self, schema: str, arguments: Sequence[Any]) -> frozenset[bytes]:
-        """Return those of the arguments that break a schema; the same arguments are judged once."""
+        """Return the arguments that violate a schema; equal arguments are validated once."""
         known = self.schema.kept
         if len(known) > _REMEMBERED:
             known.clear()
@@ -283,11 +285,11 @@ class EventDecoder:
         return frozenset(text for text in texts if not known[schema, text])
 
     def _refused_values(self, schema: Mapping[str, Any], values: Sequence[str | bytes]) -> list[bool]:
-        """Say of each text or raw JSON value whether it breaks a schema: of many as a column, else of one after the other."""
+        """Return whether each text or raw JSON value violates a schema; many values are validated as a column."""
         import polars as pl
 
         if len(values) <= FEW_ROWS or any(b"\\ud" in one.lower() for one in values if isinstance(one, bytes)):
-            # A key with half of a surrogate pair is in no column.
+            # A column cannot contain a key with half of a surrogate pair.
             validator = self.schema.rows.validator(schema)
             return [not validator.is_valid(_value(one)) for one in values]
         cells = [(one if isinstance(one, bytes) else msgspec.json.encode(one)).decode() for one in values]
@@ -296,7 +298,7 @@ class EventDecoder:
         return [row in refused for row in range(len(values))]
 
     def _decoded_with_whole_numbers(self, text: bytes) -> Any:
-        """Decode an event that keeps its schema and that the decoder refuses: JSON's 5.0 and 1e3 are whole numbers as well."""
+        """Decode a valid event that the decoder refuses: 5.0 and 1e3 are integers in JSON Schema."""
         try:
             event = msgspec.json.decode(text)
             return self._one.decode(msgspec.json.encode(_with_whole_numbers(event, text)))
@@ -334,28 +336,28 @@ def _refuse_broken_characters(view: memoryview) -> None:
 
 
 def meaning(error: Exception) -> Exception:
-    """Say what a decoder's refusal of a chunk means."""
-    said = str(error)
+    """Return the exception that a decoder's error about a chunk stands for."""
+    text = str(error)
     if isinstance(error, RecursionError):
         return Broken("it is nested too deeply to be read", None)
     if (end := end_of_document(error)) is not None:
         return Ended(end)
-    if "truncated" in said:
+    if "truncated" in text:
         return CutShort()
-    return Broken(said.partition(" (byte ")[0], place_of(error))
+    return Broken(text.partition(" (byte ")[0], place_of(error))
 
 
 def _beginnings(schema: Mapping[str, Any]) -> bytes | None:
-    """Return how a value of a schema that only names types may begin, where that is telling."""
-    says = keywords(schema)
-    types = {says["type"]} if isinstance(says.get("type"), str) else set(says.get("type", ()))
-    if says.keys() != {"type"} or not types <= {"object", "array", "string"}:
+    """Return the possible first bytes of a value, for a schema of types only whose first bytes are distinct; else None."""
+    rules = keywords(schema)
+    types = {rules["type"]} if isinstance(rules.get("type"), str) else set(rules.get("type", ()))
+    if rules.keys() != {"type"} or not types <= {"object", "array", "string"}:
         return None
     return b"".join({"object": b"{", "array": b"[", "string": b'"'}[one] for one in types)
 
 
 def _beginning_otherwise(values: Sequence[Any], beginnings: bytes) -> list[int]:
-    """Return the places of raw values that begin in another way; decoded ones are of their type."""
+    """Return the positions of raw values with another first byte; decoded values have the right type."""
     places = [place for place, value in enumerate(values) if type(value) is Raw]
     texts = [values[place] for place in places]
     together = BETWEEN.join([b"", *texts])
@@ -367,14 +369,14 @@ def _beginning_otherwise(values: Sequence[Any], beginnings: bytes) -> list[int]:
 def _getter(keys: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     if not keys:
         return lambda _: ()
-    # The first key twice, so that one key makes a tuple as well.
+    # The first key twice: attrgetter returns a tuple only for two keys or more.
     return attrgetter(*(attribute(key) for key in (keys[0], *keys)))
 
 
 def _refuse_repeated_keys(view: memoryview, events: Events, others: Iterable[Raw]) -> None:
-    """Raise `Unreadable` when an event has a key twice: one reader sees the first value, the next one the other.
+    """Raise `Unreadable` if an event has a key twice: readers disagree which value counts.
 
-    The keys are counted by what stands before the colons; where that may be more than events have, they are searched for.
+    Keys are counted by the bytes before colons; only if there may be more than the events have, the text is searched.
     `others` are events that were not decoded.
     """
     keys = [_keys(text) for text in others]
@@ -391,19 +393,19 @@ def _refuse_repeated_keys(view: memoryview, events: Events, others: Iterable[Raw
 
 
 def _keys(text: Raw) -> Iterable[str]:
-    """Return the keys of an event; what they hold, such as a number beyond every float, is not looked at."""
+    """Return the keys of an event without decoding the values: a number may be beyond every float."""
     try:
         return msgspec.json.decode(text, type=dict[str, Raw])
     except msgspec.ValidationError:
         return ()
 
 
-#: How many bytes before a colon are compared: as many as `"ts"` has.
+#: Number of bytes before a colon that are compared: the length of `"ts"`.
 _WORD = 4
 
 
 def _ends_before_colons(view: memoryview) -> tuple[Any, bool]:
-    """Return the four bytes before every colon as numbers, and whether no key has anything between it and its colon."""
+    """Return the four bytes before every colon as numbers, and whether no blank is between a key and its colon."""
     letters = np.frombuffer(view, np.uint8)
     colons = np.flatnonzero(letters == ord(":"))
     windows: Any = np.ndarray((max(len(letters) - _WORD, 0),), "<u4", view, strides=(1,))
@@ -412,7 +414,7 @@ def _ends_before_colons(view: memoryview) -> tuple[Any, bool]:
 
 
 def _having(events: Events, key: str) -> int:
-    """Return how many events have a key."""
+    """Return the number of events with a key."""
     kinds = events.schema.kinds
     if all(key in kind.required for kind in kinds):
         return len(events)

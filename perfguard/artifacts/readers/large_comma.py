@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_of
 from perfguard.artifacts.readers import MAX_RATIO
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
-from perfguard.artifacts.schema import WORDED_ROWS, RowError, RowSchema, documents_in_cells
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowError, RowSchema, documents_in_cells
 from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds, quantity
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class _Pass:
 
     def _leave_out(self, line: int, message: str) -> None:
         self._found.short += 1
-        if self._found.short <= WORDED_ROWS:
+        if self._found.short <= SHOWN_VIOLATIONS:
             self._found.short_rows.append((line, message))
 
     def _table(self, lines: pl.Series) -> Table:
@@ -387,7 +387,7 @@ class _Pass:
 
     def _tell(self, refused: Sequence[int], lines: Sequence[int], table_of: Callable[[Sequence[int]], Table]) -> None:
         """Word the first rows that break the schema, and count all."""
-        left = max(WORDED_ROWS - self._found.broken, 0)
+        left = max(SHOWN_VIOLATIONS - self._found.broken, 0)
         worded = refused[:left]
         self._found.broken += len(refused)
         if worded:
@@ -396,11 +396,11 @@ class _Pass:
 
     def _look_into(self, cells: pl.DataFrame, lines: Sequence[int]) -> None:
         """Check the documents inside cells; each text is told once."""
-        if not self._documents["properties"] or len(self._found.documents) >= WORDED_ROWS:
+        if not self._documents["properties"] or len(self._found.documents) >= SHOWN_VIOLATIONS:
             return
         for error in documents_in_cells(Table(frame=cells, cells=Cells.TEXT), self._documents):
             text = f"{error.path} {cells[error.path.removeprefix('$.')][error.row]}"
-            if text not in self._told and len(self._found.documents) < WORDED_ROWS:
+            if text not in self._told and len(self._found.documents) < SHOWN_VIOLATIONS:
                 self._told.add(text)
                 self._found.documents.append((lines[error.row], error))
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from perfguard.artifacts.readers.event_schema import compiled
 from perfguard.artifacts.readers.trace import stream_trace
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding
 
@@ -53,7 +53,7 @@ def repeated_events(cycle: Cycle, alike: Ints) -> Iterator[Finding]:
     check, code, _ = _ONCE[cycle.layout.id]
     artifact = cycle.artifacts["trace_view"]
     again = _equal(artifact, alike)
-    words = _words_of(artifact, again[:WORDED_ROWS])
+    words = _words_of(artifact, again[:SHOWN_VIOLATIONS])
     pairs = [(f"{artifact.place} {artifact.content.events_path}[{row}]", words[row]) for row in words]
     for finding in disagreements(code, pairs, count=len(again), place=artifact.place):
         yield replace(finding, check=check, rank=cycle.rank)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.artifacts.table import PassedTable
 from perfguard.dialects.executions import calls_by
 from perfguard.dialects.extract import cycle_fact
@@ -210,11 +210,11 @@ def every_rank_of_the_recording_is_there(recording: Recording, extracts: tuple[E
         return
     world = recording.fingerprint.world_size
     there = {extract.rank for extract in extracts}
-    for rank in islice((rank for rank in range(world) if rank not in there), WORDED_ROWS):
+    for rank in islice((rank for rank in range(world) if rank not in there), SHOWN_VIOLATIONS):
         message = f"{world} ranks were started, but rank {rank} is missing"
         yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
     missing = world - sum(0 <= rank < world for rank in there)
-    if (more := missing - WORDED_ROWS) > 0:
+    if (more := missing - SHOWN_VIOLATIONS) > 0:
         message = f"and {more} more ranks are missing"
         yield Finding(code=Code.A107, place="ranks", message=message, more=more)
 

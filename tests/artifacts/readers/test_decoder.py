@@ -18,7 +18,7 @@ from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readers import chunks
 from perfguard.artifacts.readers.event_schema import compiled
 from perfguard.artifacts.readers.trace import stream_trace
-from perfguard.artifacts.schema import WORDED_ROWS, row_schema
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.table import Unreadable
 from perfguard.dialects.queries import DIALECTS
 from perfguard.documents import schema
@@ -63,7 +63,7 @@ def by_jsonschema(events: list[Any], name: str) -> tuple[int, list[tuple[int, st
     refused = [(row, event) for row, event in enumerate(events) if not validator.is_valid(event)]
     words = [
         (row, error.json_path, error.message)
-        for row, event in refused[:WORDED_ROWS]
+        for row, event in refused[:SHOWN_VIOLATIONS]
         for error in sorted(validator.iter_errors(event), key=lambda error: (error.json_path, error.message))
     ]
     return len(refused), words
@@ -178,7 +178,7 @@ def test_of_many_broken_events_a_hundred_are_worded_and_all_are_counted(tmp_path
     path.write_text(json.dumps(events))
     count, words, _ = judged(path, name)
     assert (count, words) == by_jsonschema(events, name)
-    assert len({row for row, _, _ in words}) == WORDED_ROWS < count
+    assert len({row for row, _, _ in words}) == SHOWN_VIOLATIONS < count
 
 
 @pytest.mark.parametrize(
