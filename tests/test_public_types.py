@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import perfguard
-from perfguard.capture.mindspore_callback import Idle, Watch, mindspore_callback
+from perfguard.capture.mindspore_callback import IdleCallback, RecordingCallback, mindspore_callback
 from perfguard.capture.mindspore_parameters import PARAMETERS, ProfilerOptions
 from perfguard.guard import Guard
 
@@ -136,4 +136,5 @@ def test_the_options_of_the_profiler_are_typed():
 
 @pytest.mark.parametrize("name", ["step", "start", "stop", "close", "__enter__", "__exit__"])
 def test_what_a_run_without_the_gate_gives_takes_what_a_callback_takes(name):
-    assert inspect.signature(getattr(Idle, name)).parameters == inspect.signature(getattr(Watch, name)).parameters
+    idle, recording = (inspect.signature(getattr(one, name)) for one in (IdleCallback, RecordingCallback))
+    assert idle.parameters == recording.parameters

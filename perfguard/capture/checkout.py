@@ -1,4 +1,4 @@
-"""The checkout a run is of: its commit and branch, and the page of the CI that runs it."""
+"""The checkout of a run: its commit and branch, and the page of its CI job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from perfguard.capture.worktree import without_git_variables
 from perfguard.recording import Provenance
 
-#: What CIs call the branch, the first that is set; a pull request's own branch goes before what it is merged into.
+#: Variables of CI systems with the branch, the first that is set; a pull request's own branch before its target.
 #: Sources: GitHub Actions "Variables", GitLab CI "Predefined CI/CD variables", Jenkins "Using environment variables",
 #: CircleCI and Buildkite "Environment variables", Azure Pipelines "Predefined variables".
 _BRANCHES = (
@@ -28,7 +28,7 @@ _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def provenance(root: Path, environ: Mapping[str, str]) -> Provenance:
-    """Return where a run at `root` that ends now comes from; what nobody knows is None."""
+    """Return the origin of a run at `root` that ends now; unknown values are None."""
     return Provenance(
         commit=current_commit(root),
         branch=_branch(root, environ),
@@ -48,10 +48,10 @@ def current_commit(root: Path) -> str | None:
 
 
 def measured_commit(root: Path, baselines: Path) -> str | None:
-    """Return the commit checked out at `root`, and what the code that is measured there has more, or None outside git.
+    """Return the commit checked out at `root` and a digest of uncommitted code, or None outside git.
 
-    Changed files are marked `+dirty.DIGEST`; where only Python files are new, `+new.DIGEST`. By the digest the commit that is
-    made of these files is known again. The directory of the baselines does not count.
+    Changed files are marked `+dirty.DIGEST`; if only Python files are new, `+new.DIGEST`. The digest identifies the commit
+    that is made of these files later. The directory of the baselines does not count.
     """
     commit = current_commit(root)
     top = repository_of(root)
@@ -68,7 +68,7 @@ def measured_commit(root: Path, baselines: Path) -> str | None:
         # Only baselines differ.
         return head
     present = [name for name in counted if (top / name).is_file()]
-    # Names come line by line; what is no file (a submodule) has no digest.
+    # One name per line; a submodule is not a file and has no digest.
     hashed = _git(top, "hash-object", "--stdin-paths", given="".join(f"{name}\n" for name in present))
     if hashed is None or len(hashed.split()) != len(present) or any("\n" in name for name in present):
         return commit
@@ -78,7 +78,7 @@ def measured_commit(root: Path, baselines: Path) -> str | None:
 
 
 def _changes(top: Path, *commits: str) -> dict[str, str] | None:
-    """Return the files that differ between commits, or between one and the checkout, and git's letter for how."""
+    """Return the files that differ between commits, or between one and the checkout, with git's letter of the change."""
     found = _git(top, "diff", "--name-status", "--no-renames", "--no-ext-diff", "-z", *commits, "--")
     if found is None:
         return None
@@ -87,7 +87,7 @@ def _changes(top: Path, *commits: str) -> dict[str, str] | None:
 
 
 def _counted(changes: Mapping[str, str], baselines: Path, top: Path) -> set[str]:
-    """Return the files that are code: none of the baselines, and of new ones Python's, for others may be left lying there."""
+    """Return the files that are code: not the baselines, and of new files only Python's, as others may be temporary."""
     place = os.path.relpath(baselines.resolve(), top.resolve()) + "/"
     return {
         name
@@ -97,29 +97,29 @@ def _counted(changes: Mapping[str, str], baselines: Path, top: Path) -> set[str]
 
 
 def _digest(blobs: Mapping[str, str]) -> str:
-    """Return what tells these files and their contents (git's own hashes; empty of a file that is gone) from others."""
+    """Return a digest of files and their contents (git's own hashes; empty for a deleted file)."""
     return hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineCommit:
-    """The commit whose code a baseline was measured on; where it is not known, `reason` says why."""
+    """The commit whose code a baseline was measured on; if it is unknown, `reason` says why."""
 
     commit: str | None = None
     reason: str = ""
 
 
 def repository_of(place: Path) -> Path | None:
-    """Return the top of the checkout that a directory is in, None where git knows of none."""
+    """Return the top of the checkout that a directory is in; None if git knows none."""
     top = _git(place, "rev-parse", "--show-toplevel") if place.is_dir() else None
     return Path(top) if top else None
 
 
 def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> BaselineCommit:
-    """Return the commit of the repository of a test's file that the baseline kept in `file` was measured on.
+    """Return the commit, in the repository of a test's file, that the baseline in `file` was measured on.
 
-    That is the one it names. Where files were changed or new then, it is the commit made of them: the one right after it that
-    brought the baseline, if it holds the very files that were measured.
+    It is the recorded commit. If files were changed or new then, it is the commit made of them: the next one that contains
+    the baseline, if it has exactly the files that were measured.
     """
     top = repository_of(test.parent)
     if top is None:
@@ -153,14 +153,14 @@ def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> Baseline
 def _why_no_repository(place: Path) -> str:
     found = _run_git(place, "rev-parse", "--show-toplevel") if place.is_dir() else None
     if found is not None and "dubious ownership" in found.stderr:
-        # A container's checkout is often another user's; git ends with the command that allows it.
+        # A container's checkout often belongs to another user; git ends with the command that allows it.
         command = found.stderr.rpartition("\n\n")[2].strip()
         return f"git refuses {place.name}, which another user owns ({command})"
     return f"git knows no repository at {place.name}"
 
 
 def _digest_of(child: str, commit: str, baselines: Path, top: Path) -> str | None:
-    """Return the digest of what a commit changed of its parent, as `measured_commit` makes it."""
+    """Return the digest of the changes of a commit to its parent, as `measured_commit` makes it."""
     changes = _changes(top, commit, child)
     if changes is None:
         return None
@@ -171,7 +171,7 @@ def _digest_of(child: str, commit: str, baselines: Path, top: Path) -> str | Non
 
 
 def _branch(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the branch as CI names it, which checks out a commit and no branch; else as git does."""
+    """Return the branch of the CI's variables, as CI checks out a commit, not a branch; else git's branch."""
     named = next((environ[name] for name in _BRANCHES if environ.get(name)), None)
     return named or _git(root, "symbolic-ref", "--quiet", "--short", "HEAD") or None
 
@@ -187,18 +187,18 @@ def _page(environ: Mapping[str, str]) -> str | None:
 
 
 def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
-    """Return what git says to what it is `given`, or None where it cannot."""
+    """Return git's output for the input `given`, or None if it fails."""
     found = _run_git(root, *arguments, given=given)
     return found.stdout.strip() if found is not None and found.returncode == 0 else None
 
 
 def _run_git(root: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str] | None:
-    """Run git without the locks by which it would refresh the user's index; None where there is none, or it hangs."""
+    """Run git without the locks that refresh the user's index; None without git, or if it hangs."""
     try:
         return subprocess.run(
             ["git", "--no-optional-locks", *arguments],
             cwd=root,
-            # A hook of git may have started this process, with variables for another place.
+            # A hook of git may have started this process, with variables for another repository.
             env=without_git_variables(os.environ) | {"LC_ALL": "C"},
             input=given or "",
             capture_output=True,

@@ -1,4 +1,4 @@
-"""A command: run in a session of its own, for so long and no longer, and nothing of it is left running."""
+"""A command run in its own session with a time limit; all its processes are ended."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from typing import IO
 
 from perfguard.errors import CaptureError, UsageError
 
-#: Seconds a process is given to end by itself, after each of the signals it is sent.
+#: Seconds that a process has to end by itself after each signal.
 GRACE_S = 5.0
-#: Seconds between two looks at a command that says itself what it is at.
+#: Seconds between two calls of `is_hung`.
 _LOOK_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-#: The first words of a Python that is to end with the one that starts it, whatever ends that: Linux kills it (prctl(2):
-#: PR_SET_PDEATHSIG is 1), elsewhere it goes on.
+#: The first statements of a Python that must end with its parent, whatever ends that: Linux kills it (prctl(2):
+#: PR_SET_PDEATHSIG is 1); other systems do not.
 END_WITH_PARENT = "import ctypes; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9)"
 
-#: Where this perfguard lies, for a Python that is to import it.
+#: The directory that a Python imports this perfguard from.
 HOME = str(Path(__file__).resolve().parents[2])
 _GUARD = (
     "import sys; sys.path.insert(0, sys.argv[1]); from perfguard.capture.command import stand_guard; "
     "stand_guard(*sys.argv[2:])"
 )
 
-#: pytest as `python -m pytest` runs it, which ends with the one that starts it.
+#: pytest as `python -m pytest` runs it; it ends with its parent.
 PYTEST = (
     *(sys.executable, "-c"),
     f"{END_WITH_PARENT}; import sys, pytest; sys.argv[0] = 'pytest'; sys.exit(pytest.console_main())",
@@ -42,22 +42,22 @@ PYTEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command ended. `status` is what a shell would show: 128 + signal where one ended it."""
+    """How a command ended. `status` is the one a shell shows: 128 + signal after a signal."""
 
     status: int
     timed_out: bool = False
-    #: Processes it had left behind, which were ended.
+    #: The number of processes it left behind, which were ended.
     left_behind: int = 0
 
-    def sentence(self, timeout_s: float, said: str, *, did: str = " and timed nothing") -> str:
-        """Say how a process ended that did not do what it was started for; `said` is the last thing it told."""
-        said = f": {said}" if said else ""
+    def sentence(self, timeout_s: float, line: str, *, did: str = " and timed nothing") -> str:
+        """Return how a process without a result ended; `line` is the last line of its output."""
+        said = f": {line}" if line else ""
         if self.timed_out:
             return f"was ended after {timeout_s:.0f} seconds{said}"
-        # A program may end with any status by itself: 255 is no signal.
+        # A program may end with any status by itself: 255 is not a signal.
         if self.status - 128 in set(signal.Signals):
             name = signal.Signals(self.status - 128).name
-            why = ", as a process is that the system ran out of memory for" if name == "SIGKILL" else ""
+            why = ", which the system sends when memory runs out" if name == "SIGKILL" else ""
             return f"was ended by {name}{why}{said}"
         return f"ended with status {self.status}{did}{said}"
 
@@ -72,12 +72,12 @@ def run_command(
     directory: Path | None = None,
     is_hung: Callable[[], bool] | None = None,
 ) -> Ended:
-    """Run a command to its end; its standard streams are this process's own, or all of them go to `output`.
+    """Run a command to its end; its standard streams are those of this process, or all of them go to `output`.
 
-    It is ended after `timeout_s`; where `is_hung` stands for that, as soon as it says so. It is asked a few times a second.
-    `mark` names an environment variable that is set to a unique value: by it every process the command ever started is
-    found, in whatever session, and ended, also where this process is killed. Raises `UsageError` when the command cannot be
-    started, and `KeyboardInterrupt` after the command has had its own.
+    It is ended after `timeout_s`, or as soon as `is_hung`, which is called a few times a second, returns True. `mark` names
+    an environment variable that is set to a unique value: it identifies every process that the command started, in any session, so
+    that all of them are ended, even if this process is killed. Raises `UsageError` if the command cannot be started, and
+    `KeyboardInterrupt` after the command got one.
     """
     value = uuid.uuid4().hex
     with guarded("perfguard.capture.command:kill_marked", mark, value):
@@ -105,7 +105,7 @@ def _started(
             command,
             env=environment,
             cwd=directory,
-            # Ctrl-C in the terminal is passed on by `run_command`, once.
+            # `run_command` passes a Ctrl-C of the terminal on, once.
             start_new_session=True,
             stdin=None if output is None else subprocess.DEVNULL,
             stdout=output,
@@ -121,29 +121,29 @@ def _started(
 
 @contextlib.contextmanager
 def guarded(clear: str, *arguments: str) -> Iterator[None]:
-    """Have a process wait until this one is done, or gone, whatever ended it; it then calls `clear` (`module:function`).
+    """Start a guardian process, which calls `clear` (`module:function`) after the block or after the end of this process.
 
-    Raises `UsageError` where that process cannot be started.
+    Raises `UsageError` if it cannot be started.
     """
     try:
         guardian = subprocess.Popen(
-            # Isolated: what lies in the working directory, anybody's, is no module of ours.
+            # Isolated: a file in the working directory must not replace a module.
             [sys.executable, "-I", "-c", _GUARD, HOME, clear, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=os.path.abspath(os.sep),
-            # Out of reach of Ctrl-C, and of whoever ends a larger run that this one is a part of: by a mark.
+            # Neither Ctrl-C nor the end of a larger run, which is found by its mark, must end it.
             start_new_session=True,
             env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
         )
     except OSError as error:
-        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Mend that, then run again.") from error
+        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Repair it, then run again.") from error
     assert guardian.stdin is not None
     try:
         yield
     finally:
-        # A byte, and not only the end of the pipe: a child that another thread forked may hold that open.
+        # A byte, and not only the end of the pipe: a child that another thread forked may keep the pipe open.
         with contextlib.suppress(BrokenPipeError):
             guardian.stdin.write(b".")
             guardian.stdin.close()
@@ -151,8 +151,8 @@ def guarded(clear: str, *arguments: str) -> Iterator[None]:
 
 
 def stand_guard(clear: str, *arguments: str) -> None:
-    """Wait until the process at the other end of standard input is done, or gone; then call the function `clear` names."""
-    # Imported before the wait: an upgrade of perfguard meanwhile does not matter.
+    """Wait until the process at the other end of standard input is done or has ended; then call the function `clear`."""
+    # Imported before the wait, so that an upgrade of perfguard meanwhile does no harm.
     function = pkgutil.resolve_name(clear)
     sys.stdin.buffer.read(1)
     function(*arguments)
@@ -170,13 +170,13 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Ca
 
 
 def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> None:
-    """End a command that runs too long: an interrupt, so that Python writes what it has; then less kindly."""
+    """End a command that runs too long: first by an interrupt, so that Python writes its data, then by stronger signals."""
     for number in _SIGNALS:
         for pid in {process.pid, *_marked(mark, value)}:
             _send(pid, number)
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
-            # Asked of the process first: what has ended and was not waited for is still in /proc.
+            # `poll` first: a process that has ended stays in /proc until it is waited for.
             if process.poll() is not None and not _marked(mark, value):
                 return
             time.sleep(0.05)
@@ -192,7 +192,7 @@ def kill_marked(mark: str, value: str) -> None:
 
 
 def _end_left_behind(mark: str, value: str) -> int:
-    """End what the command started and left; a process that is about to end is given a moment."""
+    """End the processes that the command left behind, after a moment for those about to end."""
     deadline = time.monotonic() + GRACE_S
     while (left := _marked(mark, value)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -202,31 +202,31 @@ def _end_left_behind(mark: str, value: str) -> int:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    # It may have ended in between, or be somebody else's by now.
+    # It may have ended, and its number may belong to another user's process now.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def _marked(mark: str, value: str) -> list[int]:
-    """Return the processes that have the mark; without /proc (not Linux) none is found."""
-    wanted = f"{mark}={value}".encode()
+    """Return the processes with the mark; none without /proc (not Linux)."""
+    variable = f"{mark}={value}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if wanted in entry.read_bytes().split(b"\0") and int(entry.parent.name) != os.getpid():
+            if variable in entry.read_bytes().split(b"\0") and int(entry.parent.name) != os.getpid():
                 found.append(int(entry.parent.name))
         except OSError:
-            # Ended, or somebody else's.
+            # It has ended, or belongs to another user.
             continue
     return found
 
 
 def free_port() -> int:
-    """Return a TCP port nobody listens on now. Raises `CaptureError` where there is no loopback."""
+    """Return a free TCP port. Raises `CaptureError` without a loopback interface."""
     import socket
 
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             return int(server.getsockname()[1])
     except OSError as error:
-        raise CaptureError(f"no port of 127.0.0.1 can be had: {error.strerror}; a launcher needs one.") from error
+        raise CaptureError(f"127.0.0.1 has no free port: {error.strerror}; a launcher needs one.") from error

@@ -1,7 +1,7 @@
-"""A controlled process: one CPU, one framework thread, fixed malloc settings, steps without the profiler beside a kernel.
+"""A controlled process: one CPU, one framework thread, fixed malloc settings, steps without the profiler, each with a kernel.
 
-What runs here is a process that perfguard started for nothing else. The variables of `controlled_environment` have to be set
-before it starts; `bind` comes before the framework is imported; `StepClock` then goes around the steps.
+perfguard starts such a process only to time steps. The variables of `controlled_environment` must be set before it starts;
+`bind` comes before the framework is imported; `StepClock` then times the steps.
 """
 
 from __future__ import annotations
@@ -24,30 +24,27 @@ from perfguard.timing import Timing
 
 Batch = TypeVar("Batch")
 
-#: What libraries read the number of their threads from, when they are loaded.
+#: The variables from which libraries read their number of threads when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-#: Seconds over which CPUs are watched to find the idlest.
+#: Seconds over which CPUs are observed to find the idlest.
 _WATCHED_S = 0.1
 
 
 def controlled_environment(environment: Mapping[str, str], *, threads: int) -> dict[str, str]:
-    """Return the environment of a controlled process. What the user set already stays as it is."""
+    """Return the environment of a controlled process. Variables that the user set stay unchanged."""
     controlled = {**thresholds.MALLOC, **dict.fromkeys(_THREADS, str(threads)), "PYTHONHASHSEED": "0"}
     return {**controlled, **environment}
 
 
 def choose_cpus(threads: int) -> tuple[int, ...]:
-    """Return as many CPUs as a process may have threads, the idlest of those this one may use; empty where nobody can say."""
+    """Return one CPU per thread, the idlest of those this process may use; empty if the system has no affinity."""
     if not hasattr(os, "sched_setaffinity"):
         return ()
     return tuple(sorted(_idlest(sorted(os.sched_getaffinity(0)))[:threads]))
 
 
 def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Bind this process to `cpus`, else to those `choose_cpus` would take; return them.
-
-    Empty where the system cannot, or refuses.
-    """
+    """Bind this process to `cpus`, else to those of `choose_cpus`; return them, or nothing if the system refuses."""
     chosen = choose_cpus(threads) if cpus is None else cpus
     if not chosen or not hasattr(os, "sched_setaffinity"):
         return ()
@@ -66,7 +63,7 @@ def _idlest(cpus: list[int]) -> list[int]:
 
 
 def _busy_ticks() -> dict[int, int]:
-    """Return the ticks each CPU was busy since the machine started (proc(5): /proc/stat); empty where nobody says."""
+    """Return the ticks each CPU was busy since boot (proc(5): /proc/stat); empty if unknown."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -77,13 +74,13 @@ def _busy_ticks() -> dict[int, int]:
 
 
 def _busy_seconds() -> float | None:
-    """Return how long all CPUs together were busy since the machine started; None where the system does not say."""
+    """Return how long all CPUs together were busy since boot; None if unknown."""
     ticks = _busy_ticks()
     return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 def _own_seconds() -> float:
-    """Return the CPU time of this process and of all that it started: the workers of a loader are no others."""
+    """Return the CPU time of this process and of all its descendants, such as the workers of a loader."""
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
     waiting, seen = _children(os.getpid()), set[int]()
@@ -97,7 +94,7 @@ def _own_seconds() -> float:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the processes that a process started (proc(5): /proc/pid/task/tid/children); none where nobody says."""
+    """Return the children of a process (proc(5): /proc/pid/task/tid/children); none if unknown."""
     found: list[int] = []
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -106,17 +103,17 @@ def _children(pid: int) -> list[int]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and of those it waited for (proc(5): /proc/pid/stat, fields 14 to 17); 0 for none."""
+    """Return the CPU time of a process and of its ended children (proc(5): /proc/pid/stat, fields 14 to 17); 0 for none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0.0
-    # The name, in parentheses, may hold anything.
+    # The name, in parentheses, may contain any character.
     return sum(map(int, text.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def calibration_kernel() -> Callable[[], None]:
-    """Return the kernel that runs before every step: matrix products by numpy, which belongs to no framework under test.
+    """Return the kernel that runs before every step: matrix products of numpy, which is independent of the framework.
 
     Raises `CaptureError` without numpy.
     """
@@ -155,7 +152,7 @@ class StepClock:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._kernel = calibration_kernel()
-        # A first run of the kernel loads the library and wakes its buffers.
+        # The first run of the kernel loads the library and allocates its buffers.
         self._kernel()
         self._schedule = _open_schedstat()
         self._pressure = _total_pressure_us()
@@ -179,8 +176,8 @@ class StepClock:
         return len(self.wall)
 
     def has_enough(self, least: int) -> bool:
-        """Whether as many steps as are wanted, and as much time, have gone by."""
-        # Of this process's own CPU time: on a busy machine it takes longer, and has seen as much.
+        """Whether enough steps and enough time have passed."""
+        # CPU time of this process: on a busy machine it takes longer, but measures as much.
         own = time.process_time() - self._opened_cpu >= thresholds.WINDOW_S
         long = time.perf_counter() - self._opened >= thresholds.LONGEST_WINDOW_S
         steps = self.steps - self._warm_up
@@ -213,26 +210,26 @@ class StepClock:
             self._warm_up = self.steps
 
     def is_disturbed(self) -> bool:
-        """Whether others use the machine so much that a rest may bring a quieter moment; also where the system does not say."""
+        """Whether other processes use so much of the machine that a rest may help; also if that is unknown."""
         share = self._others_share(time.perf_counter() - self._opened)
         return share is None or share > thresholds.QUIET_SHARE
 
     def leave_out_warm_up(self, least: int) -> None:
-        """Leave out the first steps, which warmed up, as far as so many remain: a short loop has none to spare."""
+        """Drop the warm-up steps, but keep at least `least` steps: a short loop has none to spare."""
         spare = max(0, min(self._warm_up, self.steps - least))
         for samples in (self.thread, self.process, self.wall, self.calibration, self.run_queue):
             del samples[:spare]
 
     def forget(self) -> None:
-        """Leave out the step that was begun and never came."""
+        """Drop the step that has begun and did not run."""
         if self._began is not None:
             self._began = None
             self.calibration.pop()
 
     def timing(self, workload: str, *, cpus: tuple[int, ...], notes: tuple[str, ...] = ()) -> Timing:
-        """Return what was measured. Raises `CaptureError` where not one step was."""
+        """Return the measurements. Raises `CaptureError` if no step was timed."""
         if not self.steps:
-            raise CaptureError("no step was left to time after those that settle; give the loop more batches.")
+            raise CaptureError("no step was left to time after the settling steps; give the loop more batches.")
         target = self._backend.target()
         elapsed = time.perf_counter() - self._opened
         pressure = _total_pressure_us()
@@ -263,7 +260,7 @@ class StepClock:
         )
 
     def _others_share(self, elapsed_s: float) -> float | None:
-        """Return the share of the machine's CPU time since this clock was made that others used."""
+        """Return the share of the machine's CPU time that other processes used since this clock was made."""
         now_s = _busy_seconds()
         if now_s is None or self._busy_s is None or not elapsed_s:
             return None
@@ -271,7 +268,7 @@ class StepClock:
         return round(min(1.0, max(0.0, others_s / elapsed_s / (os.cpu_count() or 1))), 4)
 
     def _waited(self) -> int:
-        # The second number is the time this thread waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst).
+        # The second number is how long this thread waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst).
         return 0 if self._schedule is None else int(os.pread(self._schedule, 64, 0).split()[1])
 
 
@@ -287,7 +284,7 @@ def _open_schedstat() -> int | None:
 
 
 def _total_pressure_us() -> int | None:
-    """Return how long some process waited for a CPU since the machine started (kernel: Documentation/accounting/psi.rst)."""
+    """Return how long any process waited for a CPU since boot (kernel: Documentation/accounting/psi.rst)."""
     try:
         text = Path("/proc/pressure/cpu").read_text(encoding="ascii")
     except OSError:
@@ -307,25 +304,23 @@ def _faults() -> tuple[int, int]:
 
 
 def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:
-    """Yield the batches of the steps that settle, and of at most so many that warm up; then collect garbage.
+    """Yield the batches of the settling steps and of at most `most` warm-up steps; then collect garbage.
 
-    Raises `CaptureError` for too few.
+    Raises `CaptureError` for too few batches.
     """
     began, warm = time.perf_counter(), 0
     while warm < settle or (warm < settle + most and time.perf_counter() - began < thresholds.WARMUP_S):
         try:
             batch = next(source)
         except StopIteration:
-            raise CaptureError(
-                f"the loader gave {warm} batches, which were all needed to settle; give it more."
-            ) from None
+            raise CaptureError(f"the loader gave {warm} batches, all needed to settle; give it more.") from None
         yield batch
         warm += 1
     gc.collect()
 
 
 class ControlledWindow:
-    """The steps of one controlled process: those that settle, those that warm up, and those that are timed."""
+    """The steps of one controlled process: settling, warm-up and timed steps."""
 
     def __init__(self, backend: Backend, *, workload: str, settle: int, least: int, cpus: tuple[int, ...]) -> None:
         self.backend = backend
@@ -336,14 +331,14 @@ class ControlledWindow:
         self.timing: Timing | None = None
 
     def run(self, step: Callable[[], object]) -> Timing:
-        """Run a callable step. What it raises comes through."""
+        """Call a step. Its exceptions are raised here."""
         for _ in self.iterate(iter(int, 1)):
             step()
         assert self.timing is not None
         return self.timing
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield a batch a step; asking for it belongs to the step. `timing` is there afterwards."""
+        """Yield a batch per step; fetching it is part of the step. Sets `timing` at the end."""
         source = iter(batches)
         yield from warmed(source, self.settle, most=0)
         clock = StepClock(self.backend)
@@ -357,7 +352,7 @@ class ControlledWindow:
             except StopIteration:
                 clock.forget()
                 if clock.steps < self.least:
-                    notes += (f"the loader ended after {clock.steps} timed steps, of {self.least} wanted",)
+                    notes += (f"the loader ended after {clock.steps} of {self.least} timed steps",)
                 break
             yield batch
             clock.end()

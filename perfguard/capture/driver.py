@@ -1,8 +1,7 @@
-"""The driver: takes a workload through settle, timed and profiled steps, and writes the recording.
+"""The driver: runs the settling, timed and profiled steps of a workload, and writes the recording.
 
-The phases are separable: `settle`, `time` and `profile` can be called on their own, in this order. The loop form walks the
-same phases one yielded batch at a time. Where another loop has the steps (a callback, an object with `step()`), it tells the
-driver of their edges: `begin`, `end`, and `close` when it has run out of steps.
+`run` calls a step, `iterate` yields a batch for every step. Another loop (a callback, an object with `step()`) calls `begin`
+and `end` around each of its steps, and `close` after the last one.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recordi
 from perfguard.window import Phase, StepWindow
 
 Batch = TypeVar("Batch")
-#: Calls a function so many times; pytest-benchmark's `pedantic` is one, a plain loop another.
+#: Calls a function a number of times: a plain loop, or pytest-benchmark's `pedantic`.
 Pace = Callable[[Callable[[], None], int], None]
-#: Told about every step: phase, steps done, steps in all.
+#: Called after every step with its phase, the steps done and the total.
 Progress = Callable[[Phase, int, int], None]
 
 
@@ -39,9 +38,9 @@ def silent(phase: Phase, done: int, total: int) -> None:
 
 
 class Driver:
-    """Drives one workload through one capture. `recording` is there once the capture has ended, well or not.
+    """One capture of one workload. `recording` is set once the capture has ended, after a failure too.
 
-    `problem` is the sentence of a recording that could not even be written after a failure; else it is empty.
+    `problem` is the error if the recording could not be written after a failure; else it is empty.
     """
 
     def __init__(
@@ -80,21 +79,25 @@ class Driver:
     # -- the two forms ---------------------------------------------------------------------------------------------
 
     def run(self, step: Callable[[], object], *, pace: Pace = plain_pace) -> Recording:
-        """Take a callable step through all phases. What the step raises ends the capture and comes through."""
+        """Call `step` for every step of the window; `pace` calls the timed ones. An exception of the step is raised here."""
         try:
-            self.settle(step)
-            self.time(step, pace=pace)
-            self.profile(step)
+            for _ in range(self.window.skip_first):
+                self._one(step)
+            if self.timed_steps:
+                pace(lambda: self._one(step), self.timed_steps)
+            while not self.has_ended:
+                self._one(step)
         except BaseException as error:
             self.abort(error)
             raise
-        return self._finish(Ending.COMPLETE, "")
+        assert self.recording is not None
+        return self.recording
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield a batch for every step of the window; a step lasts from asking for the batch to the end of the body.
+        """Yield a batch for every step of the window; a step is the fetch of the batch and the body of the loop.
 
-        Ends the capture as LOADER_ENDED when the batches end before the window does. A body that raises cannot be seen
-        from here; whoever holds the driver calls `abort`.
+        If the batches end before the window, the capture ends as LOADER_ENDED. If the body raises, the caller must call
+        `abort`: a generator does not see that.
         """
         try:
             yield from self._walk(iter(batches))
@@ -109,41 +112,42 @@ class Driver:
             try:
                 batch = next(source)
             except StopIteration:
-                self._began = None
                 self.close("the loader gave {} batches")
                 return
             yield batch
             self.end()
 
-    # -- the form of a loop that perfguard only watches ---------------------------------------------------------------
+    # -- one step ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> bool:
-        """Begin the next step. False, and nothing is done, once the window is over or the capture has ended."""
+        """Begin the next step; return False, and do nothing, once the capture has ended."""
         if self.has_ended:
             return False
         if len(self._steps) == self.window.skip_first + self.timed_steps:
             self._start_profiler()
-        self._begin()
+        # Without this the work that the last step left behind would be timed, and profiled, as part of the next one.
+        self.backend.synchronize()
+        self._began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
         return True
 
     def end(self) -> bool:
-        """End the step that was begun; with the last one of the window the recording is written.
+        """End the step that has begun, and after the last step of the window write the recording.
 
-        Returns whether the window is over. Nothing is done for a step that was not begun.
+        Returns whether the capture has ended. Does nothing if no step has begun.
         """
         if self._began is None or self.has_ended:
             return self.has_ended
-        phase, cycle = self._plan[len(self._steps)]
-        self._end(phase, cycle)
+        self._append_step()
         if self._profiling:
-            self._advance()
+            with self._of_the_profiler("it advanced by a step"):
+                self.backend.advance()
         if len(self._steps) == self._total:
             self._stop_profiler()
             self._finish(Ending.COMPLETE, "")
         return self.has_ended
 
     def close(self, what: str = "{} steps were run") -> Recording | None:
-        """Say that there are no more steps. A window that is not over by then ends as LOADER_ENDED; `what` words it."""
+        """End the capture, as there are no more steps; an incomplete window ends as LOADER_ENDED, described by `what`."""
         if not self.has_ended:
             self._began = None
             self._end_early(
@@ -155,33 +159,13 @@ class Driver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the capture is over, well or not."""
+        """Whether the capture is over, after success or failure."""
         return self.recording is not None or bool(self.problem)
 
-    # -- the phases ------------------------------------------------------------------------------------------------
-
-    def settle(self, step: Callable[[], object]) -> None:
-        """Run the steps that compile, allocate and warm caches; they are kept in steps.json, and judged by nobody."""
-        for _ in range(self.window.skip_first):
-            self._one(step, Phase.SETTLE, 0)
-
-    def time(self, step: Callable[[], object], *, pace: Pace = plain_pace) -> None:
-        """Time steps without the profiler, each with the device synchronised before and after."""
-        if self.timed_steps:
-            pace(lambda: self._one(step, Phase.TIMED, 0), self.timed_steps)
-
-    def profile(self, step: Callable[[], object]) -> None:
-        """Run the profiler's steps: wait, warmup and active, repeated."""
-        self._start_profiler()
-        for phase, cycle in self.window.profiler_phases():
-            self._one(step, phase, cycle)
-            self._advance()
-        self._stop_profiler()
-
     def abort(self, error: BaseException) -> None:
-        """End a capture that went wrong: stop the profiler, keep what was written, mark the recording. Idempotent.
+        """End a capture after an error: stop the profiler, keep what was written, mark the recording. Idempotent.
 
-        Raises nothing, since `error` is on its way; what went wrong here as well is in `problem`.
+        Raises nothing, because `error` is being raised; a second error here is in `problem`.
         """
         if self.has_ended:
             return
@@ -199,26 +183,22 @@ class Driver:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _one(self, step: Callable[[], object], phase: Phase, cycle: int) -> None:
-        self._begin()
-        # Nothing here may hold what a step returns: it would count as memory that the step leaves behind.
+    def _one(self, step: Callable[[], object]) -> None:
+        self.begin()
+        # No variable may hold the result of a step: it would count as memory that the step leaves behind.
         if self._steps:
             step()
         else:
             require_no_awaitable(step())
-        self._end(phase, cycle)
+        self.end()
 
-    def _begin(self) -> None:
-        # Without this the work a step left behind would be timed, and profiled, as the next one's.
-        self.backend.synchronize()
-        self._began = time.time_ns(), time.perf_counter_ns(), time.thread_time_ns()
-
-    def _end(self, phase: Phase, cycle: int) -> None:
+    def _append_step(self) -> None:
         self.backend.synchronize()
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         assert self._began is not None
         start_ns, wall_began, cpu_began = self._began
         self._began = None
+        phase, cycle = self._plan[len(self._steps)]
         self._steps.append(
             Step(
                 index=len(self._steps),
@@ -232,34 +212,30 @@ class Driver:
         self._progress(phase, len(self._steps), self._total)
 
     def _start_profiler(self) -> None:
-        # A device tells of earlier failures here, before anything has been switched.
+        # A device reports earlier failures here, before anything has changed.
         self.backend.synchronize()
         self._profiling = True
-        # Garbage of earlier tests, freed in mid-window, would make memory differ from run to run.
+        # Garbage of earlier tests, freed inside the window, would make memory differ from run to run.
         gc.collect()
         self._collect_garbage_after = gc.isenabled()
         gc.disable()
         with self._of_the_profiler("it was started"):
             self.backend.start(self.directory / PROFILER_DIRECTORY, self.window)
 
-    def _advance(self) -> None:
-        with self._of_the_profiler("it was told of a step"):
-            self.backend.advance()
-
     @contextmanager
     def _of_the_profiler(self, doing: str) -> Iterator[None]:
-        """Tell a failure of the profiler from one of the step."""
+        """Turn an exception of the profiler into a `CaptureError`, so that it does not look like one of the step."""
         try:
             yield
         except CaptureError:
-            # Has its sentence already.
+            # It has a message already.
             self._profiler_failed = True
             raise
         except Exception as error:
             self._profiler_failed = True
             raise CaptureError(
-                f"the profiler failed while {doing} ({type(error).__name__}: {error}); look at what it left in "
-                f"{self.directory}, free the disk or mend the profiler, then run the same command again."
+                f"the profiler failed while {doing} ({type(error).__name__}: {error}); see its output in "
+                f"{self.directory}, free the disk or repair the profiler, then run the same command again."
             ) from error
 
     def _stop_profiler(self) -> None:
@@ -277,7 +253,7 @@ class Driver:
         try:
             self._stop_profiler()
         except CaptureError as error:
-            # Told with the first failure, not instead of it.
+            # In addition to the first failure, not instead of it.
             reason += f"; {error}"
         self._finish(ending, reason)
 
@@ -315,7 +291,7 @@ def require_callable(step: object) -> Callable[[], object]:
             f"perfguard(...) was given {_described(step)} and needs a function, one step without arguments; "
             "write perfguard(lambda: model(x)), not perfguard(model(x))."
         )
-    # An object is awaited where its class says so.
+    # The class of an object decides whether calling it must be awaited.
     for one in (step, getattr(step, "__call__", None)):  # noqa: B004 - its method, which inspect knows as one
         if inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
             raise UsageError(_COROUTINE)
@@ -323,11 +299,11 @@ def require_callable(step: object) -> Callable[[], object]:
 
 
 def require_no_awaitable(result: object) -> None:
-    """Raise `UsageError` where a step has returned what somebody must still await: it has not run."""
+    """Raise `UsageError` for an awaitable result: the step has not run."""
     if not inspect.isawaitable(result) and not inspect.isasyncgen(result):
         return
     if inspect.iscoroutine(result):
-        # Python warns about one that nobody ran.
+        # Python warns about a coroutine that never ran.
         result.close()
         raise UsageError(_COROUTINE)
     raise UsageError(
@@ -343,7 +319,7 @@ _COROUTINE = (
 
 
 def _described(value: object) -> str:
-    """Return what a value is, in few words: its text may be all the numbers of a tensor."""
+    """Return a short description of a value: its own text may be all the numbers of a tensor."""
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     name = type(value).__name__

@@ -38,7 +38,7 @@ def package_version(name: str) -> str | None:
 
 @cache
 def cpu_model() -> str:
-    """Return the CPU's name as /proc/cpuinfo has it, else what `platform` knows."""
+    """Return the CPU's name in /proc/cpuinfo, else the one of `platform`."""
     path = Path("/proc/cpuinfo")
     if path.is_file():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""Host memory that a process has in use: what it asked for and has not given back."""
+"""Host memory in use: what a process has allocated and not freed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from perfguard import thresholds
 
-#: Allocated, to see whether `mallinfo2` knows of it: with another malloc preloaded glibc's own counts nothing.
+#: Allocated to test whether `mallinfo2` counts it: if another malloc is preloaded, that of glibc counts nothing.
 _PROBE_BYTES = 1 << 20
 
 
@@ -25,10 +25,10 @@ class _MallocState(ctypes.Structure):
 
 
 def host_memory_reader() -> Callable[[], int] | None:
-    """Return a function that reads the bytes in use, or None where malloc is not that of glibc 2.33 or later.
+    """Return a function that reads the bytes in use, or None if malloc is not that of glibc 2.33 or later.
 
-    In use is what malloc handed out, and every small block of Python's own allocator. Not the resident set: a leak
-    first fills memory that was touched and freed before, and the resident set does not move.
+    In use are the allocations of malloc and the small blocks of Python's own allocator. The resident set would not do: a leak
+    first fills memory that was used and freed before, and the resident set does not change.
     """
     try:
         mallinfo2 = ctypes.CDLL(None).mallinfo2

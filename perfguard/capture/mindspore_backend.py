@@ -1,6 +1,6 @@
 """The MindSpore backend: `mindspore.profiler.profile` or `mindspore.Profiler`, GRAPH and PyNative mode. From MindSpore 2.7 on.
 
-Run for real on a CPU (MindSpore 2.7 and 2.10). Ascend goes through the same code; it was not run on a device.
+Run for real on a CPU (MindSpore 2.7 and 2.10). Ascend uses the same code; it was not run on a device.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from perfguard.capture.mindspore_options import MindSporeOptions
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.window import Phase, StepWindow
 
-#: How the profiler is driven: by its deprecated class with start, stop and analyse, or by a schedule.
+#: The profiler to use: the one with a schedule, or the deprecated class with start, stop and analyse.
 VIA = ("profile", "Profiler")
-#: Set by the backend itself, from the window and the recording's directory.
+#: Options that the backend sets, from the window and the recording's directory.
 _OWN = ("output_path", "schedule", "on_trace_ready", "start_profile")
 _LOST = (
-    "another MindSpore profiler was made in this process while this one recorded, and MindSpore has one only, so both are "
-    "lost; make it before the window begins or after it ends"
+    "another MindSpore profiler was made in this process during the recording; MindSpore has only one, so both are lost: make "
+    "it before the window begins or after it ends"
 )
 
-#: What MindSpore's one setting of threads was set to; 0 when the program did it. The state is the process's, not ours.
+#: MindSpore's number of threads, which can be set once per process; 0 if the program set it.
 _threads_of_process: int | None = None
-#: Whether memory was recorded in this process: on a CPU MindSpore has no way to switch it off again.
+#: Whether memory was recorded in this process: on a CPU MindSpore cannot switch it off again.
 _memory_of_process = False
 
 
 class MindSporeBackend:
-    """Profiles with MindSpore's own profiler: operators, memory, shapes of inputs; one directory a cycle.
+    """Profiles with MindSpore's own profiler: operators, memory, shapes of inputs; one directory per cycle.
 
     Without `options` memory is recorded, on an Ascend device the device as well. `via="profile"` uses
     `mindspore.profiler.profile` with the window as its schedule, `via="Profiler"` the deprecated `mindspore.Profiler`: start,
-    stop and analyse around the active steps of every cycle. That has no warm-up. Raises `UsageError` for options of another
-    surface, or such as the backend sets by itself.
+    stop and analyse around the active steps of every cycle, without warm-up. Raises `UsageError` for options of another
+    surface, and for those that the backend sets itself.
     """
 
     name = "mindspore"
@@ -55,7 +55,7 @@ class MindSporeBackend:
                 "The mindspore backend needs MindSpore, and it is not installed. Run: pip install 'perfguard[mindspore]'"
             )
         if numpy.split(".")[0] not in ("0", "1"):
-            # Its wheel does not say so, and PyNative operators die with a SystemError.
+            # Its wheel does not require that, and PyNative operators raise a SystemError.
             raise CaptureError(
                 f"MindSpore's wheels are built against numpy 1, and numpy {numpy} is installed. Run: pip install 'numpy<2'"
             )
@@ -85,24 +85,24 @@ class MindSporeBackend:
     def prepare(self, threads: int) -> None:
         """Set the threads of CPU kernels and of the runtime.
 
-        MindSpore takes both once a process. Where the program has set them already, they stay, and are recorded as 0
-        (MindSpore does not tell them). Raises `CaptureError` when an earlier test of this process had other ones.
+        MindSpore accepts both once per process. If the program has set them already, they stay, and are recorded as 0
+        (MindSpore cannot read them). Raises `CaptureError` if an earlier test of this process set other ones.
         """
         global _threads_of_process
         if _threads_of_process is None:
             _threads_of_process = threads if _set_threads(self._mindspore, threads) else 0
         if _threads_of_process not in (0, threads):
             raise CaptureError(
-                f"MindSpore takes its number of threads once a process: it has {_threads_of_process}, this test wants "
-                f"{threads}. Give all MindSpore tests the same threads=, or run this one in a pytest of its own."
+                f"MindSpore accepts a number of threads once per process: it has {_threads_of_process}, this test needs "
+                f"{threads}. Give all MindSpore tests the same threads=, or run this one in its own pytest."
             )
         self._threads = _threads_of_process
 
     def restore(self) -> None:
-        """Nothing: MindSpore's threads cannot be set twice."""
+        """Do nothing: MindSpore's threads cannot be set twice."""
 
     def target(self) -> Target:
-        """Device, mode, rank and versions."""
+        """Return device, mode, rank and versions."""
         mindspore = self._mindspore
         device = str(mindspore.get_context("device_target"))
         graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
@@ -118,14 +118,14 @@ class MindSporeBackend:
         )
 
     def world(self) -> tuple[int, int]:
-        """Return the number of processes, and which of them this one is."""
+        """Return the number of processes, and the rank of this one."""
         return _world(self._mindspore)
 
     def synchronize(self) -> None:
         """Wait for everything dispatched.
 
         On a CPU the first `runtime.synchronize()` of a process only logs an error and returns (2.10,
-        runtime/stream.py); the function below it does the work every time.
+        runtime/stream.py); the function that it calls works every time.
         """
         from mindspore.runtime import stream
 
@@ -138,9 +138,9 @@ class MindSporeBackend:
     def start(self, directory: Path, window: StepWindow) -> None:
         """Start the profiler with the window as its schedule.
 
-        PyNative operators run one after the other while it is on (`pynative_synchronize`): otherwise Python frees a tensor
-        before or after the runtime allocates the next one, as the threads happen to run, and 59 of 160 steps of a LeNet
-        differed; with it none (tests/benchmarks/memory_exactness.py). The timed steps do without it.
+        PyNative operators run one after the other while it is on (`pynative_synchronize`): otherwise chance decides whether
+        Python frees a tensor before or after the runtime allocates the next one, and 59 of 160 steps of a LeNet differed; with
+        it none (tests/benchmarks/memory_exactness.py). The timed steps run without it.
         """
         require_no_warmup(self._via, window)
         self._refuse_another()
@@ -157,7 +157,7 @@ class MindSporeBackend:
             self._steps_per_cycle, self._done = window.steps_per_cycle, 0
             self._begin_step()
         if window.wait == 0 and not _interface().is_initialized:
-            raise CaptureError("MindSpore's profiler did not start; its own log says why")
+            raise CaptureError("MindSpore's profiler did not start; see its own log")
 
     def _schedule(self, window: StepWindow) -> None:
         profiler = self._mindspore.profiler
@@ -173,21 +173,21 @@ class MindSporeBackend:
         self._owner = _parameters()
 
     def _handler(self) -> Any:
-        """Make the handler that analyses, and tell MindSpore with it where to write."""
+        """Return the handler that analyses; it also sets the directory of MindSpore's output."""
         _context().on_trace_ready_output_path = None
         handler = self._mindspore.profiler.tensorboard_trace_handler(self._directory)
-        taken = _context().on_trace_ready_output_path
-        if taken is None or os.path.realpath(taken) != os.path.realpath(self._directory):
+        path = _context().on_trace_ready_output_path
+        if path is None or os.path.realpath(path) != os.path.realpath(self._directory):
             # It logs that, and writes into ./data.
             raise CaptureError(
-                f"MindSpore does not take the path {self._directory}; name a directory of letters, digits, '.', '-' and '_'"
+                f"MindSpore does not accept the path {self._directory}; name a directory of letters, digits, '.', '-' and '_'"
             )
         return handler
 
     def _open(self) -> None:
         """Make and start the deprecated class for the steps of one cycle."""
         profiler = self._mindspore.profiler
-        # A handler's directory goes before output_path, and stays for the whole process; so it is set that way.
+        # The directory of a handler wins over output_path and stays for the whole process, so it is set that way.
         self._handler()
         self._profiler = profiler.Profiler(start_profile=False, **self._keywords())
         self._owner = _parameters()
@@ -198,7 +198,7 @@ class MindSporeBackend:
             self._open()
 
     def _shut(self) -> None:
-        """Stop the profiler there is, and let it analyse."""
+        """Stop the current profiler, if there is one, and let it analyse."""
         is_ours = self._is_ours()
         profiler, self._profiler = self._profiler, None
         if profiler is None:
@@ -219,7 +219,7 @@ class MindSporeBackend:
         return keywords
 
     def advance(self) -> None:
-        """Tell the profiler that a step has ended; `synchronize` has been called, or the window would leak."""
+        """Count a step in the profiler's schedule; without `synchronize` before it operators would leave the window."""
         if not self._is_ours():
             raise CaptureError(_LOST)
         if self._via == "profile":
@@ -238,29 +238,29 @@ class MindSporeBackend:
         try:
             self._shut()
         finally:
-            # What is profiled afterwards would be written into this recording.
+            # Else the next profile would be written into this recording.
             _context().on_trace_ready_output_path = self._path_before
             self._set_synchronous(self._synchronous_before)
 
     def _refuse_another(self) -> None:
         if _interface().is_initialized:
             raise CaptureError(
-                "another MindSpore profiler is running in this process, and MindSpore has one only; stop it, or unset "
+                "another MindSpore profiler is running in this process, and MindSpore has only one; stop it, or unset "
                 "MS_PROFILER_OPTIONS"
             )
 
     def _refuse_memory_that_stays_on(self) -> None:
         global _memory_of_process
-        is_wanted = self.conditions.get("memory", False)
-        if _memory_of_process and not is_wanted and self._mindspore.get_context("device_target") == "CPU":
+        is_requested = self.conditions.get("memory", False)
+        if _memory_of_process and not is_requested and self._mindspore.get_context("device_target") == "CPU":
             raise CaptureError(
                 "profile_memory=False has no effect: memory was recorded in this process before, and on a CPU MindSpore "
-                "cannot switch that off again; record this one in a process of its own"
+                "cannot switch that off again; record this one in its own process"
             )
-        _memory_of_process = _memory_of_process or is_wanted
+        _memory_of_process = _memory_of_process or is_requested
 
     def _is_ours(self) -> bool:
-        """Whether nobody else made a profiler since: that replaces what the process's one profiler was set up with."""
+        """Whether no other profiler was made since: that replaces the parameters of the process's one profiler."""
         return self._profiler is None or _parameters() is self._owner
 
     def _set_synchronous(self, value: bool) -> None:
@@ -268,7 +268,7 @@ class MindSporeBackend:
             self._mindspore.set_context(pynative_synchronize=value)
 
 
-# MindSpore has one profiler a process. It logs what goes wrong with a second one, and raises nothing; these tell of it.
+# MindSpore has one profiler per process. It logs the errors of a second one and raises nothing; these functions detect it.
 
 
 def _interface() -> Any:
@@ -288,20 +288,20 @@ def _parameters() -> Any:
 
 
 def _abandon(profiler: Any) -> None:
-    """Stop a profiler whose set-up another one has replaced."""
+    """Stop a profiler whose parameters another one has replaced."""
     try:
         profiler.stop()
     except ValueError as error:
-        # Up to 2.7 it raises that its directory is gone; later versions log it.
+        # Up to 2.7 it raises for its missing directory; later versions log it.
         raise CaptureError(_LOST) from error
     finally:
-        # Else MindSpore would believe for ever that a profiler runs.
+        # Else MindSpore would count this profiler as running forever.
         if _interface().is_initialized:
             _interface().clear()
 
 
 def require_via(via: str) -> None:
-    """Raise `UsageError` for a way of profiling that does not exist."""
+    """Raise `UsageError` for an unknown profiler."""
     if via not in VIA:
         raise UsageError(f"via={via!r} is not known; {nearest(str(via), VIA)}")
 
@@ -310,8 +310,8 @@ def require_no_warmup(via: str, window: StepWindow) -> None:
     """Raise `UsageError` for a window that `via` cannot record."""
     if via == "Profiler" and window.warmup:
         raise UsageError(
-            f"mindspore.Profiler has start and stop and no warm-up, and the window has warmup={window.warmup}; "
-            "set it to 0, or use via='profile'."
+            f"mindspore.Profiler has no warm-up, and the window has warmup={window.warmup}; set it to 0, or use "
+            "via='profile'."
         )
 
 
@@ -319,13 +319,11 @@ def _require_suitable(options: MindSporeOptions, via: str) -> None:
     if options.surface != via:
         raise UsageError(f"The options are for {options.surface!r}; make them with surface={via!r}.")
     for name in _OWN:
-        if name in options.asked:
-            raise UsageError(
-                f"{name}={options.asked[name]!r}: perfguard sets it itself, from the window; leave it out."
-            )
-    if via == "profile" and options.asked.get("data_process") is True:
+        if name in options.requested:
+            raise UsageError(f"{name}={options.requested[name]!r}: perfguard sets it from the window; leave it out.")
+    if via == "profile" and options.requested.get("data_process") is True:
         raise UsageError(
-            "data_process=True is reset where a schedule is set, and the window is one; use via='Profiler', or leave it out."
+            "data_process=True is reset by a schedule, and a window needs one; use via='Profiler', or leave it out."
         )
 
 
@@ -336,7 +334,7 @@ def _set_threads(mindspore: Any, threads: int) -> bool:
         dispatch_threads_num(threads)
         mindspore.device_context.cpu.op_tuning.threads_num(threads)
     except RuntimeError:
-        # "can not be set repeatedly": the program was first.
+        # "can not be set repeatedly": the program has set it.
         return False
     return True
 
@@ -347,5 +345,5 @@ def _world(mindspore: Any) -> tuple[int, int]:
     try:
         return int(get_group_size()), int(get_rank())
     except (RuntimeError, ValueError):
-        # Raised while no communication was initialised: one process.
+        # Raised if no communication was initialised: one process.
         return 1, 0

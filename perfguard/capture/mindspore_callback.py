@@ -1,7 +1,7 @@
-"""The MindSpore callback: watches the steps or epochs of `Model.train`, or of a loop of one's own, for the driver.
+"""The MindSpore callback: passes the steps or epochs of `Model.train`, or of the user's own loop, to the driver.
 
-MindSpore tells a callback of an exception by leaving its context (`CallbackManager` enters every callback of a training), so
-nothing is left profiling. What never leaves, or is forgotten, is closed as interrupted when the process ends.
+`CallbackManager` enters every callback of a training as a context manager, so an exception of the training reaches `__exit__`
+and no profiler stays on. A callback that is never left ends as interrupted when the process ends.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 Unit = Literal["step", "epoch"]
 OnEnd = Callable[[Recording], None]
 
-#: Between start() and stop() of a loop of one's own lies one step, however many it ran.
+#: Between start() and stop() of the user's own loop is one step, whatever it ran.
 _ONE = StepWindow(skip_first=0, warmup=0, active=1)
 
 
-class _Kept:
-    """The driver, and how many steps were begun: what is left to close when the watch itself is gone."""
+class _Capture:
+    """The driver, and how many steps have begun: all that is needed to end a capture whose callback was deleted."""
 
     __slots__ = ("begun", "driver")
 
@@ -46,7 +46,7 @@ class _Kept:
         self.begun = 0
 
     def interrupt(self) -> None:
-        """End what nobody closed, and leave nothing where nothing was begun."""
+        """End a capture that was not closed, and delete the directories of one without a step."""
         if self.driver.has_ended:
             return
         if self.begun:
@@ -55,28 +55,28 @@ class _Kept:
             _forget(self.driver.directory)
 
 
-class Watch:
-    """Tells a driver of the edges of steps it only watches. Made by `callback` and `mindspore_callback`, used once.
+class RecordingCallback:
+    """Records one training. Made by `callback` and `mindspore_callback`, used once.
 
-    It is given to `Model.train(callbacks=...)`. In a loop of one's own it is a context manager: `with watch:` around the loop,
-    `with watch.step():` around every step; or, made without a window, `start()` and `stop()`.
+    Pass it to `Model.train(callbacks=...)`. In the user's own loop it is a context manager: `with callback:` around the loop,
+    `with callback.step():` around every step; or, made without a window, `start()` and `stop()`.
     """
 
     def __init__(
         self, driver: Driver, unit: Unit, on_end: OnEnd | None, later: Callable[[int], Driver] | None, is_open: bool
     ) -> None:
-        self._kept = _Kept(driver)
+        self._capture = _Capture(driver)
         self._unit = unit
         self._on_end = on_end
         self._later = later
         self._is_open = is_open
         self._depth = 0
-        #: "train" or "loop", once it is used.
+        #: "train" or "loop" after the first use.
         self._use = ""
-        self._is_training = self._is_refused = self._has_evaluated = self._was_told = False
-        # MindSpore was imported before, so at exit this runs before it takes its runtime down; finalize's own might not.
-        weakref.finalize(self, self._kept.interrupt).atexit = False
-        atexit.register(self._kept.interrupt)
+        self._is_training = self._is_refused = self._has_evaluated = self._is_reported = False
+        # MindSpore was imported before, so atexit runs this before MindSpore ends its runtime; finalize's own hook might not.
+        weakref.finalize(self, self._capture.interrupt).atexit = False
+        atexit.register(self._capture.interrupt)
 
     @property
     def recording(self) -> Recording | None:
@@ -85,17 +85,17 @@ class Watch:
 
     @property
     def is_used(self) -> bool:
-        """Whether a training or a loop has begun to use it."""
+        """Whether a training or a loop has used it."""
         return bool(self._use)
 
     @property
     def directory(self) -> Path:
-        """Where the recording is written."""
+        """The directory of the recording."""
         return self._driver.directory
 
-    # -- what MindSpore calls ------------------------------------------------------------------------------------------
+    # -- called by MindSpore -------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> RecordingCallback:
         self._depth += 1
         return self
 
@@ -103,7 +103,7 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._depth -= 1
-        # `Model.fit` enters it again to evaluate; `Model.eval` alone is nothing to us.
+        # `Model.fit` enters it again to evaluate; `Model.eval` alone is not recorded.
         if self._depth or self._is_refused or (self._has_evaluated and not self._use):
             return
         if error is None:
@@ -112,11 +112,11 @@ class Watch:
             self._abort(error)
 
     def on_train_begin(self, run_context: Any) -> None:
-        """Refuse what cannot be recorded, before the first step."""
+        """Refuse a training that cannot be recorded, before the first step."""
         parameters = run_context.original_args()
         if self._is_open:
             self._refuse(
-                "This callback has no window; say perfguard.callback(DIR, start_step=10, stop_step=20), or start_epoch and "
+                "This callback has no window; write perfguard.callback(DIR, start_step=10, stop_step=20), or start_epoch and "
                 "stop_epoch."
             )
         if self._unit == "step" and parameters.get("dataset_sink_mode"):
@@ -124,7 +124,7 @@ class Watch:
                 "In data-sink mode the device runs a whole epoch by itself, so a window of steps cannot be recorded; name "
                 "epochs: perfguard.callback(DIR, start_epoch=2, stop_epoch=2), or train with dataset_sink_mode=False."
             )
-        self._take("train")
+        self._use_for("train")
         self._is_training = True
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
@@ -143,7 +143,7 @@ class Watch:
             self._end()
 
     def on_train_epoch_end(self, run_context: Any) -> None:
-        """End an epoch, with the evaluation that `Model.fit` ran in it."""
+        """End an epoch, which includes the evaluation of `Model.fit`."""
         if self._unit == "epoch":
             self._end()
 
@@ -153,38 +153,21 @@ class Watch:
         self.close()
 
     def on_eval_begin(self, run_context: Any) -> None:
-        """End a window of steps that an evaluation breaks in two: what it ran would be counted as training."""
+        """End a window of steps that an evaluation interrupts: its operators would count as those of the training."""
         self._has_evaluated = True
         window = self._driver.window
-        is_inside = self._kept.begun > window.skip_first + self._driver.timed_steps and not self._driver.has_ended
+        is_inside = self._capture.begun > window.skip_first + self._driver.timed_steps and not self._driver.has_ended
         if self._is_training and self._unit == "step" and is_inside:
             self._close("{} steps were run before an evaluation began inside the window")
 
-    def on_eval_epoch_begin(self, run_context: Any) -> None:
-        """Nothing: an evaluation is not recorded by itself."""
-
-    def on_eval_step_begin(self, run_context: Any) -> None:
-        """Nothing: an evaluation is not recorded by itself."""
-
-    def on_eval_step_end(self, run_context: Any) -> None:
-        """Nothing: an evaluation is not recorded by itself."""
-
-    def on_eval_epoch_end(self, run_context: Any) -> None:
-        """Nothing: an evaluation is not recorded by itself."""
-
-    def on_eval_end(self, run_context: Any) -> None:
-        """Nothing: an evaluation is not recorded by itself."""
-
-    # -- a loop of one's own -------------------------------------------------------------------------------------------
+    # -- the user's own loop -------------------------------------------------------------------------------------------
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Run the body as the next step. After the window it runs as if this were not there."""
+        """Run the body as the next step; after the window it is not recorded."""
         if self._is_open:
-            raise UsageError(
-                "This callback has no window to count steps in; say start_step and stop_step when making it."
-            )
-        self._take("loop")
+            raise UsageError("This callback has no window to count steps in; make it with start_step and stop_step.")
+        self._use_for("loop")
         self._begin()
         try:
             yield
@@ -194,59 +177,59 @@ class Watch:
         self._end()
 
     def start(self) -> None:
-        """Begin recording. Raises `UsageError` where the window says when to begin, and when it was begun before."""
+        """Begin recording. Raises `UsageError` if a window decides that, and for a second call."""
         if not self._is_open:
             raise UsageError(
-                "The window says which steps are recorded, so start() has nothing to say; put `with callback.step():` "
-                "around every step, or make it without a window."
+                "The window decides which steps are recorded, so start() has no effect; put `with callback.step():` "
+                "around every step, or make the callback without a window."
             )
         if self._use:
             raise UsageError(
                 f"start() was called before, and {self.directory} holds one recording; make another callback."
             )
-        self._take("loop")
+        self._use_for("loop")
         self._begin()
 
     def stop(self) -> None:
-        """End what `start` began, and write the recording. Raises `UsageError` when nothing was begun."""
+        """End after `start`, and write the recording. Raises `UsageError` without `start`."""
         if not self._is_open or not self._use:
-            raise UsageError("stop() ends what start() began, and nothing was begun; call start() first.")
+            raise UsageError("stop() was called without start(); call start() first.")
         self._end()
 
     def close(self) -> Recording | None:
-        """Say that there are no more steps, and return the recording; a window that is not over is an error in it."""
+        """End after the last step, and return the recording; an incomplete window is an error in it."""
         return self._close(f"{{}} {self._unit}s were run")
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     @property
     def _driver(self) -> Driver:
-        return self._kept.driver
+        return self._capture.driver
 
-    def _take(self, use: str) -> None:
+    def _use_for(self, use: str) -> None:
         if self._use and (use == "train" or self._use != use):
             self._refuse(
-                f"This callback has recorded already ({self.directory}), and a recording is of one training; make another "
+                f"This callback has recorded already ({self.directory}), and a recording is of one training; make a new "
                 "callback for every Model.train."
             )
         self._use = use
 
     def _refuse(self, sentence: str) -> None:
-        self._is_refused = not self._kept.begun
+        self._is_refused = not self._capture.begun
         _forget(self.directory)
         raise UsageError(sentence)
 
     def _begin_number(self, number: int) -> None:
-        """Begin a step that MindSpore has a number for; a training that is resumed does not begin at 1."""
-        if not self._kept.begun and number > 1:
+        """Begin a step by MindSpore's number; a resumed training does not begin at 1."""
+        if not self._capture.begun and number > 1:
             if self._later is None:
                 self._refuse(
-                    f"This training goes on at {self._unit} {number}, and the window counts from the first one that runs; "
+                    f"This training resumes at {self._unit} {number}, and the window counts from the first one that runs; "
                     f"make the callback with perfguard.callback(DIR, start_{self._unit}=..., stop_{self._unit}=...)."
                 )
             else:
                 try:
-                    self._kept.driver = self._later(number - 1)
+                    self._capture.driver = self._later(number - 1)
                 except UsageError as error:
                     self._refuse(str(error))
         self._begin()
@@ -254,7 +237,7 @@ class Watch:
     def _begin(self) -> None:
         try:
             if self._driver.begin():
-                self._kept.begun += 1
+                self._capture.begun += 1
         except CaptureError as error:
             self._abort(error)
             raise
@@ -265,7 +248,7 @@ class Watch:
         except CaptureError as error:
             self._abort(error)
             raise
-        self._tell()
+        self._report()
 
     def _close(self, what: str) -> Recording | None:
         try:
@@ -273,28 +256,28 @@ class Watch:
         except CaptureError as error:
             self._abort(error)
             raise
-        self._tell()
+        self._report()
         return self.recording
 
     def _abort(self, error: BaseException) -> None:
         self._driver.abort(error)
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._driver.has_ended:
-            atexit.unregister(self._kept.interrupt)
-        if self._on_end is not None and self.recording is not None and not self._was_told:
-            self._was_told = True
+            atexit.unregister(self._capture.interrupt)
+        if self._on_end is not None and self.recording is not None and not self._is_reported:
+            self._is_reported = True
             self._on_end(self.recording)
 
 
-class Idle:
-    """Has the methods of `Watch`, and does nothing: what a training is given where nothing is recorded."""
+class IdleCallback:
+    """Has the methods of `RecordingCallback` and does nothing, for a training that is not recorded."""
 
     recording = None
     is_used = False
 
-    def __enter__(self) -> Idle:
+    def __enter__(self) -> IdleCallback:
         return self
 
     def __exit__(
@@ -316,19 +299,19 @@ class Idle:
         """Do nothing."""
 
 
-def plain_callback() -> Idle:
-    """Return a `mindspore.train.Callback` that can be used as `perfguard.callback`'s can, and records nothing."""
-    made: Idle = _callback_class(Idle)()
+def plain_callback() -> IdleCallback:
+    """Return a `mindspore.train.Callback` with the methods of `perfguard.callback`'s that records nothing."""
+    made: IdleCallback = _callback_class(IdleCallback)()
     return made
 
 
-def callback(driver: Driver, *, unit: Unit = "step", on_end: OnEnd | None = None) -> Watch:
-    """Return a `mindspore.train.Callback` that tells `driver` of every step, or every epoch, of a training.
+def callback(driver: Driver, *, unit: Unit = "step", on_end: OnEnd | None = None) -> RecordingCallback:
+    """Return a `mindspore.train.Callback` that drives `driver` with every step, or every epoch, of a training.
 
-    With `unit="epoch"` a step of the driver's window is an epoch. `on_end` is given the recording once, however it ended.
+    With `unit="epoch"` a step of the driver's window is an epoch. `on_end` is called once with the recording.
     """
     if unit not in ("step", "epoch"):
-        raise UsageError(f"unit={unit!r} is not known; say 'step' or 'epoch'.")
+        raise UsageError(f"unit must be 'step' or 'epoch', got {unit!r}.")
     return _made(driver, unit, on_end, None, False)
 
 
@@ -345,41 +328,41 @@ def mindspore_callback(
     timed_steps: int = 0,
     on_end: OnEnd | None = None,
     **options: Unpack[ProfilerOptions],
-) -> Watch:
+) -> RecordingCallback:
     """Return a callback for `Model.train` that records a window of it into the directory `output`.
 
     Steps and epochs count from 1, and the last one is included; in data-sink mode an epoch is the smallest window. Before the
     window `timed_steps` steps are timed without the profiler. `options` are those of MindSpore's profiler; memory is recorded
     unless `profile_memory=False`. `workload` is the recording's name: `train`, or `train-by-epoch`. Without a window it is
-    for a loop of one's own, with `start()` and `stop()`.
+    for the user's own loop, with `start()` and `stop()`.
 
-    Raises `UsageError` for a window that is none, for options this MindSpore ignores, and where `output` holds something.
+    Raises `UsageError` for an invalid window, for options that this MindSpore ignores, and if `output` is not empty.
     """
     require_via(via)
-    unit, asked = _window(start_step, stop_step, start_epoch, stop_epoch, window)
-    require_no_warmup(via, asked)
+    unit, requested = _window(start_step, stop_step, start_epoch, stop_epoch, window)
+    require_no_warmup(via, requested)
     if isinstance(timed_steps, bool) or not isinstance(timed_steps, int) or timed_steps < 0:
         raise UsageError(f"timed_steps={timed_steps!r} must be an integer of at least 0.")
-    if window is None and timed_steps > asked.skip_first:
+    if window is None and timed_steps > requested.skip_first:
         raise UsageError(
-            f"timed_steps={timed_steps} do not fit before the window, which has {asked.skip_first} {unit}s before it; begin "
-            "it later, or time fewer."
+            f"timed_steps={timed_steps} do not fit into the {requested.skip_first} {unit}s before the window; begin it "
+            "later, or time fewer."
         )
     backend = _backend(via, dict(options))
     directory = _directory(Path(output), backend)
 
     def driver(skipped: int) -> Driver:
-        before = asked.skip_first - skipped - (timed_steps if window is None else 0)
+        before = requested.skip_first - skipped - (timed_steps if window is None else 0)
         if before < 0:
             timed = f" with its {timed_steps} timed {unit}s" if timed_steps else ""
             raise UsageError(
-                f"This training goes on at {unit} {skipped + 1}, and the window{timed} begins earlier; name a later one."
+                f"This training resumes at {unit} {skipped + 1}, and the window{timed} begins earlier; name a later one."
             )
         return Driver(
             backend,
             workload=workload or ("train" if unit == "step" else "train-by-epoch"),
             directory=directory,
-            window=replace(asked, skip_first=before),
+            window=replace(requested, skip_first=before),
             timed_steps=timed_steps,
         )
 
@@ -398,10 +381,10 @@ def _window(
     given = [name for name, pair in (("start_step", steps), ("start_epoch", epochs)) if pair != (None, None)]
     given += ["window"] if window is not None else []
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} are given, and there is one window; say one of them.")
+        raise UsageError(f"{' and '.join(given)} are given, and there can be one window only; leave one of them out.")
     if window is not None:
         if not isinstance(window, StepWindow):
-            raise UsageError(f"window={window!r} is no StepWindow; say perfguard.StepWindow(skip_first=10, active=5).")
+            raise UsageError(f"window must be a perfguard.StepWindow(skip_first=10, active=5), got {window!r}.")
         return "step", window
     if not given:
         return "step", _ONE
@@ -409,7 +392,7 @@ def _window(
     start, stop = steps if unit == "step" else epochs
     if start is None or stop is None:
         raise UsageError(
-            f"start_{unit}={start}, stop_{unit}={stop} is half a window; say both, the last {unit} is included."
+            f"start_{unit}={start}, stop_{unit}={stop} is half a window; give both, the last {unit} is included."
         )
     try:
         return unit, StepWindow.from_start_stop(start, stop)
@@ -418,7 +401,7 @@ def _window(
 
 
 def _backend(via: str, options: dict[str, Any]) -> MindSporeBackend:
-    plain = MindSporeBackend(via=via)  # Says what is missing when MindSpore is.
+    plain = MindSporeBackend(via=via)  # Raises if MindSpore is missing.
     import mindspore
 
     device = str(mindspore.get_context("device_target")).lower()
@@ -426,7 +409,7 @@ def _backend(via: str, options: dict[str, Any]) -> MindSporeBackend:
         options.setdefault("profile_memory", True)
     version = package_version("mindspore") or str(mindspore.__version__)
     made = mindspore_options(version, options, surface="Profiler" if via == "Profiler" else "profile", device=device)
-    return MindSporeBackend(made, via) if made.asked != {"profile_memory": True} else plain
+    return MindSporeBackend(made, via) if made.requested != {"profile_memory": True} else plain
 
 
 def _directory(output: Path, backend: MindSporeBackend) -> Path:
@@ -435,8 +418,8 @@ def _directory(output: Path, backend: MindSporeBackend) -> Path:
     if directory.is_dir():
         if any(directory.iterdir()):
             raise UsageError(
-                f"{directory} holds something already, and a recording is not mixed with another; name another directory, or "
-                "move that one away."
+                f"{directory} is not empty, and a recording is not mixed with other files; name another directory, or move "
+                "that one away."
             )
     elif directory.exists() or directory.is_symlink():
         raise UsageError(f"{directory} is not a directory; name one to record into.")
@@ -445,14 +428,14 @@ def _directory(output: Path, backend: MindSporeBackend) -> Path:
 
 def _made(
     driver: Driver, unit: Unit, on_end: OnEnd | None, later: Callable[[int], Driver] | None, is_open: bool
-) -> Watch:
-    made: Watch = _callback_class(Watch)(driver, unit, on_end, later, is_open)
+) -> RecordingCallback:
+    made: RecordingCallback = _callback_class(RecordingCallback)(driver, unit, on_end, later, is_open)
     return made
 
 
 @cache
 def _callback_class(kind: type) -> type:
-    """Return `Watch` or `Idle` as what MindSpore takes for a callback."""
+    """Return a subclass of `RecordingCallback` or `IdleCallback` that MindSpore accepts as a callback."""
     from mindspore.train import Callback
 
     # A class body would need the framework when this module is imported.
@@ -460,7 +443,7 @@ def _callback_class(kind: type) -> type:
 
 
 def _forget(directory: Path) -> None:
-    """Remove the empty directories of a recording that was refused, so that the same call can be made again."""
+    """Remove the empty directories of a refused recording, so that the same call can be repeated."""
     for one in (directory / PROFILER_DIRECTORY, directory):
         if one.is_dir() and not any(one.iterdir()):
             one.rmdir()

@@ -46,7 +46,7 @@ class MindSporeOptions:
     surface: Surface
     device: str
     #: The requested options; enums by the names of their members.
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    requested: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -56,7 +56,9 @@ class MindSporeOptions:
     @property
     def values(self) -> dict[str, Any]:
         """The value of every parameter of this version and surface: the requested one, else the profiler's default."""
-        return {name: self.asked.get(name, one.default) for name, one in self.parameters.items()} | self._completed()
+        return {
+            name: self.requested.get(name, one.default) for name, one in self.parameters.items()
+        } | self._completed()
 
     def environment(self, output_path: str | Path | None = None) -> str:
         """Return the text of MS_PROFILER_OPTIONS that records into `output_path`.
@@ -67,15 +69,15 @@ class MindSporeOptions:
             raise UsageError(
                 f"MS_PROFILER_OPTIONS needs options made with surface='env', got options for {PLACES[self.surface]}."
             )
-        path = str(output_path) if output_path is not None else self.asked.get("output_path")
+        path = str(output_path) if output_path is not None else self.requested.get("output_path")
         if path is None or not os.path.isabs(path):
             raise UsageError(
                 f"MS_PROFILER_OPTIONS: output_path must be an absolute path, got {path!r}; MindSpore writes a relative one "
                 "elsewhere."
             )
-        if self.asked.get("output_path", path) != path:
+        if self.requested.get("output_path", path) != path:
             raise UsageError(
-                f"MS_PROFILER_OPTIONS: output_path is given twice, {path!r} and {self.asked['output_path']!r}; leave the "
+                f"MS_PROFILER_OPTIONS: output_path is given twice, {path!r} and {self.requested['output_path']!r}; leave the "
                 "option out."
             )
         return json.dumps({"start": True, "output_path": path} | self._plain(none="None"))
@@ -124,10 +126,10 @@ class MindSporeOptions:
 
     def _completed(self) -> dict[str, Any]:
         """Return the requested options, completed by those whose absence MindSpore warns about."""
-        asked = dict(self.asked)
-        if "aic_metrics" in self.parameters and asked.get("profiler_level") in ("Level1", "Level2"):
-            asked.setdefault("aic_metrics", "PipeUtilization")
-        return asked
+        requested = dict(self.requested)
+        if "aic_metrics" in self.parameters and requested.get("profiler_level") in ("Level1", "Level2"):
+            requested.setdefault("aic_metrics", "PipeUtilization")
+        return requested
 
     def _plain(self, *, none: str) -> dict[str, Any]:
         """Return the values as JSON types; `none` is the surface's name for AiCoreNone."""
@@ -161,12 +163,12 @@ def mindspore_options(
     if not isinstance(given, Mapping):
         raise UsageError(f"Profiler options must be a mapping of names to values, got {shown(given)}.")
     known = _parameters(numbers, surface)
-    asked = {
+    requested = {
         name: _checked(known, version, numbers, surface, device, name, value)
         for name, value in given.items()
         if not (name in known and value is None and known[name].default is None)
     }
-    options = MindSporeOptions(version=version, surface=surface, device=device, asked=MappingProxyType(asked))
+    options = MindSporeOptions(version=version, surface=surface, device=device, requested=MappingProxyType(requested))
     for problem in _contradictions(options):
         raise UsageError(f"MindSpore {version}, {PLACES[surface]}: {problem}")
     return options
@@ -310,46 +312,46 @@ def _rule(one: Parameter) -> Rule:
 
 def _contradictions(options: MindSporeOptions) -> Iterator[str]:
     """Yield the contradictions between options."""
-    asked, values, parameters = options.asked, options.values, options.parameters
-    if asked.get("start") is False:
+    requested, values, parameters = options.requested, options.values, options.parameters
+    if requested.get("start") is False:
         yield "start=False records nothing; leave it out, or write true."
-    if asked.get("op_time") is False:
-        for name in sorted(asked):
+    if requested.get("op_time") is False:
+        for name in sorted(requested):
             if parameters[name].needs_op_time:
-                yield f"{name}={asked[name]!r} has no effect with op_time=False; leave one of them out."
-    if asked.get("profile_communication") is True and asked.get("start_profile") is False:
+                yield f"{name}={requested[name]!r} has no effect with op_time=False; leave one of them out."
+    if requested.get("profile_communication") is True and requested.get("start_profile") is False:
         yield (
             "profile_communication=True cannot begin in mid-training, so it excludes start_profile=False; leave one of them "
             "out."
         )
-    if asked.get("schedule") is not None and asked.get("data_process") is True:
+    if requested.get("schedule") is not None and requested.get("data_process") is True:
         yield "data_process=True is reset by a schedule; leave one of them out."
     yield from _activity_conflicts(options)
-    yield from _level_conflicts(asked, values)
-    yield from _mstx_conflicts(asked, values)
-    yield from _deprecated(asked, parameters)
-    yield from _step_conflicts(asked)
-    if asked.get("analyse_mode", -1) != -1 and "analyse" in values and not values["analyse"]:
-        yield f"analyse_mode={asked['analyse_mode']} has no effect with analyse=False; add analyse=True."
+    yield from _level_conflicts(requested, values)
+    yield from _mstx_conflicts(requested, values)
+    yield from _deprecated(requested, parameters)
+    yield from _step_conflicts(requested)
+    if requested.get("analyse_mode", -1) != -1 and "analyse" in values and not values["analyse"]:
+        yield f"analyse_mode={requested['analyse_mode']} has no effect with analyse=False; add analyse=True."
 
 
 def _activity_conflicts(options: MindSporeOptions) -> Iterator[str]:
-    asked, values = options.asked, options.values
+    requested, values = options.requested, options.values
     if "activities" not in values:
         return
     activities = values["activities"]
     here = {"cpu": {"CPU"}, "gpu": {"CPU", "GPU"}, "ascend": {"CPU", "NPU"}}[options.device]
-    if "activities" in asked and (others := sorted(set(activities) - here)):
+    if "activities" in requested and (others := sorted(set(activities) - here)):
         yield f"activities={list(activities)!r}: {others[0]} has no effect on {DEVICES[options.device]}; leave it out."
     for name in ("record_shapes", "with_stack"):
-        if asked.get(name) is True and "CPU" not in activities:
+        if requested.get(name) is True and "CPU" not in activities:
             yield f"{name}=True is reset without CPU in activities; add CPU."
-    if asked.get("aic_metrics", "AiCoreNone") != "AiCoreNone" and "NPU" not in activities:
-        yield f"aic_metrics={asked['aic_metrics']!r} has no effect without NPU in activities; add NPU."
+    if requested.get("aic_metrics", "AiCoreNone") != "AiCoreNone" and "NPU" not in activities:
+        yield f"aic_metrics={requested['aic_metrics']!r} has no effect without NPU in activities; add NPU."
 
 
-def _level_conflicts(asked: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    level, metrics = values.get("profiler_level"), asked.get("aic_metrics")
+def _level_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    level, metrics = values.get("profiler_level"), requested.get("aic_metrics")
     if "aic_metrics" not in values:
         return
     if level == "LevelNone" and not values.get("mstx"):
@@ -360,23 +362,23 @@ def _level_conflicts(asked: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
         yield f"aic_metrics='AiCoreNone' is reset to 'PipeUtilization' at profiler_level={level!r}; leave it out."
 
 
-def _mstx_conflicts(asked: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    domains = [name for name in ("mstx_domain_include", "mstx_domain_exclude") if asked.get(name)]
+def _mstx_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    domains = [name for name in ("mstx_domain_include", "mstx_domain_exclude") if requested.get(name)]
     if domains and not values["mstx"]:
-        yield f"{domains[0]}={list(asked[domains[0]])!r} is reset without mstx=True; add mstx=True."
+        yield f"{domains[0]}={list(requested[domains[0]])!r} is reset without mstx=True; add mstx=True."
     if len(domains) == 2:
         yield "mstx_domain_include and mstx_domain_exclude exclude each other; MindSpore drops the second, so leave one out."
 
 
-def _deprecated(asked: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Iterator[str]:
+def _deprecated(requested: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Iterator[str]:
     for name, instead in (("pcie", "sys_interconnection"), ("hbm_ddr", "profile_memory")):
         # The version that added sys_interconnection is the one that warns about both.
-        if asked.get(name) is True and "sys_interconnection" in parameters:
+        if requested.get(name) is True and "sys_interconnection" in parameters:
             yield f"MindSpore warns that {name} is deprecated; write {instead}=True instead."
 
 
-def _step_conflicts(asked: Mapping[str, Any]) -> Iterator[str]:
-    start, stop = asked.get("start_step", -1), asked.get("stop_step", -1)
+def _step_conflicts(requested: Mapping[str, Any]) -> Iterator[str]:
+    start, stop = requested.get("start_step", -1), requested.get("stop_step", -1)
     if start == stop == -1:
         return
     if start < 1 or stop < start:

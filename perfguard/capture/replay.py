@@ -1,4 +1,4 @@
-"""The replay backend: a directory that lies on disk is the recording."""
+"""The replay backend: a directory on disk is the recording."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from perfguard.recording import RECORDING_FILE, STEPS_FILE, Recording, read_reco
 
 
 def replay(directory: Path) -> Recording:
-    """Return what lies in `directory` as a recording, with its facts where perfguard recorded it.
+    """Return the recording in `directory`, with its recording.json and steps.json if perfguard wrote them.
 
-    Raises `UsageError` when it is no directory, `StoreError` when its facts are damaged.
+    Raises `UsageError` if it is not a directory, `DamagedError` if one of these files is damaged.
     """
     recordings = recordings_in(directory)
     if len(recordings) != 1:
@@ -24,10 +24,10 @@ def replay(directory: Path) -> Recording:
 
 
 def recordings_in(directory: Path) -> list[Path]:
-    """Return the recordings in a directory: itself, or where it is none, those directly below it; else itself again.
+    """Return a directory itself if perfguard recorded it, else the recordings directly below it, else the directory itself.
 
-    `--perfguard-recordings DIR` fills DIR with one recording a measurement; judged as one they would be averaged. Raises
-    `UsageError` when it is no directory.
+    `--perfguard-recordings DIR` puts one recording per measurement into DIR; judged as one they would be averaged. Raises
+    `UsageError` if it is not a directory.
     """
     if not os.path.isdir(directory):  # unlike Path.is_dir, False for a name no file system takes
         raise UsageError(f"{directory} is not a directory; name one that a profiler wrote, or a perfguard recording.")
@@ -36,11 +36,11 @@ def recordings_in(directory: Path) -> list[Path]:
     try:
         return sorted(one for one in directory.iterdir() if os.path.lexists(one / RECORDING_FILE)) or [directory]
     except OSError as error:
-        raise UsageError(f"{directory} cannot be read: {error.strerror}. Mend its permissions.") from error
+        raise UsageError(f"{directory} cannot be read: {error.strerror}. Change its permissions.") from error
 
 
 def trees_in(url: str) -> list[RemoteTree]:
-    """Return the recordings below a URL, as `recordings_in` does. Raises `UsageError` where it cannot be listed."""
+    """Return the recordings below a URL, as `recordings_in` does. Raises `UsageError` if it cannot be listed."""
     tree = RemoteTree(url)
     if tree.is_file(tree.root / RECORDING_FILE):
         return [tree]
@@ -50,9 +50,9 @@ def trees_in(url: str) -> list[RemoteTree]:
 
 
 def replay_tree(tree: RemoteTree) -> Recording:
-    """Return what lies at a URL as a recording, with its facts; its directory is the tree's root, which lies nowhere here.
+    """Return the recording at a URL; its directory is the root of the tree, which is not on this machine.
 
-    Raises as `replay` does.
+    Raises the errors of `replay`.
     """
     if not tree.is_file(tree.root / RECORDING_FILE):
         return Recording(directory=tree.root)
@@ -64,7 +64,7 @@ def replay_tree(tree: RemoteTree) -> Recording:
                 try:
                     Path(scratch, name).write_bytes(tree.text_of(name))
                 except Unfetched as error:
-                    raise DamagedError(f"{tree.shown}/{error}; mend that, then run the same command again.") from error
+                    raise DamagedError(f"{tree.shown}/{error}; repair it, then run the same command again.") from error
         try:
             return replace(read_recording(Path(scratch)), directory=tree.root)
         except DamagedError as error:

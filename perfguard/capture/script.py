@@ -1,9 +1,9 @@
-"""A script: an unmodified command, run under the profiler of whatever framework it imports, by one rank or many.
+"""A script: an unmodified command, run under the profiler of the framework that it imports, on one rank or many.
 
-Every Python process of the command gets `injected/sitecustomize.py`, which watches the steps, switches the profiler on for
-the window and leaves plain facts; here they become a recording. MindSpore is switched on by MS_PROFILER_OPTIONS where the
-whole run is recorded, and by its schedule for a window; torch by `torch.profiler`. A script that has a profiler of its own
-keeps it, and what that wrote is copied.
+Every Python process of the command gets `injected/sitecustomize.py`, which counts the steps, profiles the window and leaves
+a file of plain facts; this module makes a recording of them. MindSpore's profiler is started by MS_PROFILER_OPTIONS for a
+whole run and with a schedule for a window; torch's by `torch.profiler`. A script with its own profiler keeps it, and its
+output is copied.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerp
 from perfguard.version import __version__
 from perfguard.window import Phase, StepWindow
 
-#: The frameworks that are recorded in a Python without perfguard; a backend of another distribution has the fixture alone.
+#: The frameworks that can be recorded without perfguard in their Python; other backends work only with the fixture.
 RECORDED = ("mindspore", "torch")
 LAUNCHERS = ("msrun", "torchrun")
-#: Steps of a whole run that torch records at most: its trace grows with every one, in memory.
+#: The number of steps of a whole run that torch records at most: its trace grows in memory with every step.
 LIMIT = 100
-#: Unprofiled steps before a window that are not timed: they compile, allocate, warm caches.
+#: The number of untimed steps before a window: they compile, allocate and fill caches.
 SETTLE = 2
 TIMED_AT_MOST = 30
 
@@ -58,7 +58,7 @@ class Script:
 
     def __post_init__(self) -> None:
         if not self.command:
-            raise UsageError("there is no command to run; write it after --, as in: perfguard run -- python train.py")
+            raise UsageError("there is no command to run; write it after --, such as: perfguard run -- python train.py")
         if self.backend is not None and self.backend not in RECORDED:
             raise UsageError(
                 f"There is no backend {self.backend!r} to run a script with; {nearest(self.backend, RECORDED)}"
@@ -66,18 +66,18 @@ class Script:
         if self.launcher is not None and self.launcher not in LAUNCHERS:
             raise UsageError(f"There is no launcher {self.launcher!r}; {nearest(self.launcher, LAUNCHERS)}")
         if self.launcher is None and self.ranks != 1:
-            raise UsageError(f"--ranks {self.ranks} needs a launcher; say --launcher msrun, or --launcher torchrun.")
+            raise UsageError(f"--ranks {self.ranks} needs a launcher; add --launcher msrun or --launcher torchrun.")
         if self.ranks < 1:
             raise UsageError(f"--ranks must be at least 1, got {self.ranks}.")
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise UsageError(f"--timeout must be greater than 0 seconds, got {self.timeout_s}.")
         if self.window is not None and (self.window.repeat != 1 or self.window.wait):
-            raise UsageError("a script is recorded in one window, without wait and repeat; ask for START:STOP.")
+            raise UsageError("a script is recorded in one window, without wait and repeat; write START:STOP.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRun:
-    """What came of a script: the recording, the command's own exit status, and what there is to say beside."""
+    """The result of a script: the recording, how the command ended, and notes for the user."""
 
     recording: Recording
     ended: Ended
@@ -85,10 +85,10 @@ class ScriptRun:
 
 
 def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
-    """Run a script, and leave a recording in `directory`, which must be empty or not there.
+    """Run a script, and write a recording into `directory`, which must be empty or not exist.
 
-    Its output and its exit status are its own. Raises `UsageError` for what cannot work, before anything runs; what went
-    wrong while it ran is told by the recording.
+    Its output and its exit status are unchanged. Raises `UsageError` before anything runs if it cannot work; a failure of the
+    run is recorded.
     """
     interpreter = _interpreter(script)
     backends = _backends(script, interpreter)
@@ -113,16 +113,16 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
         ended = run_command(
             _command(script, interpreter, directory), environment=environment, mark=_MARK, timeout_s=script.timeout_s
         )
-        told = _read_facts(facts)
+        processes = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(facts.glob("*.json"))]
         saw_python = any(facts.glob("python-*"))
-    return _gather(script, told, ended, saw_python, options, workload=workload, directory=directory)
+    return _gather(script, processes, ended, saw_python, options, workload=workload, directory=directory)
 
 
 # -- before it runs ----------------------------------------------------------------------------------------------------
 
 
 def _interpreter(script: Script) -> Interpreter:
-    """Find out which Python will run, and which frameworks it has, without importing any of them."""
+    """Return the Python that will run the command, and its frameworks, without importing any of them."""
     first = script.command[0]
     path: str | None = str(script.python) if script.python is not None else None
     if path is None and Path(first).name.startswith("python"):
@@ -133,34 +133,34 @@ def _interpreter(script: Script) -> Interpreter:
 
 
 def _backends(script: Script, interpreter: Interpreter) -> list[str]:
-    there = [name for name in RECORDED if name in interpreter.packages]
-    if script.backend is not None and script.backend not in there:
+    installed = [name for name in RECORDED if name in interpreter.packages]
+    if script.backend is not None and script.backend not in installed:
         raise UsageError(
             f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
         )
-    if not there:
+    if not installed:
         raise UsageError(
             f"{interpreter.path} has neither mindspore nor torch, so there is no profiler to use; "
             "name another Python with --python PATH."
         )
-    return [script.backend] if script.backend is not None else there
+    return [script.backend] if script.backend is not None else installed
 
 
 def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[str]) -> MindSporeOptions | None:
-    """Check the options against the version that will read them: it would ignore in silence what it does not know."""
+    """Check the options for the version that will read them: it silently ignores unknown ones."""
     if "mindspore" not in backends:
         if script.options:
             names = ", ".join(script.options)
             raise UsageError(
-                f"{names}: these are options of MindSpore's profiler, and {interpreter.path} runs without it."
+                f"{names}: these are options of MindSpore's profiler, and {interpreter.path} has no MindSpore."
             )
         return None
     version = interpreter.packages["mindspore"]
     release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if script.window is not None and release < (2, 5):
         raise UsageError(
-            f"MindSpore {version} of {interpreter.path} has no profiler with a schedule, and MS_PROFILER_OPTIONS knows no "
-            "window; run without --window, which records the whole run."
+            f"MindSpore {version} of {interpreter.path} has no profiler with a schedule, and MS_PROFILER_OPTIONS has no "
+            "window; leave --window out to record the whole run."
         )
     given = dict(script.options)
     if release >= (2, 5):
@@ -169,25 +169,25 @@ def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[
 
 
 def _fresh(directory: Path) -> Path:
-    """Make the place of a recording; what another run left there is neither mixed with nor overwritten."""
+    """Make the directory of a recording; the files of another run are neither mixed with it nor overwritten."""
     directory = directory.absolute()
     try:
         if directory.is_dir() and any(directory.iterdir()):
             raise UsageError(
-                f"{directory} is not empty, and may hold another run; name a fresh place with --output DIR."
+                f"{directory} is not empty, and may hold another run; name a new directory with --output DIR."
             )
         (directory / PROFILER_DIRECTORY).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{directory} cannot hold a recording: {error.strerror}. Name another place with --output DIR."
+            f"{directory} cannot hold a recording: {error.strerror}. Name another directory with --output DIR."
         ) from error
     return directory
 
 
 def step_counts(window: StepWindow) -> dict[str, int]:
-    """Return how many steps of the script are of which phase. What comes before the window is timed, once it has settled."""
+    """Return the number of steps of each phase. The steps before the window are timed, after the settling ones."""
     before = window.skip_first
-    # A step to warm the profiler up on, where there is one to spare: the first is better left alone.
+    # One step warms the profiler up, if there are two: the first step of a script is unlike the others.
     warmup = window.warmup or (1 if before > 1 else 0)
     before -= warmup if not window.warmup else 0
     timed = min(max(before - SETTLE, 0), TIMED_AT_MOST)
@@ -207,10 +207,10 @@ def _command(script: Script, interpreter: Interpreter, directory: Path) -> list[
         port = f"--master-port={free_port()}"
         launch = ["-m", "torch.distributed.run", f"--nproc-per-node={script.ranks}", "--master-addr=127.0.0.1", port]
         return [interpreter.path, *launch, *command]
-    beside = Path(interpreter.path).parent / "msrun"
-    found = str(beside) if beside.is_file() else shutil.which("msrun")
+    own = Path(interpreter.path).parent / "msrun"
+    found = str(own) if own.is_file() else shutil.which("msrun")
     if found is None:
-        raise UsageError(f"there is no msrun beside {interpreter.path}; MindSpore has it since 2.3.")
+        raise UsageError(f"there is no msrun next to {interpreter.path}; MindSpore has it since 2.3.")
     count = [f"--worker_num={script.ranks}", f"--local_worker_num={script.ranks}"]
     logs = directory / "logs"
     where = [f"--master_port={free_port()}", f"--log_dir={logs}", "--join=True"]
@@ -225,11 +225,11 @@ def _environment(
     environment[_PLAN] = str(plan)
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [environment.get("PYTHONPATH")])])
     if script.python is not None or script.launcher is not None:
-        # For what is started by name: msrun's workers, the script's own pip, another python.
+        # For programs started by name: msrun's workers, the script's own pip, another python.
         environment["PATH"] = os.pathsep.join([str(Path(interpreter.path).parent), environment.get("PATH", os.defpath)])
     if script.graphs is not None:
         if options is None:
-            raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} runs without it.")
+            raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} has no MindSpore.")
         environment |= graph_environment(_graphs_of(directory), script.graphs)
     if options is not None:
         environment["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
@@ -243,13 +243,9 @@ def _graphs_of(directory: Path) -> Path:
 # -- after it ran ------------------------------------------------------------------------------------------------------
 
 
-def _read_facts(facts: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(facts.glob("*.json"))]
-
-
 def _gather(
     script: Script,
-    told: list[dict[str, Any]],
+    processes: list[dict[str, Any]],
     ended: Ended,
     saw_python: bool,
     options: MindSporeOptions | None,
@@ -257,17 +253,17 @@ def _gather(
     workload: str,
     directory: Path,
 ) -> ScriptRun:
-    """Make one recording of what the processes told."""
+    """Make one recording of the facts of all processes."""
     notes = [f"{ended.left_behind} processes were left behind, and were ended"] if ended.left_behind else []
-    trained = [one for one in told if one["steps"] or one["own"]] or told
+    trained = [one for one in processes if one["steps"] or one["own"]] or processes
     if script.graphs is not None and not _graphs_of(directory).is_dir():
         notes.append("no graph was saved: the script compiled nothing")
     own = [(one, profiler) for one in trained for profiler in one["own"]]
     if own and script.window is None:
-        notes += _take_over(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
+        notes += _copy_output(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
     if any(one["lost_first"] for one in trained):
         notes.append("the first step cannot be distinguished from what the script ran before it, and is left out")
-    first = trained[0] if trained else _nobody(script)
+    first = trained[0] if trained else _without_facts(script)
     is_alone = script.launcher is None and len(trained) < 2
     steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
     counts = None if script.window is None else step_counts(script.window)
@@ -300,8 +296,8 @@ def _gather(
     return ScriptRun(recording=recording, ended=ended, notes=tuple(notes))
 
 
-def _nobody(script: Script) -> dict[str, Any]:
-    """Say what is known of a run of which no process told anything."""
+def _without_facts(script: Script) -> dict[str, Any]:
+    """Return the facts of a run of which no process left any."""
     return {
         "backend": script.backend or "unknown",
         "device": "unknown",
@@ -333,7 +329,7 @@ def _conditions(
     one: Mapping[str, Any], own: list[tuple[dict[str, Any], dict[str, Any]]], options: MindSporeOptions | None
 ) -> dict[str, bool]:
     if own:
-        # Its own profiler was asked for what the script says; the files show it.
+        # The script decides what its own profiler records; the files show it.
         return {}
     if one["backend"] == "torch":
         return {"memory": True, "shapes": True}
@@ -341,7 +337,7 @@ def _conditions(
 
 
 def _profiled(one: Mapping[str, Any]) -> list[int]:
-    """Return the indices of the steps of a whole run that a profiler saw: all, or those while the script's own was on."""
+    """Return the indices of the profiled steps of a whole run: all, or those while the script's own profiler was on."""
     if not one["own"]:
         return list(range(len(one["steps"])))
     if one["backend"] == "torch" or any(profiler.get("has_schedule") for profiler in one["own"]):
@@ -351,7 +347,7 @@ def _profiled(one: Mapping[str, Any]) -> list[int]:
     return [
         index
         for index, (start, wall, _, _) in enumerate(one["steps"])
-        # A callback starts and stops it inside of its steps.
+        # A callback starts and stops it within its steps.
         if any(begin < start + wall and (end is None or start < end) for begin, end in on)
     ]
 
@@ -380,26 +376,26 @@ def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iter
 
 
 def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_python: bool) -> tuple[Ending, str]:
-    """Say how it ended; the first cause goes before what follows from it."""
+    """Return how it ended and why; a cause comes before its consequences."""
     raised = next((one["raised"] for one in trained if one["raised"]), "")
     if ended.timed_out:
         return (
             Ending.INTERRUPTED,
-            f"the script did not end in {script.timeout_s:g} s and was stopped; what it had written is kept",
+            f"the script did not end in {script.timeout_s:g} s and was stopped; its output so far is kept",
         )
     if ended.status:
         return Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{f': {raised}' if raised else ''}"
     own = [profiler for one in trained for profiler in one["own"]]
     if own and (script.window is not None or any(not profiler["on"] for profiler in own)):
-        named = f"{own[0]['at']} makes a profiler of its own ({own[0]['what']})"
+        named = f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
         return Ending.TWO_PROFILERS, named
     if problem := next((one["problem"] for one in trained if one["problem"]), ""):
         return Ending.PROFILER_FAILED, problem
     if not trained:
-        seen = "no step was seen" if saw_python else "no Python of the command loaded perfguard's bootstrap"
+        seen = "no step was found" if saw_python else "no Python of the command loaded perfguard's bootstrap"
         why = (
-            "perfguard sees Model.train, optimizers and calls of models, in processes that keep PYTHONPATH and end by "
-            "themselves"
+            "perfguard finds steps of Model.train, optimizers and calls of models, in processes that keep PYTHONPATH and end "
+            "by themselves"
             if saw_python
             else "a Python started with -I, -E or -S loads none"
         )
@@ -407,7 +403,7 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
     if not any(one["steps"] or one["own"] for one in trained):
         return (
             Ending.LOADER_ENDED,
-            "a step began and none ended: perfguard sees Model.train, optimizers and, where nothing is trained "
+            "a step began and none ended: perfguard finds steps of Model.train, optimizers and, without training "
             "(model.eval(), torch.no_grad()), calls of models",
         )
     processes = [one["pid"] for one in trained]
@@ -427,7 +423,7 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
 
 
 def _changed(place: Path, found: Mapping[str, Any]) -> Path | None:
-    """Return an entry that was there before the script's own profiler was made, and into which it wrote."""
+    """Return an entry that existed before the script's own profiler was made, and into which it wrote."""
     for name in found["before"]:
         entry = place / str(name)
         inside = [entry, *entry.rglob("*")] if entry.is_dir() else [entry]
@@ -436,8 +432,8 @@ def _changed(place: Path, found: Mapping[str, Any]) -> Path | None:
     return None
 
 
-def _take_over(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path, *, ranked: bool) -> list[str]:
-    """Copy what the script's own profilers wrote; the originals stay where other tools look for them."""
+def _copy_output(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path, *, ranked: bool) -> list[str]:
+    """Copy the output of the script's own profilers; the originals stay where other tools look for them."""
     notes = []
     for one, found in own:
         place = Path(found["place"])
@@ -454,9 +450,9 @@ def _take_over(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Path,
                 raise CaptureError(
                     f"{entry} cannot be copied to {target}: {error.strerror or error}. Free the disk, then run again."
                 ) from error
-        at = f"{found['at']} has a profiler of its own ({found['what']}); "
-        wrote = f"what it wrote in {place} is judged" if new else f"it wrote nothing new in {place}"
+        at = f"{found['at']} has its own profiler ({found['what']}); "
+        wrote = f"its output in {place} is judged" if new else f"it wrote nothing new in {place}"
         if not new and (mixed := _changed(place, found)):
-            wrote = f"it wrote into {mixed}, where an earlier run's output was: move that away, and run again"
+            wrote = f"it wrote into {mixed}, which holds the output of an earlier run: move that away, and run again"
         notes.append(at + wrote)
     return notes

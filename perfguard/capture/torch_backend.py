@@ -1,6 +1,6 @@
 """The torch backend: `torch.profiler`, or `torch_npu.profiler` on an Ascend device. torch 2.4 and later.
 
-Run for real on a CPU (torch 2.13). CUDA and torch_npu go through the same code; neither was run on a device.
+Run for real on a CPU (torch 2.13). CUDA and torch_npu use the same code; neither was run on a device.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from perfguard.window import StepWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOptions:
-    """What the profiler is asked for. The defaults are perfguard's own: committed baselines hold for them.
+    """The options of the profiler. The defaults are perfguard's own: committed baselines need them.
 
-    `analyse`, `async_mode` and `experimental` are torch_npu's; on other devices nobody reads them.
+    `analyse`, `async_mode` and `experimental` are options of torch_npu without effect on other devices.
     """
 
     record_shapes: bool = True
@@ -33,7 +33,7 @@ class TorchOptions:
     with_modules: bool = False
     #: Whether operators of the host are recorded.
     host: bool = True
-    #: Whether the device is recorded, where there is one.
+    #: Whether the device is recorded, if there is one.
     device: bool = True
     analyse: bool = True
     async_mode: bool = False
@@ -41,23 +41,23 @@ class TorchOptions:
     experimental: Mapping[str, Any] = field(default_factory=dict)
     #: Entries for the head of the trace, each as JSON.
     metadata: Mapping[str, str] = field(default_factory=dict)
-    #: The number the trace gives its first step; a training that is at step 10 writes ProfilerStep#10.
+    #: The number of the first step in the trace; a training at step 10 writes ProfilerStep#10.
     first_step: int = 0
-    #: Where the profiler writes instead of in `profiler/` of the recording.
+    #: The directory of the profiler, instead of `profiler/` in the recording.
     directory: Path | None = None
-    #: Rank and number of ranks where torch.distributed is not initialised.
+    #: Rank and number of ranks, if torch.distributed is not initialised.
     rank: int = 0
     world_size: int = 1
 
     @property
     def conditions(self) -> dict[str, bool]:
-        """What was asked for, in the words of the layouts."""
-        asked = {"memory": self.profile_memory, "shapes": self.record_shapes}
-        return {**asked, "stack": True} if self.with_stack else asked
+        """What is recorded, by condition name of the layouts."""
+        found = {"memory": self.profile_memory, "shapes": self.record_shapes}
+        return {**found, "stack": True} if self.with_stack else found
 
 
 class TorchBackend:
-    """Profiles with torch.profiler: shapes, memory, one trace file a cycle; `options` ask for more or less."""
+    """Profiles with torch.profiler: shapes, memory, one trace file per cycle, unless `options` differ."""
 
     name = "torch"
 
@@ -70,15 +70,15 @@ class TorchBackend:
         self._profiler: Any = None
 
     def prepare(self, threads: int) -> None:
-        """Set the number of threads inside an operator; between operators torch sets it once a process."""
+        """Set the number of threads within an operator; torch allows that between operators only once per process."""
         self._torch.set_num_threads(threads)
 
     def restore(self) -> None:
-        """Set the number of threads as it was."""
+        """Restore the number of threads."""
         self._torch.set_num_threads(self._threads_before)
 
     def target(self) -> Target:
-        """Device, rank and versions. The device is the accelerator where torch sees one, else the CPU."""
+        """Return device, rank and versions. The device is the accelerator that torch sees, else the CPU."""
         torch = self._torch
         packages = {name: found for name in ("torch", "torch_npu") if (found := package_version(name)) is not None}
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -108,7 +108,7 @@ class TorchBackend:
             self._torch.cuda.synchronize()
 
     def start(self, directory: Path, window: StepWindow) -> None:
-        """Start the profiler with the window as its schedule. Raises `CaptureError` where another one is under way."""
+        """Start the profiler with the window as its schedule. Raises `CaptureError` if another one is running."""
         if self._torch.autograd._profiler_enabled():
             raise CaptureError(
                 "another torch profiler is running in this process, and torch has one at a time; stop it first"
@@ -135,7 +135,7 @@ class TorchBackend:
             )
             self._profiler.start()
             if options.first_step:
-                # As if the profiler had been there from the first step on: the trace numbers its steps as the training does.
+                # As if the profiler had run from the first step on, so that the trace has the step numbers of the training.
                 self._profiler.step_num = options.first_step - 1
                 self._profiler.step()
         for key, value in options.metadata.items():
@@ -148,8 +148,8 @@ class TorchBackend:
         elif self.options.device and self._torch.cuda.is_available():
             activities.append(kinds.CUDA)
         if not activities:
-            # torch takes an empty list for its default, which is everything.
-            raise CaptureError("without the host nothing is left to record here, as torch sees no device")
+            # An empty list would mean the default of torch, which is everything.
+            raise CaptureError("without the host there is nothing to record here, because torch sees no device")
         return activities
 
     def _handler(self, module: Any, directory: Path) -> Any:
@@ -159,7 +159,7 @@ class TorchBackend:
         return module.tensorboard_trace_handler(str(directory), analyse_flag=self.options.analyse, **more)
 
     def _experimental(self) -> dict[str, Any]:
-        """Return torch_npu's own settings; enums are named in the options, as nobody has them without torch_npu."""
+        """Return torch_npu's own settings; the options name its enums, which need torch_npu."""
         if self._npu is None or not self.options.experimental:
             return {}
         values = dict(self.options.experimental)
@@ -169,12 +169,12 @@ class TorchBackend:
         return {"experimental_config": self._npu._ExperimentalConfig(**values)}
 
     def advance(self) -> None:
-        """Tell the profiler that a step has ended."""
+        """Count a step in the profiler's schedule."""
         with _schedule_notes_silenced():
             self._profiler.step()
 
     def stop(self) -> None:
-        """Stop the profiler; a cycle under way is written as far as it came."""
+        """Stop the profiler; an incomplete cycle is written as well."""
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             with _schedule_notes_silenced():
@@ -194,9 +194,9 @@ def imported_torch() -> Any:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Return this process's rank and how many there are: torch.distributed's, else RANK and WORLD_SIZE, else 0 of 1.
+    """Return rank and number of ranks: of torch.distributed, else RANK and WORLD_SIZE, else 0 and 1.
 
-    Raises `UsageError` where the environment holds no numbers.
+    Raises `UsageError` if these variables are not numbers.
     """
     distributed = imported_torch().distributed
     if distributed.is_available() and distributed.is_initialized():
@@ -206,7 +206,7 @@ def rank_and_world_size() -> tuple[int, int]:
         value = os.environ.get(name, "").strip()
         if value and not (value.isascii() and value.isdigit() and len(value) < 10):
             raise UsageError(
-                f"{name}={value[:60]!r} of the environment is no number; unset it, or start with torchrun."
+                f"{name}={value[:60]!r} in the environment is not a number; unset it, or start with torchrun."
             )
         found[name] = int(value) if value else None
     rank = found["RANK"] or 0
@@ -214,17 +214,17 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def npu_profiler(torch: Any) -> Any:
-    """Return torch_npu's profiler where torch_npu is installed and sees a device."""
+    """Return torch_npu's profiler, or None if torch_npu is not installed or sees no device."""
     if package_version("torch_npu") is None:
         return None
-    import torch_npu  # not a dependency: it is there or it is not
+    import torch_npu  # not a dependency
 
     return torch_npu.profiler if torch.npu.is_available() else None
 
 
 @contextmanager
 def _schedule_notes_silenced() -> Iterator[None]:
-    """Keep torch's remarks on schedules perfguard chose knowingly from failing a run under `-W error`."""
+    """Silence torch's warnings on perfguard's schedules, which would fail a run under `-W error`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle.*")
         warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup.*")

@@ -1,4 +1,4 @@
-"""Turns: the steps of one side of a comparison, run when the other side rests, and only then."""
+"""Turns: the steps of one side of an A/B comparison, run only while the other side rests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _END = object()
 
 
 def process_switches(before: Mapping[str, str]) -> dict[str, str]:
-    """Return what was set for the whole process, so that two sides in one would share it; `before` is its first environment.
+    """Return the process-wide settings, which two sides in one process share; `before` is its first environment.
 
-    Variables of the environment that were changed, garbage collection, and what the frameworks that are loaded keep.
+    These are changed environment variables, garbage collection, and global settings of the frameworks that are loaded.
     """
     changed = {name for name in before.keys() | os.environ.keys() if before.get(name) != os.environ.get(name)}
     found = {f"${name}": os.environ.get(name, "") for name in changed if not name.startswith(("PYTEST_", "PERFGUARD_"))}
@@ -40,20 +40,20 @@ def process_switches(before: Mapping[str, str]) -> dict[str, str]:
 
 
 class Turns(Protocol):
-    """Who says when this side runs."""
+    """The schedule of one side."""
 
     def ready(self, clock: str) -> None:
-        """Say that the steps that settle have run, and which clock costs are read from: `process` or `wall`."""
+        """Report that the settling steps have run, and the clock of the costs: `process` or `wall`."""
 
     def wait(self) -> int:
-        """Wait for this side's turn; return how many steps it is to run, 0 when there are no more."""
+        """Wait for this side's turn; return the number of steps to run, 0 after the last turn."""
 
     def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
-        """Hand back what each step of the turn cost, and how long it took by the clock."""
+        """Return the cost and the wall time of each step of the turn."""
 
 
 class TurnsWindow:
-    """Runs the steps of one workload, of either form, as its turns come."""
+    """Runs the steps of one workload in its turns."""
 
     def __init__(self, backend: Backend, turns: Turns, *, settle: int) -> None:
         self.backend = backend
@@ -61,13 +61,13 @@ class TurnsWindow:
         self.settle = settle
 
     def run(self, step: Callable[[], object]) -> None:
-        """Run a callable step. What it raises comes through."""
+        """Call a step. Its exceptions are raised here."""
         for _ in self._iterate(iter(int, 1), warm_up=thresholds.WARMUP_STEPS):
             step()
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield a batch a step; asking for it belongs to the step. Raises `CaptureError` where the loader ends too early."""
-        # A loader that is as long as the test's own window has none to spare.
+        """Yield a batch per step; fetching it is part of the step. Raises `CaptureError` if the loader ends too early."""
+        # A loader as long as the test's own window has no batch to spare.
         yield from self._iterate(iter(batches), warm_up=0)
 
     def _iterate(self, source: Iterator[Batch], *, warm_up: int) -> Iterator[Batch]:
@@ -79,7 +79,7 @@ class TurnsWindow:
         while steps := self.turns.wait():
             costs, walls = [], []
             for _ in range(steps):
-                # Without this the work a step left behind would be timed as the next one's.
+                # Without this the work that a step left behind would be timed as part of the next one.
                 self.backend.synchronize()
                 began_wall, began = time.perf_counter_ns(), clock()
                 batch = next(source, _END)

@@ -1,11 +1,11 @@
-"""A worktree: another commit of the user's repository beside the checkout, which goes away however this process ends.
+"""A temporary worktree of another commit of the user's repository, removed however this process ends.
 
-Everything lies in one temporary directory. A guardian, a process in a session of its own, waits until it is told that
-the work is done, or the pipe to it is closed, by the kernel after kill -9. Then it ends what was started, takes the worktree
-out of the repository and deletes the directory. What a guardian could not do any more (power cut) the next run does.
+Everything is in one temporary directory. A guardian, a process in its own session, waits until the work is done, or the pipe
+to it is closed (after kill -9 by the kernel). Then it ends all processes of the comparison, removes the worktree from the
+repository and deletes the directory. If the guardian ends too (power cut), the next run does this.
 
-The checkout itself, its index, its branch and its stash are never touched: git is asked for `worktree add --detach` and
-`worktree remove` only, without hooks.
+The checkout, its index, its branch and its stash are never changed: the only commands of git are `worktree add --detach` and
+`worktree remove`, without hooks.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from pathlib import Path
 from perfguard.capture.command import guarded, kill_marked
 from perfguard.errors import CaptureError, UsageError, nearest
 
-#: The variable by which every process of a comparison is found.
+#: The variable that identifies every process of a comparison.
 MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
 _OWNER = "owner.json"
-#: Set by git for its hooks; they would send every git below to the wrong place.
+#: Set by git for its hooks; with them every git below would use the wrong repository.
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
-#: Seconds after which what another machine left in a shared place is taken for abandoned.
+#: Seconds after which a directory of another machine in a shared place counts as abandoned.
 _ABANDONED_S = 7 * 86400.0
-#: The longest a git of ours may take, in seconds: checking out a large repository takes minutes.
+#: Seconds that a git command may take: checking out a large repository takes minutes.
 _GIT_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """The user's repository: `top` is the checkout, `common` where git keeps what all worktrees share."""
+    """The user's repository: `top` is the checkout, `common` the git directory that all worktrees share."""
 
     top: Path
     common: Path
@@ -49,7 +49,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A temporary directory of one comparison; `mark` is what its processes carry in `MARK`."""
+    """The temporary directory of one comparison; its processes have `mark` in the variable `MARK`."""
 
     directory: Path
     mark: str
@@ -57,31 +57,31 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
-    """A commit checked out beside the user's checkout."""
+    """A commit checked out in a temporary directory."""
 
     top: Path
     commit: str
 
 
 def without_git_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which git looks at the working directory, also when a hook of git started this process."""
+    """Return an environment in which git uses the working directory, even if a hook of git started this process."""
     return {name: value for name, value in environment.items() if name not in _GIT_VARIABLES}
 
 
 def find_repository(directory: Path) -> Repository:
-    """Return the repository `directory` is in. Raises `UsageError` where there is none, or no git."""
+    """Return the repository of a directory. Raises `UsageError` if there is none, or no git."""
     found = _git(["rev-parse", "--show-toplevel", "--git-common-dir"], directory)
     if found.returncode != 0:
         raise UsageError(
-            f"{directory} is in no git repository, so there is no base to check out ({_said(found)}). Run this inside one, or "
-            "compare two environments: perfguard ab --base-python PATH"
+            f"{directory} is not in a git repository, so there is no base to check out ({_error_of(found)}). Run this in "
+            "one, or compare two environments: perfguard ab --base-python PATH"
         )
     top, common = found.stdout.splitlines()[:2]
     return Repository(top=Path(top), common=(directory / common).resolve())
 
 
 def find_commit(repository: Repository, ref: str) -> str:
-    """Return the commit that a branch, a tag or a hash means. Raises `UsageError` for an unknown one."""
+    """Return the commit of a branch, a tag or a hash. Raises `UsageError` for an unknown one."""
     found = _git(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], repository.top)
     if found.returncode == 0:
         return found.stdout.strip()
@@ -91,31 +91,31 @@ def find_commit(repository: Repository, ref: str) -> str:
 
 
 def add_worktree(repository: Repository, ref: str, place: Place) -> Worktree:
-    """Check `ref` out into a guarded place. Raises `UsageError` for an unknown ref, `CaptureError` where git fails."""
+    """Check `ref` out into a guarded place. Raises `UsageError` for an unknown ref, `CaptureError` if git fails."""
     commit = find_commit(repository, ref)
     _forget(repository.common, _has_vanished)
     _own(place.directory, repository.common)
-    # Named as the checkout: where the top is a package, that is its name.
+    # The name of the checkout: if the top is a package, its name matters.
     top = place.directory / "base" / repository.top.name
     top.parent.mkdir()
     found = _git(["worktree", "add", "--detach", "--quiet", str(top), commit], repository.top, place.mark)
     if found.returncode != 0:
         raise CaptureError(
-            f"git could not check {ref} out into {top}: {_said(found)}. Free the disk or mend what it says, then run the same "
-            "command again."
+            f"git could not check {ref} out into {top}: {_error_of(found)}. Free the disk or fix what git reports, then run "
+            "the same command again."
         )
     return Worktree(top=top, commit=commit)
 
 
 def relocated(path: str, checkout: str, top: str) -> str:
-    """Return the place in the worktree at `top` that stands for one of the checkout; other paths as they are."""
+    """Return the path in the worktree at `top` for one in the checkout, and any other path unchanged."""
     if not is_below(path, checkout):
         return path
     return os.path.normpath(os.path.join(top, os.path.relpath(os.path.realpath(path), checkout)))
 
 
 def is_below(path: str | None, top: str) -> bool:
-    """Whether a path lies in a tree, and not in this interpreter's own environment: a worktree has no `.venv`."""
+    """Whether a path is in a tree, and not in this interpreter's own environment: a worktree has no `.venv`."""
     if not path:
         return False
     path, prefix = os.path.realpath(path), os.path.realpath(sys.prefix)
@@ -126,7 +126,7 @@ def is_below(path: str | None, top: str) -> bool:
 
 @contextmanager
 def guarded_place() -> Iterator[Place]:
-    """Give a temporary directory that goes away with this process, with all that was started and checked out for it."""
+    """Yield a temporary directory; it is deleted, and its processes and worktree end, with this process."""
     sweep()
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     mark = uuid.uuid4().hex
@@ -136,16 +136,16 @@ def guarded_place() -> Iterator[Place]:
 
 
 def clear_away(directory: str, mark: str) -> None:
-    """Clear away what a comparison left: its processes first, then its directory."""
+    """End the processes of a comparison, then delete its directory."""
     kill_marked(MARK, mark)
     clear(Path(directory))
 
 
 def sweep() -> None:
-    """Clear away what comparisons left whose guardian was killed as well."""
+    """Delete the directories of comparisons whose guardian was killed as well."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
-            # Anybody may make a directory of this name; the owner's file tells git what to remove.
+            # Another user may make a directory of this name, with an owner file that would have git remove things.
             is_left = directory.stat().st_uid == os.getuid() and not _is_owned(directory)
         except OSError:
             continue
@@ -154,11 +154,11 @@ def sweep() -> None:
 
 
 def clear(directory: Path) -> None:
-    """Take the worktree below a guarded directory out of its repository, and delete the directory."""
+    """Remove the worktree below a guarded directory from its repository, and delete the directory."""
     common = _owner(directory).get("repository")
     for top in (directory / "base").glob("*"):
         if common is not None:
-            # Twice: one that was interrupted in the making is locked.
+            # Twice: a worktree whose creation was interrupted is locked.
             _git(["--git-dir", str(common), "worktree", "remove", "--force", "--force", str(top)], directory.parent)
     if common is not None:
         _forget(Path(str(common)), lambda place: place.is_relative_to(directory))
@@ -166,13 +166,13 @@ def clear(directory: Path) -> None:
 
 
 def _forget(common: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Delete what git still remembers of worktrees of ours: of half-made ones it removes nothing itself.
+    """Delete git's entries of perfguard's worktrees; git does not remove those of incomplete worktrees itself.
 
-    Not by `git worktree prune`: that would also forget a worktree of the user's on a disk that is not there just now.
+    Not by `git worktree prune`: that would also delete the entry of a user's worktree on a disk that is not mounted now.
     """
     for entry in (common / "worktrees").glob("*"):
         try:
-            # A path of any bytes; where git was told so, from here on.
+            # A path of any bytes, relative to here if git is configured so.
             place = Path(os.path.normpath(entry / os.fsdecode((entry / "gitdir").read_bytes().strip())))
         except OSError:
             continue
@@ -181,7 +181,7 @@ def _forget(common: Path, is_ours: Callable[[Path], bool]) -> None:
 
 
 def _has_vanished(place: Path) -> bool:
-    """Whether a worktree lay in a guarded directory that somebody deleted, as machines do with what is temporary."""
+    """Whether a worktree was in a guarded directory that no longer exists: machines delete temporary files."""
     guarded = next((one for one in place.parents if one.name.startswith(_PREFIX)), None)
     return guarded is not None and not guarded.exists()
 
@@ -205,13 +205,13 @@ def _owner(directory: Path) -> dict[str, str | int | None]:
 
 
 def _is_owned(directory: Path) -> bool:
-    """Whether the process that made a directory still runs; one that is only just being made is its maker's."""
+    """Whether the process that made a directory still runs; a directory without an owner file is being made."""
     owner = _owner(directory)
     pid = owner.get("pid")
     if not isinstance(pid, int):
         return True
     if owner.get("machine") != _machine():
-        # A place that several machines or containers share, and nobody here knows their processes.
+        # Several machines or containers share this place, and their processes are not visible here.
         return time.time() - directory.stat().st_mtime < _ABANDONED_S
     try:
         os.kill(pid, 0)
@@ -223,7 +223,7 @@ def _is_owned(directory: Path) -> bool:
 
 
 def _machine() -> str:
-    """Return what tells the processes a number speaks of: this start of the machine, and this container's own numbers."""
+    """Return the scope of process ids: the boot of the machine and the pid namespace of the container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
@@ -232,18 +232,20 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process started, in ticks since the machine did (proc(5): /proc/pid/stat, field 22), so that a number
-    that was given again is told from the first; None where nobody says."""
+    """Return when a process started, in ticks since boot (proc(5): /proc/pid/stat, field 22); None if unknown.
+
+    It distinguishes a process from an earlier one with the same id.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name, in parentheses, may hold anything.
+    # The name, in parentheses, may contain any character.
     return int(text.rpartition(")")[2].split()[19])
 
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run git without hooks. Raises `UsageError` where there is none, `CaptureError` where it hangs."""
+    """Run git without hooks. Raises `UsageError` without git, `CaptureError` if it hangs."""
     environment = without_git_variables(os.environ) | ({MARK: mark} if mark is not None else {})
     try:
         return subprocess.run(
@@ -265,10 +267,10 @@ def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subp
         ) from None
     except subprocess.TimeoutExpired:
         raise CaptureError(
-            f"git {arguments[0]} did not end within {_GIT_TIMEOUT_S:.0f} seconds in {directory}; see what holds it."
+            f"git {arguments[0]} did not end within {_GIT_TIMEOUT_S:.0f} seconds in {directory}; find what blocks it."
         ) from None
 
 
-def _said(found: subprocess.CompletedProcess[str]) -> str:
+def _error_of(found: subprocess.CompletedProcess[str]) -> str:
     lines = [line.removeprefix("fatal: ").strip() for line in found.stderr.splitlines() if line.strip()]
     return lines[-1] if lines else f"git ended with status {found.returncode}"

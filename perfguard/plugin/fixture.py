@@ -22,7 +22,7 @@ from perfguard.workload import named
 
 if TYPE_CHECKING:
     from perfguard.capture import Backend
-    from perfguard.capture.mindspore_callback import Watch
+    from perfguard.capture.mindspore_callback import RecordingCallback
     from perfguard.guard import Callback, Guard
     from perfguard.judge import Verdict
     from perfguard.plugin.session import GateSession
@@ -49,7 +49,7 @@ class GateGuard:
         self._item: pytest.Item = request.node
         self._names: set[str | None] = set()
         #: Callbacks handed out, and what they record.
-        self._watches: list[tuple[Watch, str]] = []
+        self._watches: list[tuple[RecordingCallback, str]] = []
         self._driver: Driver | None = None
         self._backend: Backend | None = None
         self._problem: PerfguardError | None = None

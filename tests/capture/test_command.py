@@ -20,7 +20,7 @@ from perfguard.capture.command import END_WITH_PARENT, Ended, _marked
         (Ended(status=0), "", "ended with status 0 and timed nothing"),
         (Ended(status=1), "no luck", "ended with status 1 and timed nothing: no luck"),
         (Ended(status=134), "", "was ended by SIGABRT"),
-        (Ended(status=137), "x", "was ended by SIGKILL, as a process is that the system ran out of memory for: x"),
+        (Ended(status=137), "x", "was ended by SIGKILL, which the system sends when memory runs out: x"),
         # Statuses that a program chose by itself, such as exit(-1).
         (Ended(status=128), "", "ended with status 128 and timed nothing"),
         (Ended(status=255), "", "ended with status 255 and timed nothing"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -67,16 +66,6 @@ def test_the_loop_form_runs_the_same_phases_and_takes_no_batch_too_many(tmp_path
     assert phases(driven.recording) == PHASES
     assert next(batches) == len(PHASES)
     assert error_codes(driven.recording) == set()
-
-
-def test_phases_can_be_driven_on_their_own(tmp_path):
-    calls = Counter()
-    driven = driver(tmp_path)
-    driven.settle(lambda: calls.update(["settle"]))
-    driven.time(lambda: calls.update(["timed"]))
-
-    assert calls == {"settle": 2, "timed": 3}
-    assert not list((tmp_path / "profiler").iterdir())
 
 
 def test_steps_carry_unix_time_and_do_not_overlap(tmp_path):

@@ -131,7 +131,7 @@ def test_the_environment_says_level_and_place_and_takes_no_filter_over(tmp_path)
 
 @pytest.mark.parametrize("level", [0, 4, -1, True, "1", 1.5, None])
 def test_another_level_is_refused(tmp_path, level):
-    with pytest.raises(UsageError, match=r"level 1, 2 or 3 .* and level=.* is none of them"):
+    with pytest.raises(UsageError, match=r"level must be 1, 2 or 3 .*, got "):
         graph_environment(tmp_path / "new", level)
 
 
@@ -141,13 +141,13 @@ def test_a_place_where_two_runs_would_mix_is_refused(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("held", "file", "link"):
-        with pytest.raises(UsageError, match="no empty directory; graphs of two runs would mix: name a new one"):
+        with pytest.raises(UsageError, match="not an empty directory; graphs of two runs would mix: name a new one"):
             graph_environment(tmp_path / name)
 
 
 def test_a_relative_place_is_refused_with_the_absolute_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=f"'graphs' is relative.*use '{tmp_path}/graphs'"):
+    with pytest.raises(UsageError, match=f"must be absolute.*got 'graphs'; use '{tmp_path}/graphs'"):
         graph_environment("graphs")
     with pytest.raises(UsageError, match="Graphs cannot be saved in"):
         graph_environment("/" + "x" * 5000 + "\0")

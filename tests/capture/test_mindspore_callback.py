@@ -296,17 +296,17 @@ STOPS = {
     "a training that never begins": ({"fail_at": 1}, "the data is gone", False),
     "an epoch that is over": (
         {"epochs": 4, "initial_epoch": 2, "made": {"start_epoch": 1, "stop_epoch": 4}},
-        "UsageError: This training goes on at epoch 3, and the window begins earlier; name a later one.",
+        "UsageError: This training resumes at epoch 3, and the window begins earlier; name a later one.",
         False,
     ),
     "used twice": (
         {"trainings": 2},
-        "UsageError: This callback has recorded already (used twice), and a recording is of one training; make another",
+        "UsageError: This callback has recorded already (used twice), and a recording is of one training; make a new",
         True,
     ),
     "no window": (
         {"made": {}},
-        "UsageError: This callback has no window; say perfguard.callback(DIR, start_step=10,",
+        "UsageError: This callback has no window; write perfguard.callback(DIR, start_step=10,",
         False,
     ),
     "a profiler made meanwhile": (
@@ -321,7 +321,7 @@ STOPS = {
     ),
     "start without end": (
         {"made": {"start_step": 3}},
-        "UsageError: start_step=3, stop_step=None is half a window; say both, the last step is included.",
+        "UsageError: start_step=3, stop_step=None is half a window; give both, the last step is included.",
         False,
     ),
     "an option it ignores": (
@@ -334,7 +334,7 @@ STOPS = {
         "profile_memory=False has no effect: memory was recorded in this process before",
         True,
     ),
-    "a name, MindSpore; refuses": ({}, "CaptureError: MindSpore does not take the path", True),
+    "a name, MindSpore; refuses": ({}, "CaptureError: MindSpore does not accept the path", True),
     # The last one, since it is never stopped.
     "a profiler that runs": ({"running": True}, "another MindSpore profiler is running in this process", True),
 }
@@ -355,7 +355,7 @@ def test_a_second_run_never_writes_into_the_first(tmp_path, more):
     shutil.copytree(more("timed steps")[0], tmp_path / "out")
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     said = run(tmp_path, made={"start_step": 3, "stop_step": 5})
-    assert "out holds something already, and a recording is not mixed with another" in said["raised"]
+    assert "out is not empty, and a recording is not mixed with other files" in said["raised"]
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
@@ -444,7 +444,7 @@ def test_a_watch_says_whether_it_was_used(tmp_path, on_cpu):
 
 def test_a_driver_of_one_s_own_counts_from_the_first_step(tmp_path, on_cpu):
     driver = Driver(MindSporeBackend(), workload="mine", directory=tmp_path / "out", window=StepWindow(), timed_steps=0)
-    with pytest.raises(UsageError, match="This training goes on at step 7"):
+    with pytest.raises(UsageError, match="This training resumes at step 7"):
         callback(driver).on_train_step_begin(told(cur_step_num=7))
 
 
@@ -476,7 +476,7 @@ def test_start_and_stop_are_called_once_and_in_order(tmp_path, on_cpu):
     watch.stop()
     assert watch.close().ending is Ending.COMPLETE
     check(tmp_path / "out")
-    with pytest.raises(UsageError, match="The window says which steps are recorded"):
+    with pytest.raises(UsageError, match="The window decides which steps are recorded"):
         mindspore_callback(tmp_path / "other", start_step=1, stop_step=2).start()
 
 
@@ -493,20 +493,20 @@ WRONG = [
     ({"stop_epoch": 3}, "start_epoch=None, stop_epoch=3 is half a window"),
     ({"start_step": 1, "stop_step": 2, "start_epoch": 1, "stop_epoch": 2}, "start_step and start_epoch are given"),
     ({"start_step": 1, "stop_step": 2, "window": StepWindow()}, "start_step and window are given"),
-    ({"window": (3, 5)}, "is no StepWindow"),
+    ({"window": (3, 5)}, "window must be a perfguard.StepWindow"),
     ({"start_step": 1, "stop_step": 2, "via": "profiler"}, "via='profiler' is not known"),
-    ({"window": StepWindow(warmup=1), "via": "Profiler"}, "has start and stop and no warm-up"),
+    ({"window": StepWindow(warmup=1), "via": "Profiler"}, "has no warm-up"),
     (
         {"start_step": 3, "stop_step": 5, "timed_steps": 3},
-        "timed_steps=3 do not fit before the window, which has 2 steps",
+        "timed_steps=3 do not fit into the 2 steps before the window",
     ),
     ({"start_step": 3, "stop_step": 5, "timed_steps": -1}, "must be an integer of at least 0"),
     ({"start_step": 3, "stop_step": 5, "timed_steps": True}, "must be an integer of at least 0"),
     ({"start_step": 3, "stop_step": 5, "profile_memory": 1}, "profile_memory must be true or false, got 1"),
     ({"start_step": 3, "stop_step": 5, "profil_memory": True}, "did you mean 'profile_memory'?"),
-    ({"start_step": 3, "stop_step": 5, "schedule": StepWindow()}, "perfguard sets it itself"),
-    ({"start_step": 3, "stop_step": 5, "start_profile": False, "via": "Profiler"}, "perfguard sets it itself"),
-    ({"start_step": 3, "stop_step": 5, "output_path": "/x", "via": "Profiler"}, "perfguard sets it itself"),
+    ({"start_step": 3, "stop_step": 5, "schedule": StepWindow()}, "perfguard sets it from the window"),
+    ({"start_step": 3, "stop_step": 5, "start_profile": False, "via": "Profiler"}, "perfguard sets it from the window"),
+    ({"start_step": 3, "stop_step": 5, "output_path": "/x", "via": "Profiler"}, "perfguard sets it from the window"),
 ]
 
 
@@ -527,11 +527,11 @@ def test_an_output_that_is_a_file_is_one_sentence(tmp_path, on_cpu):
 def test_options_of_another_surface_are_refused_by_the_backend():
     with pytest.raises(UsageError, match="make them with surface='Profiler'"):
         MindSporeBackend(mindspore_options("2.10.0", {}, surface="profile"), via="Profiler")
-    with pytest.raises(UsageError, match="data_process=True is reset where a schedule is set"):
+    with pytest.raises(UsageError, match="data_process=True is reset by a schedule"):
         MindSporeBackend(mindspore_options("2.10.0", {"data_process": True}, surface="profile", device="ascend"))
 
 
 def test_a_unit_that_is_none_is_one_sentence(tmp_path):
     driver = Driver(MindSporeBackend(), workload="mine", directory=tmp_path / "out", window=StepWindow(), timed_steps=0)
-    with pytest.raises(UsageError, match="unit='batch' is not known"):
+    with pytest.raises(UsageError, match="unit must be 'step' or 'epoch', got 'batch'"):
         callback(driver, unit="batch")

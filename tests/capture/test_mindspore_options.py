@@ -698,7 +698,7 @@ def test_members_of_the_enums_are_taken_as_their_names(wheel):
         "export_type": ExportType.Db,
     }
     made = mindspore_options("2.10.0", given_members, surface="profile", device="ascend")
-    assert dict(made.asked) == {
+    assert dict(made.requested) == {
         "profiler_level": "Level2",
         "aic_metrics": "Memory",
         "activities": ("CPU", "NPU"),

@@ -159,7 +159,7 @@ def test_a_loader_that_is_late_fails(tmp_path):
 @pytest.mark.parametrize(
     ("word", "window", "ending", "reason"),
     [
-        ("forgotten", None, Ending.LOADER_ENDED, "a step began and none ended: perfguard sees Model.train, optimizers"),
+        ("forgotten", None, Ending.LOADER_ENDED, "a step began and none ended: perfguard finds steps of Model.train"),
         pytest.param(
             "closure",
             "1:3",
@@ -204,7 +204,7 @@ def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, w
     assert list((tmp_path / "out" / "profiler").glob("*_ascend_ms/FRAMEWORK/cpu_ms_memory_record_0.txt"))
     if script == SEED and not plain:
         # What the script's own profiler wrote stays where its user looks for it, and is asked for memory as well.
-        assert "has a profiler of its own (mindspore.Profiler)" in done.notes[0]
+        assert "has its own profiler (mindspore.Profiler)" in done.notes[0]
         (own,) = (tmp_path / "profiler_data").iterdir()
         (copy,) = (tmp_path / "out" / "profiler").iterdir()
         assert own.name == copy.name
@@ -241,7 +241,7 @@ def test_mindspore_loops_as_projects_write_them(tmp_path, monkeypatch, word, win
     assert cycle.executions is not None
     assert cycle.executions.steps == steps
     assert {name: calls(done.recording, name) / steps for name in calls_a_step} == calls_a_step
-    assert any("has a profiler of its own" in note for note in done.notes) is (window is None)
+    assert any("has its own profiler" in note for note in done.notes) is (window is None)
 
 
 def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):
@@ -308,7 +308,7 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
             {},
             0,
             Ending.LOADER_ENDED,
-            "no step was seen: perfguard sees Model.train, optimizers",
+            "no step was found: perfguard finds steps of Model.train, optimizers",
             marks=exhaustive,
         ),
         pytest.param(
@@ -379,7 +379,7 @@ def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd, words
     done = run(tmp_path, TORCH, *words, window="2:4", timeout_s=TIMEOUT_S)
     assert done.ended.timed_out
     assert done.recording.ending is Ending.INTERRUPTED
-    assert done.recording.reason == "the script did not end in 120 s and was stopped; what it had written is kept"
+    assert done.recording.reason == "the script did not end in 120 s and was stopped; its output so far is kept"
     assert phases(done.recording) == {"settle": 1, "active": 3}
     said = capfd.readouterr().out
     assert "hanging" in said
@@ -446,7 +446,7 @@ def test_a_full_disk_is_told_and_the_script_goes_on(tmp_path):
         ),
         ({"backend": "troch"}, "There is no backend 'troch' to run a script with; did you mean 'torch'?"),
         ({"launcher": "mpirun"}, "There is no launcher 'mpirun'; did you mean 'msrun'?"),
-        ({"ranks": 2}, "--ranks 2 needs a launcher; say --launcher msrun, or --launcher torchrun."),
+        ({"ranks": 2}, "--ranks 2 needs a launcher; add --launcher msrun or --launcher torchrun."),
         ({"ranks": 0, "launcher": "msrun"}, "--ranks must be at least 1, got 0."),
         ({"timeout_s": 0}, "--timeout must be greater than 0 seconds, got 0."),
         ({"window": StepWindow(repeat=2)}, "a script is recorded in one window, without wait and repeat"),
@@ -490,7 +490,7 @@ def test_a_place_that_holds_another_run_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "recording.json").write_text("mine")
     with pytest.raises(
-        UsageError, match="is not empty, and may hold another run; name a fresh place with --output DIR"
+        UsageError, match="is not empty, and may hold another run; name a new directory with --output DIR"
     ):
         run(tmp_path, "-c", "pass")
     assert (tmp_path / "out" / "recording.json").read_text() == "mine"
@@ -550,4 +550,4 @@ def test_a_module_of_the_scripts_own_named_as_a_framework_is_left_alone(tmp_path
     done = run(tmp_path, "-c", "import torch; print(torch.VALUE)")
     assert done.ended.status == 0
     assert capfd.readouterr().out == "3\n"
-    assert done.recording.reason.startswith("no step was seen")
+    assert done.recording.reason.startswith("no step was found")

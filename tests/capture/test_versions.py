@@ -83,7 +83,7 @@ def test_a_window_of_the_oldest_version_with_wheels_for_this_python(
     [
         (
             {"window": "2:3"},
-            "MindSpore 2.0.0 of .* has no profiler with a schedule, and MS_PROFILER_OPTIONS knows no window",
+            "MindSpore 2.0.0 of .* has no profiler with a schedule, and MS_PROFILER_OPTIONS has no window",
         ),
         ({"options": {"memory": True}}, "memory"),
         ({"options": {"profile_memory": True}}, "profile_memory"),

@@ -176,7 +176,7 @@ def test_an_unknown_base_is_refused_with_what_is_near(checkout, ref, said):
 
 def test_a_directory_outside_of_git_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match=r"is in no git repository.*--base-python"):
+    with pytest.raises(UsageError, match=r"is not in a git repository.*--base-python"):
         find_repository(tmp_path)
 
 

@@ -444,7 +444,7 @@ def test_a_directory_outside_of_git_is_refused(tmp_path):
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "PYTHONPATH": str(REPOSITORY)}
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
     assert ended.returncode == 2
-    assert "is in no git repository, so there is no base to check out" in ended.stderr
+    assert "is not in a git repository, so there is no base to check out" in ended.stderr
 
 
 def test_another_perfguard_in_the_other_environment_is_refused(checkout):

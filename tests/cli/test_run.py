@@ -103,7 +103,7 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     assert lines[0] == "created seed_train.py"
     for metric in ("steps", "peak_memory_bytes[cpu]", "operator_time[MatMul]"):
         assert any(line.startswith(f"  {metric} ") for line in lines), metric
-    assert any("has a profiler of its own (mindspore.Profiler); what it wrote in" in line for line in lines)
+    assert any("has its own profiler (mindspore.Profiler); its output in" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_another_runs_place_is_neither_mixed_with_nor_overwritten(project):
     ended = perfguard(project, "--output", "out", "--", "python", "torch_train.py")
     assert ended.returncode == 2
     assert (
-        f"{project / 'out'} is not empty, and may hold another run; name a fresh place with --output DIR."
+        f"{project / 'out'} is not empty, and may hold another run; name a new directory with --output DIR."
         in ended.stderr
     )
     assert [path.name for path in (project / "out").iterdir()] == ["notes.txt"]

@@ -213,7 +213,7 @@ def test_every_rank_has_a_directory_of_its_own(monkeypatch):
 def test_a_rank_that_is_no_number_is_refused(monkeypatch, value):
     monkeypatch.setenv("RANK", value)
     with pytest.raises(
-        UsageError, match=r"^RANK='.*' of the environment is no number; unset it, or start with torchrun\.$"
+        UsageError, match=r"^RANK='.*' in the environment is not a number; unset it, or start with torchrun\.$"
     ):
         tools_profiler(config()).start()
 

@@ -213,7 +213,7 @@ def test_without_time_no_process_is_started(gated):
 
 #: How the processes end, one after the other, and what is said of each.
 ENDINGS = {
-    "os.kill(os.getpid(), 9)": "was ended by SIGKILL, as a process is that the system ran out of memory for",
+    "os.kill(os.getpid(), 9)": "was ended by SIGKILL, which the system sends when memory runs out",
     "os._exit(3)": "ended with status 3 and timed nothing",
     "raise ValueError('no luck')": "failed and timed nothing: ValueError: no luck",
     "time.sleep(600)": "was ended after 1",

@@ -115,7 +115,7 @@ def test_a_test_that_fails_after_measuring_leaves_no_baseline(refreshed, project
 
 
 def test_a_profiler_that_cannot_write_is_not_blamed_on_the_step(judged, project_of_hidden):
-    assert "Failed: perfguard: the profiler failed while it was told of a step" in judged.out
+    assert "Failed: perfguard: the profiler failed while it advanced by a step" in judged.out
     (found,) = [
         codes for name, (outcome, codes) in project_of_hidden.findings("r.json").items() if "cannot_write" in name
     ]
