@@ -330,7 +330,7 @@ class GateSession:
         from perfguard.reports.terminal import failure_message
 
         command = self.refresh_command(nodeid)
-        return failure_message(verdict, refresh_command=command, whole=self.config.get_verbosity() > 0)
+        return failure_message(verdict, refresh_command=command, verbose=self.config.get_verbosity() > 0)
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 

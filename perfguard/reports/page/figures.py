@@ -111,7 +111,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
     return _figure(
         "waterfall",
         "Where the time of a step went",
-        f"{signed_us(ledger.change_ns / 1e3)} a step, by the clock" + _other_machine(verdict),
+        f"{signed_us(ledger.change_ns / 1e3)} a step, wall time" + _other_machine(verdict),
         rows,
         [trace],
         yaxis={
