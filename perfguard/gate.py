@@ -1,7 +1,6 @@
-"""The gate: the whole story on one page.
+"""The gate: capture → contract → measure → judge → report, on one page.
 
-capture → contract → measure → judge → report. The plugin and the command line both call `judge`; everything else here is
-what surrounds it: comparing two things that lie on disk, and refreshing a baseline.
+The plugin and the command line call `judge`. The other functions compare two results on disk, or refresh a baseline.
 """
 
 from __future__ import annotations
@@ -71,19 +70,19 @@ from perfguard.timing import LostRun, PairedTiming, Timing
 
 
 class Update(Enum):
-    """What a run does with baselines besides reading them."""
+    """Which baselines a run writes."""
 
     NOTHING = "nothing"
-    #: Create what is missing, judge what is there.
+    #: Create missing ones, judge the others.
     NEW_ONLY = "new-only"
-    #: Create and rewrite whatever changed beyond noise.
+    #: Create missing ones, and rewrite all that changed beyond noise.
     ALL = "all"
-    #: Judge what is there, and write what got better beyond its tolerance.
+    #: Judge, and store numbers that are better beyond their tolerance.
     RATCHET = "ratchet"
 
 
 def open_store(place: Path, store: str = "directory") -> Store:
-    """Return the baselines that the store of that name keeps in `place`. Raises `UsageError` for a name that is not known."""
+    """Return the store of that kind at `place`. Raises `UsageError` for an unknown kind."""
     return STORES[store](place)
 
 
@@ -100,11 +99,11 @@ def examine(
     progress: Progress | None = None,
     tree: RemoteTree | None = None,
 ) -> Verdict:
-    """Inspect and measure one recording, and judge it by itself: PASSED when it is whole, else INVALID.
+    """Inspect and measure one recording, and judge it alone: PASSED if it is complete and correct, else INVALID.
 
-    `expected` is what the caller says was on when it was recorded; with `layout` it is judged as that one. Whoever wants no
-    measurements, or no notes and no lines quoted beside findings, says so, and less is kept of every rank. `visit` has the
-    cycles inspected elsewhere. The recording may lie in a `tree` of another file system.
+    `expected` are the options of the recording according to the caller; `layout` replaces the recognition. Without `measured`
+    or `notes` (which include excerpts of files) less is kept of every rank. `visit` inspects the cycles elsewhere. The
+    recording may be in a `tree` of another file system.
     """
     contract = reduce(
         recording,
@@ -119,7 +118,7 @@ def examine(
     )
     if tree is None and notes and contract.findings:
         contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
-    # What is not whole is not measured: its numbers would look like numbers.
+    # An INVALID recording is not measured: its numbers would look trustworthy.
     is_measured = measured and not is_invalid(policy.considered(contract.findings))
     return examined(
         contract,
@@ -131,7 +130,7 @@ def examine(
 
 
 def _measured_cycle(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> CycleMeasurements | None:
-    """Take of a cycle what is measured, unless what was found in it makes the whole recording INVALID."""
+    """Measure a cycle, unless its findings make the whole recording INVALID."""
     return None if is_invalid(policy.considered(findings)) else measure_cycle(cycle)
 
 
@@ -144,12 +143,12 @@ def check(
 ) -> Verdict:
     """Check a profiler's output directory in a test of your own, as `perfguard check` does.
 
-    `expect` says what was on and how much there must be (`"graph,memory,ranks=2,steps=3"`, or a list of such words),
-    `layout` names one where it should not be recognised, `ignore` are codes to show without judging. The project's own
-    checks (`checks` in [tool.perfguard]) are asked as well. Returns the verdict, with everything measured. Raises
-    `AssertionError` with the findings where something is wrong, or where nothing here is known profiler output.
+    `expect` are the expected options and numbers (`"graph,memory,ranks=2,steps=3"`, or a list of such words), `layout` the id
+    of a layout instead of recognition, `ignore` codes to show without judging. The project's own checks (`checks` in
+    [tool.perfguard]) run too. Returns the verdict with all measurements. Raises `AssertionError` with the findings if a check
+    fails, or if the directory has no known profiler output.
     """
-    # pytest shows the line of the test, and none of perfguard's own.
+    # pytest shows the line of the test, without perfguard's own lines.
     __tracebackhide__ = True
     from perfguard.reports.terminal import checked
 
@@ -172,11 +171,13 @@ def check(
 
 
 def _expected(expect: str | Iterable[str]) -> Expectation:
-    """Read `expect=` of a call; what is wrong with it is said in the words of the call."""
+    """Read `expect=` of a call; errors name the argument instead of the option."""
     words: list[Any] = [expect] if isinstance(expect, str) else list(expect or ())
     for word in words:
         if not isinstance(word, str):
-            raise UsageError(f"expect={word!r} is no text; write words such as expect='graph,memory,ranks=2'.")
+            raise UsageError(
+                f"expect must be a string or a list of strings such as 'graph,memory,ranks=2', got expect={word!r}."
+            )
     try:
         return expectation(words)
     except UsageError as error:
@@ -184,7 +185,7 @@ def _expected(expect: str | Iterable[str]) -> Expectation:
 
 
 def operators(recording: Recording) -> list[Operator]:
-    """Return how often and how long every operator ran, by rank; what could not be read is left out."""
+    """Return calls and times of every operator, by rank, without files that cannot be read."""
     return operators_of(inspect(recording))
 
 
@@ -194,35 +195,31 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
 
 
 def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge what a report holds against a baseline, dropping whatever the report itself was compared with.
+    """Judge the verdict of a report against a baseline, without its earlier comparison.
 
-    Of the same baseline, what the run found side by side with its commit stands.
-
-    The rules of the test's own marker go before `policy`, as they did in the test. `step` is as in `compared`.
+    With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`, as in
+    the test. `step` is as in `compared`.
     """
     policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
-    # What a newer perfguard found wrong may have no finding here.
+    # Findings of a newer perfguard may be unknown here.
     invalid = verdict.outcome is Outcome.INVALID or is_invalid(alone)
+    outcome = Outcome.INVALID if invalid else Outcome.PASSED
     fresh = replace(
-        verdict,
-        outcome=Outcome.INVALID if invalid else Outcome.PASSED,
-        findings=alone,
-        ignore=policy.ignore,
-        measurements=_comparable(verdict.measurements),
-        comparisons=(),
-        refresh=None,
-        changes=(),
-        ledger=None,
-        compared_with=None,
+        _uncompared(verdict, outcome, alone), ignore=policy.ignore, measurements=_comparable(verdict.measurements)
     )
     if step is not None or baseline is None:
         return compared(fresh, baseline, policy=policy, step=step)
     return confirmed_before(lambda step: compared(fresh, baseline, policy=policy, step=step), verdict, baseline)
 
 
+def _uncompared(verdict: Verdict, outcome: Outcome, findings: tuple[Finding, ...]) -> Verdict:
+    none: dict[str, Any] = {"comparisons": (), "refresh": None, "changes": (), "ledger": None, "compared_with": None}
+    return replace(verdict, outcome=outcome, findings=findings, **none)
+
+
 def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
-    """Return the policy with what the test's own marker says, which goes before it."""
+    """Return the policy with the rules of the test's own marker, which override it."""
     return replace(
         policy,
         marker=verdict.rules,
@@ -231,7 +228,7 @@ def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
     )
 
 
-#: Starts controlled process number so many of one workload, and returns what it measured.
+#: Starts the n-th controlled process of one workload, and returns its timing.
 Run = Callable[[int], Timing | LostRun]
 
 
@@ -246,11 +243,11 @@ def judge_with_store(
     runs: int = 0,
     confirm: Confirm | None = None,
 ) -> Verdict:
-    """Judge a recording against its stored baseline, or for a refresh by itself; nothing is written yet.
+    """Judge a recording against its stored baseline, or alone for a refresh; nothing is written yet.
 
-    Where the verdict's `refresh` is DUE, `refresh` writes the baseline. An INVALID capture is never due. `run` times the
-    workload in a process of its own: `runs` times for a baseline, and to judge one as often as it takes. `confirm` runs it
-    side by side with the baseline's commit, where the stored time alone would decide.
+    If the verdict's `refresh` is DUE, `refresh` writes the baseline. An INVALID capture is never due. `run` times the workload
+    in a controlled process: `runs` times for a baseline, and as often as needed for a verdict. `confirm` makes an A/B run with
+    the baseline's commit if the stored time alone would decide.
     """
     verdict = examine(recording, workload=workload, policy=policy)
     baseline = None if update is Update.ALL else store.load(workload)
@@ -266,7 +263,7 @@ def judge_with_store(
         if not has_runs(baseline):
             judged = without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
             return _due_where_better(judged, baseline, policy=policy)
-        # As many as a baseline has, for it may become one, and never fewer than a verdict needs.
+        # It may become a baseline, so it needs as many, and at least as many as a verdict.
         numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
         timed = with_runs(verdict, *_parted([run(number) for number in numbers]))
         judged = _confirmed(
@@ -282,10 +279,10 @@ def judge_with_store(
 def judge_time(
     verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None, confirm: Confirm | None = None
 ) -> Verdict:
-    """Judge an examined recording, and time it in fresh processes until it has passed or the rule has run out of them.
+    """Judge an examined recording, and time it in fresh processes until it passes or the rule allows no more.
 
-    Only a suspect is timed again: as soon as one process is within the tolerance, so is the minimum of all. A process on
-    a machine that moved is one too: the next one may find it as it was. What is suspect after all of them is confirmed.
+    Only a suspect is timed again: if one process is within the tolerance, so is the minimum of all. After a change of the
+    machine's speed the next process may be normal. A suspect after all processes is confirmed.
     """
     if run is None or not could_judge_runs(verdict, baseline, policy=policy):
         return compared(verdict, baseline, policy=policy)
@@ -312,7 +309,7 @@ def judge_time(
 def _confirmed(
     judge: Callable[[State | None], Verdict], baseline: Baseline, *, confirm: Confirm | None, unconfirmed: str
 ) -> Verdict:
-    """Judge, with a run side by side where the stored time decides; `unconfirmed` says why there can be none."""
+    """Judge, with an A/B run if the stored time decides; `unconfirmed` is the reason why there is none."""
     if confirm is None:
         return judge(None)
     return confirmed(judge, lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline))
@@ -321,40 +318,37 @@ def _confirmed(
 def seems_suspect(
     timings: tuple[Timing, ...], baseline: Baseline, *, policy: Policy, confirm: Confirm | None = None
 ) -> bool:
-    """Whether these timings alone would have `judge_time` ask for one more: a forecast, made before the test has run."""
-    seen = Verdict(
+    """Whether `judge_time` would need one more process after these timings: a forecast before the test has run."""
+    untimed = Verdict(
         workload=baseline.workload,
         outcome=Outcome.PASSED,
         findings=(),
         fingerprint=baseline.fingerprint,
         environment=timings[0].environment,
     )
-    can_confirm = not why_not_confirmed(confirm, seen.environment, baseline)
-    return is_suspect(compared(with_runs(seen, timings, ()), baseline, policy=policy), can_confirm=can_confirm)
+    can_confirm = not why_not_confirmed(confirm, untimed.environment, baseline)
+    return is_suspect(compared(with_runs(untimed, timings, ()), baseline, policy=policy), can_confirm=can_confirm)
 
 
 def _no_time(verdict: Verdict) -> Finding:
-    """Refuse a baseline that would have no time, and would never be judged by any."""
+    """Refuse a baseline without times."""
     lost = verdict.lost_runs[0]
     return Finding(
         code=Code.B111,
-        message=f"none of {len(verdict.lost_runs)} processes left a time: run {lost.number} {lost.reason}; mend that, or store "
-        "exact metrics only: --perfguard-time=off",
+        message=f"none of {len(verdict.lost_runs)} processes left a time: run {lost.number} {lost.reason}; correct that, or "
+        "store exact metrics only: --perfguard-time=off",
     )
 
 
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
-    timings, lost = [], []
-    for one in found:
-        if isinstance(one, Timing):
-            timings.append(one)
-        else:
-            lost.append(one)
-    return tuple(timings), tuple(lost)
+    found = tuple(found)
+    return tuple(one for one in found if isinstance(one, Timing)), tuple(
+        one for one in found if isinstance(one, LostRun)
+    )
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge against the baseline, and where that is green as the ratchet would leave it: what got better is no news then."""
+    """Judge against the baseline; if green, against the tightened one, so that improvements are not reported."""
     judged = compared(verdict, baseline, policy=policy, step=step)
     if not judged.passed or judged.fingerprint is None:
         return judged
@@ -365,7 +359,7 @@ def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy
 
 
 def _due_where_better(judged: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
-    """Return a green verdict as due for the baseline that the ratchet would leave, where that is another one."""
+    """Return a green verdict as due if the ratchet would change the baseline."""
     if not judged.passed or judged.fingerprint is None or judged.refresh is not None:
         return judged
     tightened = ratcheted(baseline, _measured(judged), policy=policy)
@@ -373,7 +367,7 @@ def _due_where_better(judged: Verdict, baseline: Baseline, *, policy: Policy) ->
 
 
 def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None = None) -> Baseline:
-    """Return what a verdict measured, in the form of a baseline."""
+    """Return the measurements of a verdict as a baseline."""
     return Baseline(
         workload=verdict.workload,
         fingerprint=verdict.fingerprint,
@@ -387,12 +381,12 @@ def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None
 
 
 def _comparable(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Leave out what was measured against a base of its own: it says nothing beside another one."""
+    """Leave out metrics of an A/B run: they belong to their own base."""
     return tuple(one for one in measurements if one.metric not in PAIRED_METRICS)
 
 
 def _settled(verdict: Verdict, done: Refreshed) -> Verdict:
-    """Return the verdict with what a refresh did; one that was refused is FAILED."""
+    """Return the verdict with the result of a refresh; FAILED if it was refused."""
     verdict = replace(verdict, refresh=done.state, changes=tuple(str(change) for change in done.changes))
     if done.refused is None:
         return verdict
@@ -402,7 +396,7 @@ def _settled(verdict: Verdict, done: Refreshed) -> Verdict:
 def _due(verdict: Verdict) -> Verdict:
     if verdict.outcome is Outcome.PASSED and verdict.fingerprint is None:
         raise UsageError(
-            f"{verdict.recording} was not recorded by perfguard, so nobody knows its window and machine, and it cannot "
+            f"{verdict.recording} was not recorded by perfguard, so its window and machine are unknown, and it cannot "
             "become a baseline; compare two such directories with: perfguard compare BASE CURRENT"
         )
     return replace(verdict, refresh=Refresh.REFUSED if verdict.outcome is Outcome.INVALID else Refresh.DUE)
@@ -417,16 +411,16 @@ def refresh(
     commit: str | None = None,
     reason: str | None = None,
 ) -> Verdict:
-    """Write the baseline a verdict is due for, and return the verdict with what was done; FAILED where it was refused.
+    """Write the baseline of a due verdict, and return the verdict with the result; FAILED if it was refused.
 
-    A `reason` accepts what is worse, or missing, and is kept. The store is locked while the old entry is read and the new
-    one written, so that two runs at once lose nothing.
+    A `reason` accepts worse numbers and missing metrics, and is stored. The store is locked from reading the old entry to
+    writing the new one, so that two simultaneous runs lose nothing.
     """
     with store.locked():
         try:
             old = store.load(verdict.workload)
         except DamagedError:
-            # A refresh is how a damaged baseline is mended, but only the one that may rewrite what is there.
+            # Only a refresh that may rewrite baselines replaces a damaged one.
             if update is not Update.ALL:
                 raise
             old = None
@@ -436,7 +430,7 @@ def refresh(
         elif update is Update.RATCHET and old is not None:
             done = ratcheted(old, new, policy=policy)
         else:
-            # Another run was quicker.
+            # Another run was faster.
             done = Refreshed(stored=old, state=Refresh.KEPT)
         if done.state in (Refresh.CREATED, Refresh.UPDATED):
             assert done.stored is not None
@@ -445,27 +439,18 @@ def refresh(
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge `current` against what `base` measured. INVALID when either is; what is wrong with the base says so.
+    """Judge `current` against the measurements of `base`. INVALID if either is; findings of the base are marked.
 
     `step` is as in `compared`.
     """
     if base.outcome is Outcome.INVALID:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
-        return replace(
-            current,
-            outcome=Outcome.INVALID,
-            findings=broken + alone,
-            comparisons=(),
-            refresh=None,
-            changes=(),
-            ledger=None,
-            compared_with=None,
-        )
+        return _uncompared(current, Outcome.INVALID, broken + alone)
     return judge_again(current, _measured(base), policy=policy, step=step)
 
 
-def compare_beside(
+def compare_paired(
     base: Verdict,
     current: Verdict,
     timings: tuple[PairedTiming, ...],
@@ -474,7 +459,7 @@ def compare_beside(
     policy: Policy,
     sensitive: bool = False,
 ) -> tuple[Verdict, Paired]:
-    """Judge `current` against `base`, whose steps were timed beside each other: exact metrics first, then the step."""
+    """Judge `current` against `base` after an A/B run: exact metrics first, then the step."""
     policy = _of_the_test(current, policy)
     step = judged_step(timings, policy=policy, sensitive=sensitive)
     verdict = compare(base, current, policy=policy, step=step)
@@ -482,13 +467,13 @@ def compare_beside(
 
 
 def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, policy: Policy) -> bool:
-    """Whether processes that took turns have seen a change, so that more of them are asked."""
+    """Whether alternating processes show a change, so that more of them are needed."""
     tolerance = own_tolerance(_of_the_test(current, policy))
-    # A wide tolerance of the user's is no reason for fewer: a stored time may be confirmed by another one.
-    asked = thresholds.BLOCK_TOLERANCE if tolerance is None else min(tolerance, thresholds.BLOCK_TOLERANCE)
-    return paired(timings, tolerance=asked).pace in (Pace.SLOWER, Pace.FASTER)
+    # A wide tolerance of the user does not reduce the processes: a stored time may be confirmed with another one.
+    limit = thresholds.BLOCK_TOLERANCE if tolerance is None else min(tolerance, thresholds.BLOCK_TOLERANCE)
+    return paired(timings, tolerance=limit).pace in (Pace.SLOWER, Pace.FASTER)
 
 
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
-    """Judge what is exact of `current` against `base`; times are shown, and decide nothing."""
+    """Judge the exact metrics of `current` against `base`; times are only shown."""
     return without_judged(compare(base, current, policy=policy), TIME_METRICS)

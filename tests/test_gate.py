@@ -576,7 +576,7 @@ def test_a_directory_is_checked_as_the_layout_that_is_named():
     [
         ({"expect": "grahp"}, "expect='grahp' is not known; did you mean 'graph'"),
         ({"expect": ["graph", "memroy"]}, "expect='memroy' is not known; did you mean 'memory'"),
-        ({"expect": ["graph", 3]}, "expect=3 is no text"),
+        ({"expect": ["graph", 3]}, "got expect=3"),
         ({"layout": "pt-trch"}, "did you mean 'pt-torch'"),
         ({"ignore": ["Q"]}, "There is no finding code 'Q'"),
         ({"ignore": ["B"]}, "cannot be ignored"),

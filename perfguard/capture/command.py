@@ -75,7 +75,7 @@ def run_command(
     """Run a command to its end; its standard streams are those of this process, or all of them go to `output`.
 
     It is ended after `timeout_s`, or as soon as `is_hung`, which is called a few times a second, returns True. `mark` names
-    an environment variable that is set to a unique value: it identifies every process that the command started, in any session, so
+    an environment variable that is set to a unique value: it identifies every process of the command, in any session, so
     that all of them are ended, even if this process is killed. Raises `UsageError` if the command cannot be started, and
     `KeyboardInterrupt` after the command got one.
     """

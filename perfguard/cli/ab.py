@@ -344,7 +344,7 @@ def _compared(
 
     from perfguard import thresholds
     from perfguard.capture.ab.timing import time_pairs
-    from perfguard.gate import compare_beside, compare_exactly, is_to_be_confirmed
+    from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
     from perfguard.judge import Outcome
 
     before, now = base[1], current[1]
@@ -367,7 +367,7 @@ def _compared(
         say=say,
         is_suspect=partial(is_to_be_confirmed, current=now, policy=asked.policy),
     )
-    verdict, judged = compare_beside(
+    verdict, judged = compare_paired(
         before, now, found.timings, found.lost, policy=asked.policy, sensitive=asked.sensitive
     )
     why = (
@@ -403,7 +403,7 @@ def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: S
     """Print the comparison, write the files by reporter, and return the exit code."""
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
-    from perfguard.reports.beside import beside_lines, beside_table
+    from perfguard.reports.ab import ab_lines, ab_table
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import coverage_line, summary
 
@@ -415,7 +415,7 @@ def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: S
     if not shown_on.is_quiet:
         tell(f"perfguard ab: {printable(found.sides)}", shown_on)
         for verdict, _ in found.rows:
-            for line in beside_lines(verdict, whole=shown_on.is_verbose):
+            for line in ab_lines(verdict, verbose=shown_on.is_verbose):
                 tell(line, shown_on)
     for line in found.told:
         tell(printable(line), shown_on)
@@ -423,7 +423,7 @@ def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: S
         tell(summary(run, shown_on), shown_on)
     elif found.rows:
         tell(
-            f"\n{beside_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}",
+            f"\n{ab_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}",
             shown_on,
         )
     else:

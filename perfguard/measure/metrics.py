@@ -268,3 +268,8 @@ _RUNS = (
 METRICS: dict[str, Metric] = {
     one.name: one for one in (*_PROFILE, *_STEPS, *_COMMUNICATION, *_DEVICE, *_GRAPHS, *_PIPELINE, *_SUMMARY, *_RUNS)
 }
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric; empty for an unknown one."""
+    return METRICS[metric].unit if metric in METRICS else ""

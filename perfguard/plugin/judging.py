@@ -157,7 +157,7 @@ class Judging:
         from perfguard.reports.terminal import failure_message
 
         command = f"pytest --perfguard --perfguard-update {shlex.quote(nodeid)}"
-        return failure_message(verdict, refresh_command=command, whole=self._config.get_verbosity() > 0)
+        return failure_message(verdict, refresh_command=command, verbose=self._config.get_verbosity() > 0)
 
     def error_rates(self) -> str:
         """Return the calibrated error rates of this machine, of all projects with verdicts; empty without a calibration."""

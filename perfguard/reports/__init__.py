@@ -54,12 +54,12 @@ class RunReport:
 
 
 #: In which order outcomes are told: what somebody has to act on comes first.
-TOLD_FIRST = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.CHANGED, Outcome.PASSED)
+OUTCOME_ORDER = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.CHANGED, Outcome.PASSED)
 
 
-def in_telling_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return verdicts by outcome, as `TOLD_FIRST` has them, and then by name."""
-    return sorted(verdicts, key=lambda one: (TOLD_FIRST.index(one.outcome), one.workload, one.origin))
+def by_outcome(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return verdicts by outcome, as `OUTCOME_ORDER` has them, and then by name."""
+    return sorted(verdicts, key=lambda one: (OUTCOME_ORDER.index(one.outcome), one.workload, one.origin))
 
 
 class Reporter(Protocol):

@@ -1,7 +1,7 @@
-"""What GitHub Actions shows of a run: annotations on the tests that are not green.
+"""GitHub Actions: annotations on the tests that are not green.
 
 Source: GitHub Docs, "Workflow commands for GitHub Actions" (error, warning); actions/toolkit, core/src/command.ts (escaping).
-A step shows ten errors and ten warnings at most, so there is one annotation a test, and the tenth counts the rest.
+A step shows at most ten errors and ten warnings, so there is one annotation a test, and the tenth counts the others.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import os
 from pathlib import Path
 
 from perfguard.judge import Verdict, without_details
-from perfguard.reports import RunReport, in_telling_order
+from perfguard.reports import RunReport, by_outcome
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import finding_line, finding_lines
 from perfguard.workload import workload_of
 
 MOST = 10
-#: How many findings an annotation tells; the page has room for a few lines.
+#: Most findings in an annotation, which has room for a few lines.
 _FINDINGS = 8
 
 
 def workflow_commands(report: RunReport, *, root: Path, workspace: Path | None = None) -> list[str]:
-    """Return the workflow commands for the tests that are not green, the lines to be printed as they are.
+    """Return the workflow commands for the tests that are not green, one a line.
 
-    Files are named as seen from `workspace`, the checkout; those of `report` are seen from `root`.
+    Files are relative to `workspace`, the checkout; those of `report` are relative to `root`.
     """
     by_source: dict[str, list[Verdict]] = {}
-    for verdict in in_telling_order(report.verdicts):
+    for verdict in by_outcome(report.verdicts):
         if not verdict.passed:
             by_source.setdefault(verdict.source or verdict.workload, []).append(verdict)
     groups = list(by_source.values())
@@ -45,14 +45,14 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
     outcomes = " and ".join(dict.fromkeys(verdict.outcome.value for verdict in verdicts))
     place["title"] = f"perfguard {outcomes}: {printable(_in_common(verdicts))}"
-    told, rest = _told(verdicts)
+    lines, rest = _lines(verdicts)
     more = [f"and {rest} more"] if rest > 0 else []
     properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
-    return f"::error {properties}::{_data(chr(10).join([*told, *more]))}"
+    return f"::error {properties}::{_data(chr(10).join([*lines, *more]))}"
 
 
 def _in_common(verdicts: list[Verdict]) -> str:
-    """Name what workloads of one place are of: the one there is, their test, or its function."""
+    """Return the common name of workloads of one place: the only workload, their test, or its function."""
     found = [workload_of(one.workload) for one in verdicts]
     for names in ({one.workload for one in verdicts}, {one.test for one in found}):
         if len(names) == 1:
@@ -60,8 +60,8 @@ def _in_common(verdicts: list[Verdict]) -> str:
     return found[0].function
 
 
-def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:
-    """Return the findings of one workload, or the worst of each of several; and how many findings, or workloads, are left."""
+def _lines(verdicts: list[Verdict]) -> tuple[list[str], int]:
+    """Return the findings of one workload, or the worst of each of several; and the number of findings, or workloads, left."""
     if len(verdicts) > 1:
         worst = [
             f"{_own(one)}: {next(iter(finding_lines(without_details(one))), one.outcome.value)}" for one in verdicts
@@ -73,7 +73,7 @@ def _told(verdicts: list[Verdict]) -> tuple[list[str], int]:
 
 
 def _own(verdict: Verdict) -> str:
-    """Return what tells a workload from others of its test: parameters, a name."""
+    """Return the part of a workload's name that other workloads of its test do not have: parameters, a name."""
     found = workload_of(verdict.workload)
     name = f"#{found.name}" if found.name else ""
     return printable(found.function.rpartition("::")[2] + found.parameters + name)

@@ -1,4 +1,4 @@
-"""The ledger in words: its lines for a terminal, the names of its parts for a page."""
+"""Ledger texts: lines for a terminal, names of the parts for a page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Unattribut
 from perfguard.judge.quantities import show, signed_ms, signed_us
 from perfguard.reports.names import cut, printable, shortened
 
-#: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
-LEDGER_LINES = 8
+#: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.
+_LINES = 8
 _SMALL = 100
-#: How much of what tells a part is written.
+#: Longest note of a part.
 _NOTE = 60
 
 
 def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
-    """Return the ledger: the whole, then its parts, the largest first; what is printed adds up as it stands.
+    """Return the whole change, then its parts, the largest first; the printed numbers add up.
 
-    With `most` there are at most so many parts: small ones, and those beyond, are one line. Rounding is in that line, or in the
-    residual, which is always the last. The times of the whole are of this ledger alone, so they are only in the whole of it.
+    With `most` there are at most so many parts, and the others are one line. Rounding is in that line, or in the residual,
+    which is always the last. The times of the whole belong to this ledger alone, so they are shown without `most` only.
     """
     if not ledger.entries:
         return []
@@ -29,8 +29,8 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     base, current = _tenths(ledger.base_ns), _tenths(ledger.current_ns)
     rows = [(_tenths(entry.change_ns), _part(entry)) for entry in own]
     if others:
-        told = current - base - sum(tenths for tenths, _ in rows) - _tenths(residual.change_ns)
-        rows.append((told, _others(others, own)))
+        rest = current - base - sum(tenths for tenths, _ in rows) - _tenths(residual.change_ns)
+        rows.append((rest, _others(others, own)))
         rows.sort(key=lambda row: -abs(row[0]))
     rows.append((current - base - sum(tenths for tenths, _ in rows), "residual"))
     what = _WHOLE.get(ledger.metric, f"step ({ledger.metric})")
@@ -43,47 +43,47 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     ]
 
 
-def asked_ledger_lines(verdict: Verdict) -> list[str]:
-    """Return the whole ledger for a user who asks for it, after why it names no cause; or why there is none."""
+def full_ledger_lines(verdict: Verdict) -> list[str]:
+    """Return the whole ledger after the reason why it names no cause, if so; or the reason why there is none."""
     if verdict.ledger is None:
-        return ["no ledger: it takes a comparison, and the times of operators on both sides"]
+        return ["no ledger: it needs a comparison, and the times of operators on both sides"]
     found = attribution_of(verdict)
-    return [*([silence_text(found)] if isinstance(found, Unattributed) else []), *ledger_lines(verdict.ledger)]
+    return [*([unattributed_text(found)] if isinstance(found, Unattributed) else []), *ledger_lines(verdict.ledger)]
 
 
-def told_ledger_lines(verdict: Verdict) -> list[str]:
-    """Return the largest parts of the ledger where they name a cause, else nothing: a part of noise is noise."""
+def short_ledger_lines(verdict: Verdict) -> list[str]:
+    """Return the largest parts of the ledger if they name a cause; empty for noise."""
     if verdict.ledger is None or not isinstance(attribution_of(verdict), Attribution):
         return []
-    return ledger_lines(verdict.ledger, most=LEDGER_LINES)
+    return ledger_lines(verdict.ledger, most=_LINES)
 
 
-def silence_text(silence: Unattributed) -> str:
-    """Say in one sentence why no operator is named for the time."""
+def unattributed_text(found: Unattributed) -> str:
+    """Return in one sentence why no operator is named for the time."""
     unknown = "Which operator took the time is not known:"
-    step = signed_ms(silence.step_ns)
-    if silence.doubt is Doubt.NOISE:
+    step = signed_ms(found.step_ns)
+    if found.doubt is Doubt.NOISE:
         return f"{unknown} the step changed by {step}, which is within the noise."
-    if silence.doubt is Doubt.MACHINE:
+    if found.doubt is Doubt.MACHINE:
         return f"{unknown} the machine was busy or changed its speed, and the step changed by {step}."
-    part = signed_ms(silence.part_ns)
-    if silence.doubt is Doubt.OTHER_CHANGE:
+    part = signed_ms(found.part_ns)
+    if found.doubt is Doubt.OTHER_CHANGE:
         return f"{unknown} the profiled step changed by {part}, the timed one by {step}."
-    if silence.part is Cause.IDLE and silence.part_ns * silence.step_ns > 0:
+    if found.part is Cause.IDLE and found.part_ns * found.step_ns > 0:
         return f"No operator explains the time: between operators it changed by {part}, in the whole step by {step}."
-    name = "the time that no operator explains" if silence.part is None else _OF_NO_OPERATOR[silence.part]
+    name = "the time that no operator explains" if found.part is None else _OF_NO_OPERATOR[found.part]
     return f"{unknown} {name} changed by {part}, the step by {step}."
 
 
 _OF_NO_OPERATOR = {
     Cause.IDLE: "the time in which nothing ran",
-    Cause.OVERLAP: "the time in which operators ran side by side",
+    Cause.OVERLAP: "the time in which operators overlapped",
     Cause.PROFILER: "the profiler's own time",
     Cause.RANK: "the time between the ranks",
     Cause.RESIDUAL: "the time that nothing explains",
 }
 _WHOLE = {
-    "run_wall_time": "step by the clock",
+    "run_wall_time": "step (wall time)",
     "step_time": "step",
     "profiled_step_time": "profiled step",
     "operator_time": "all that was profiled",
@@ -91,7 +91,7 @@ _WHOLE = {
 _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "operators beside each other",
+    Cause.OVERLAP: "overlapping operators",
     Cause.PROFILER: "the profiler's own time, which is not in the step",
     Cause.RANK: "another rank was the slowest before",
 }
@@ -121,7 +121,7 @@ def _part(entry: Entry) -> str:
 
 
 def _price(entry: Entry) -> str:
-    """Return `4 calls, 77.1 → 154.6 us`, each; without the calls the times of all of them."""
+    """Return `4 calls, 77.1 → 154.6 us` with times a call; without calls the total times."""
     if not (entry.base_calls and entry.current_calls):
         return f"{_us(_tenths(entry.base_ns))} → {_us(_tenths(entry.current_ns))} us"
     before, now = _a_call(entry.base_ns, entry.base_calls), _a_call(entry.current_ns, entry.current_calls)
@@ -140,10 +140,10 @@ def _a_call(ns: int, calls: float) -> str:
     return show(ns / calls / 1e3)
 
 
-def _others(entries: list[Entry], told: list[Entry]) -> str:
-    """Name what one line stands for: how many operators, and which parts that are of none."""
+def _others(entries: list[Entry], shown: list[Entry]) -> str:
+    """Return the content of the line for the others: the number of operators, and the names of parts of the step."""
     names = {entry.subject for entry in entries if entry.cause not in _OF_THE_STEP}
-    more = names - {entry.subject for entry in told}
+    more = names - {entry.subject for entry in shown}
     count = f"{len(more)} other operator{'' if len(more) == 1 else 's'}" if more else "the rest of these operators"
     return ", ".join(
         [*([count] if names else []), *(_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP)]
@@ -151,7 +151,7 @@ def _others(entries: list[Entry], told: list[Entry]) -> str:
 
 
 def _tenths(ns: int) -> int:
-    """Round to tenths of a us, half away from zero: a part and the same part back are alike."""
+    """Round to tenths of a us, half away from zero, so that opposite changes have equal digits."""
     return (abs(ns) + 50) // 100 * (1 if ns >= 0 else -1)
 
 
@@ -166,7 +166,7 @@ def _signed(tenths: int) -> str:
 _NAMES = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps (nothing ran)",
-    Cause.OVERLAP: "operators side by side (correction)",
+    Cause.OVERLAP: "overlapping operators (correction)",
     Cause.PROFILER: "the profiler's time (correction)",
     Cause.RANK: "another rank was the slowest",
     Cause.RESIDUAL: "not explained (residual)",
@@ -174,17 +174,17 @@ _NAMES = {
 
 
 def entry_name(entry: Entry) -> str:
-    """Return the name of a part: its operator, or what it is of the step."""
+    """Return the name of a part: its operator, or the part of the step."""
     return _NAMES.get(entry.cause) or entry.subject
 
 
 def entry_text(entry: Entry) -> str:
-    """Return a part in words."""
-    return "what no operator and no gap explains" if entry.cause is Cause.RESIDUAL else _part(entry)
+    """Return the description of a part."""
+    return "not explained by operators or gaps" if entry.cause is Cause.RESIDUAL else _part(entry)
 
 
 def ledger_rows(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Return every part as (name, change, why), the largest first, for a reader who asks for all of it."""
+    """Return every part as (name, change, description), the largest first."""
     return [
         (printable(entry_name(entry)), signed_us(entry.change_ns / 1e3), printable(entry_text(entry)))
         for entry in sorted(ledger.entries, key=lambda entry: -abs(entry.change_ns))

@@ -1,26 +1,26 @@
-"""A run in Markdown: for a pull request's comment, a job's page, or any CI that shows such a file.
+"""Markdown reports: for a comment on a pull request, or the page of a CI job.
 
-Written for GitHub Flavored Markdown 0.29 (tables, `<details>`), which GitLab's reads as well. What comes from a recording
-stands in code: nothing of it is a link, a mention or a heading.
+The format is GitHub Flavored Markdown 0.29 (tables, `<details>`), which GitLab supports too. Texts of a recording are in code:
+none becomes a link, a mention or a heading.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
-from perfguard.findings import Severity
 from perfguard.judge import Refresh, Verdict, without_details
-from perfguard.reports import TOLD_FIRST, RunReport, in_telling_order
-from perfguard.reports.ledger import told_ledger_lines
+from perfguard.reports import OUTCOME_ORDER, RunReport, by_outcome
+from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import cut, printable, shortened
-from perfguard.reports.step_time import step_details, step_words
-from perfguard.reports.terminal import coverage_line, finding_line, finding_lines
-from perfguard.reports.words import commit_words, told
+from perfguard.reports.overview import commit_name, overview
+from perfguard.reports.step_time import step_cells, step_details
+from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, warning_lines
 
-#: GitHub takes comments of at most 65 536 characters; what is longer is cut at a workload.
+#: GitHub accepts comments of at most 65 536 characters; a longer one is cut at a workload.
 MOST_CHARACTERS = 60_000
-#: How many workloads of the table are written, and how much of a line and of a name.
+#: Most rows of the table, and the longest line and name.
 _ROWS = 200
 _LINE = 200
 _NAME = 120
@@ -29,9 +29,9 @@ _SYMBOLS = {"PASSED": "✅", "CHANGED": "🔶", "FAILED": "❌", "INVALID": "�
 
 
 def report_markdown(report: RunReport) -> str:
-    """Return the run: what is not green in words, then a table of all of it."""
-    red = [verdict for verdict in in_telling_order(report.verdicts) if not verdict.passed]
-    parts = [_title(report), *_said_of_the_run(report)]
+    """Return a run: a section for each workload that is not green, then a table of all workloads."""
+    red = [verdict for verdict in by_outcome(report.verdicts) if not verdict.passed]
+    parts = [_title(report), *_run_notes(report)]
     room = MOST_CHARACTERS - sum(map(len, parts))
     table = _table(report.verdicts, room // 2 if red else room)
     room -= len(table)
@@ -49,16 +49,10 @@ def report_markdown(report: RunReport) -> str:
 
 
 def _warnings(verdicts: Iterable[Verdict]) -> str:
-    """Return what is to be said of workloads that passed, a line each."""
-    lines = [
-        f"{shortened(verdict.workload, _NAME)}: {finding_line(finding)}"
-        for verdict in verdicts
-        for finding in without_details(verdict)
-        if verdict.passed and finding.severity is Severity.WARNING
-    ]
-    more = [f"and {len(lines) - _WARNINGS} more"] if len(lines) > _WARNINGS else []
-    told = _fenced(cut(printable(line), _LINE + _NAME) for line in [*lines[:_WARNINGS], *more])
-    return f"Warnings of what passed:\n\n{told}" if lines else ""
+    """Return the warnings of workloads that passed."""
+    passed = (replace(one, workload=shortened(one.workload, _NAME)) for one in verdicts if one.passed)
+    lines = change_lines((cut(line, _LINE + _NAME) for line in warning_lines(passed)), most=_WARNINGS)
+    return f"Warnings of what passed:\n\n{_fenced(lines)}" if lines else ""
 
 
 def _title(report: RunReport) -> str:
@@ -68,13 +62,13 @@ def _title(report: RunReport) -> str:
         return "### ❔ perfguard: nothing was measured, so nothing was gated"
     counts = ", ".join(
         f"{_SYMBOLS[outcome.value]} {report.outcomes[outcome.value]} {outcome.value.lower()}"
-        for outcome in TOLD_FIRST
+        for outcome in OUTCOME_ORDER
         if outcome.value in report.outcomes
     )
     return f"### perfguard: {counts}"
 
 
-def _said_of_the_run(report: RunReport) -> Iterable[str]:
+def _run_notes(report: RunReport) -> Iterable[str]:
     if report.coverage.compared or report.coverage.shown_only:
         yield coverage_line(report.coverage, is_time_off=report.is_time_off)
     for remark in report.remarks:
@@ -86,32 +80,29 @@ def _said_of_the_run(report: RunReport) -> Iterable[str]:
 
 
 def _section(verdict: Verdict, report: RunReport) -> str:
-    """Return what is to be said of one workload that is not green."""
-    words = told(verdict, report.provenance)
+    """Return the section of a workload that is not green."""
+    shown = overview(verdict, report.provenance)
     lines = [
         f"#### {_SYMBOLS[verdict.outcome.value]} {_code(shortened(verdict.workload, 4 * _NAME))}{_of(verdict)}",
         "",
     ]
-    lines += [f"**{_inline(words.headline)}**", ""]
-    lines += [f"{_inline(line)}\n" for line in (words.step, words.where) if line]
+    lines += [f"**{_inline(shown.headline)}**", ""]
+    lines += [f"{_inline(line)}\n" for line in (shown.step, shown.where) if line]
     findings = finding_lines(without_details(verdict))
-    lines.append(_fenced(cut(line, _LINE) for line in [*findings, *told_ledger_lines(verdict)]))
+    lines.append(_fenced(cut(line, _LINE) for line in [*findings, *short_ledger_lines(verdict)]))
     if details := step_details(verdict):
-        told_in = _fenced(cut(line, _LINE) for line in details)
-        lines += [
-            "",
-            f"<details><summary>The time of a step: the numbers behind it</summary>\n\n{told_in}\n\n</details>",
-        ]
-    if words.source:
-        lines += ["", f"The test: {_code(words.source)}"]
-    commands = [f"# {what}\n{command}" for what, command in words.advice]
-    lines += ["", f"<details><summary>What to do</summary>\n\n{_fenced(commands, 'bash')}\n\n</details>"]
+        fenced = _fenced(cut(line, _LINE) for line in details)
+        lines += ["", _folded("The time of a step: the numbers behind it", fenced)]
+    if shown.source:
+        lines += ["", f"The test: {_code(shown.source)}"]
+    commands = [f"# {what}\n{command}" for what, command in shown.advice]
+    lines += ["", _folded("What to do", _fenced(commands, "bash"))]
     return "\n".join(lines)
 
 
 def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
-    """Return a row a workload, those that are not green first, in so many characters."""
-    ordered = in_telling_order(verdicts)
+    """Return a row a workload, the not green ones first, in at most `room` characters."""
+    ordered = by_outcome(verdicts)
     rows = [
         "| outcome | workload | step ms | change | compared | worse | better | changed |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
@@ -120,7 +111,7 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
-        counts = (*step_words(verdict), found.compared, found.worse, found.better, found.changed)
+        counts = (*step_cells(verdict), found.compared, found.worse, found.better, found.changed)
         name = _code(shortened(verdict.workload, _NAME)) + _of(verdict)
         row = f"| {' | '.join([f'{_SYMBOLS[verdict.outcome.value]} {outcome}', name, *map(str, counts)])} |"
         room -= len(row) + 1
@@ -129,9 +120,12 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
         rows.append(row)
         shown += 1
     more = [f"\nand {len(ordered) - shown} more workloads"] if len(ordered) > shown else []
-    is_long = len(ordered) > 10
     text = "\n".join([*rows, *more])
-    return f"<details><summary>All workloads ({len(ordered)})</summary>\n\n{text}\n\n</details>" if is_long else text
+    return _folded(f"All workloads ({len(ordered)})", text) if len(ordered) > 10 else text
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def _of(verdict: Verdict) -> str:
@@ -140,22 +134,22 @@ def _of(verdict: Verdict) -> str:
 
 def _commits(report: RunReport) -> str:
     found = report.provenance
-    return f", commit {_inline(commit_words(found.commit))}" if found.commit else ""
+    return f", commit {_inline(commit_name(found.commit))}" if found.commit else ""
 
 
 def _code(text: str) -> str:
-    """Return a text as inline code that also stands in a table's cell; Markdown is read inside of an element, too."""
+    """Return a text as inline code, also for a cell of a table; Markdown is active inside an element, too."""
     return f"<code>{_inline(text)}</code>"
 
 
-#: What Markdown, HTML or a table would read as something else than text.
+#: Special characters of Markdown, HTML and tables.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~!$&]")
-#: What GitHub makes a link or a mention of by itself: a comment inside of it, which nobody sees, prevents that.
+#: Places where GitHub makes a link or a mention by itself; an invisible comment there prevents that.
 _LINKED = re.compile(r"(?=@)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)")
 
 
 def _inline(text: str) -> str:
-    """Return a text in which nothing is markup, a link or a mention."""
+    """Return a text without markup, links and mentions."""
     return _LINKED.sub("<!-- -->", _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text)))
 
 

@@ -1,7 +1,7 @@
-"""The numbers of whole workloads as OpenMetrics text: GitLab's metrics reports, and whatever scrapes a file.
+"""OpenMetrics text with the metrics of whole workloads: for GitLab's metrics reports, and for scrapers of files.
 
-Source: OpenMetrics 1.0.0, "Text format"; GitLab Docs, "Metrics reports": it shows the metrics of two branches side by side, by
-name and labels. Operators are left out, for that page lists every number.
+Source: OpenMetrics 1.0.0, "Text format"; GitLab Docs, "Metrics reports", which compare two branches by names and labels.
+Operators are left out, because that page lists every number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PREFIX = "perfguard_"
 
 
 def report_openmetrics(report: RunReport) -> str:
-    """Return a gauge a metric, with a sample a workload and subject; and `perfguard_outcome`, 1 where it is."""
+    """Return a gauge a metric, with a sample a workload and subject; `perfguard_outcome` is 1 for the outcome of a workload."""
     lines = ["# HELP perfguard_outcome 1 for the outcome of a workload.", "# TYPE perfguard_outcome gauge"]
     lines += [
         f"perfguard_outcome{_labels(workload=verdict.workload, origin=verdict.origin, outcome=verdict.outcome.value)} 1"
@@ -28,14 +28,15 @@ def report_openmetrics(report: RunReport) -> str:
     for metric in sorted(WORKLOAD_METRICS & METRICS.keys()):
         samples = list(_samples(report, metric))
         if samples:
-            described = METRICS[metric]
-            lines.append(f"# HELP {_PREFIX}{metric} {_help(f'{described.meaning} In {described.unit}.')}")
-            lines.append(f"# TYPE {_PREFIX}{metric} gauge")
-            lines += samples
+            lines += _gauge(metric, f"{METRICS[metric].meaning} In {METRICS[metric].unit}.", samples)
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-#: The step time as every report shows it, before all that is behind it.
+def _gauge(name: str, meaning: str, samples: Iterable[str]) -> list[str]:
+    return [f"# HELP {_PREFIX}{name} {_help(meaning)}", f"# TYPE {_PREFIX}{name} gauge", *samples]
+
+
+#: The step time that every report shows.
 _STEP = {
     "step_ms": "How long a step takes now, in ms.",
     "step_baseline_ms": "How long a step of the baseline takes at the speed that the machine has now, in ms.",
@@ -52,9 +53,7 @@ def _step_times(report: RunReport) -> Iterable[str]:
             if (value := step.plain[name]) is not None
         ]
         if samples:
-            yield f"# HELP {_PREFIX}{name} {_help(meaning)}"
-            yield f"# TYPE {_PREFIX}{name} gauge"
-            yield from samples
+            yield from _gauge(name, meaning, samples)
 
 
 def _samples(report: RunReport, metric: str) -> Iterable[str]:
@@ -68,8 +67,7 @@ def _samples(report: RunReport, metric: str) -> Iterable[str]:
 
 
 def _labels(**labels: str) -> str:
-    told = (f'{name}="{_escaped(value)}"' for name, value in labels.items() if value or name == "workload")
-    return "{" + ",".join(told) + "}"
+    return "{" + ",".join(f'{k}="{_escaped(value)}"' for k, value in labels.items() if value or k == "workload") + "}"
 
 
 def _escaped(text: str) -> str:
@@ -82,7 +80,7 @@ def _help(text: str) -> str:
 
 
 class MetricsReporter:
-    """The numbers as OpenMetrics, as GitLab's metrics reports are."""
+    """Metrics of whole workloads as OpenMetrics, for GitLab's metrics reports."""
 
     def text(self, report: RunReport) -> str:
         """Return one line a number."""

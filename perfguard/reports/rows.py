@@ -1,4 +1,4 @@
-"""Rows of a query, as a table for people, as CSV and as JSON: one after the other, so that they need not be held."""
+"""Rows of a query as a table, CSV or JSON, written one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST_TEXT, _LONGEST_TEXT = 12, 70
 
 
 def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen = LOG) -> str:
-    """Return rows as a table that fits the screen; null is -."""
+    """Return rows as a table that fits the screen; null is `-`."""
     shown = [
         Column(title=printable(name), align="right")
         if any(word in kind for word in _NUMBERS) and "[" not in kind
@@ -32,17 +32,17 @@ def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen =
 
 
 def csv_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield CSV, the names of the columns first; nulls are empty."""
+    """Yield CSV, with the names of the columns first; nulls are empty."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([name for name, _ in columns])
-    yield _taken(buffer)
+    yield _emptied(buffer)
     for row in rows:
         writer.writerow([_text(cell) for cell in row])
-        yield _taken(buffer)
+        yield _emptied(buffer)
 
 
-def _taken(buffer: io.StringIO) -> str:
+def _emptied(buffer: io.StringIO) -> str:
     text = buffer.getvalue()
     buffer.seek(0)
     buffer.truncate()
@@ -50,7 +50,7 @@ def _taken(buffer: io.StringIO) -> str:
 
 
 def json_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield a JSON list, an object a row on a line of its own; of columns with one name the second has a number."""
+    """Yield a JSON list, one object a line; the second column of one name gets a number."""
     names = unique([name for name, _ in columns])
     before = "[\n"
     for row in rows:
@@ -61,7 +61,7 @@ def json_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Return names, each once: where one is there twice, the second has a number."""
+    """Return names without duplicates: the second of one name gets a number."""
     found: dict[str, None] = {}
     for name in names:
         number, one = 1, name
@@ -86,7 +86,7 @@ def _text(cell: Any) -> str:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a value as JSON has it: numbers that it lacks are null, bytes are hexadecimal, dates are texts."""
+    """Return a value for JSON: NaN and infinity are null, bytes are hexadecimal, dates are strings."""
     if cell is None or isinstance(cell, (bool, int, str)):
         return cell
     if isinstance(cell, (float, Decimal)):

@@ -1,4 +1,4 @@
-"""The step time in words: what is behind the one time and the one change that every report shows."""
+"""Step time texts: the measurements behind the one time and change that every report shows."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Iterable
 from perfguard.judge import Verdict, step_time_of
 from perfguard.judge.quantities import show
 from perfguard.judge.step_time import milliseconds, percent, relative_change
+from perfguard.measure.measurement import number
 
 _IS_JUDGED = "; its change is judged"
-#: Every other measurement of a step, and what it is.
+#: The other measurements of a step, and their meaning.
 _MEANINGS = {
     "step_cost": f"cost, in calibration kernels (a fixed matrix product run between steps){_IS_JUDGED}",
-    "run_wall_time": "fresh processes, by the clock without the wait for a CPU: the fastest step",
+    "run_wall_time": "fresh processes, wall time without the wait for a CPU: the fastest step",
     "run_cpu_time": "fresh processes, CPU time of all threads: the fastest step",
-    "run_wall_p90": "fresh processes, by the clock: the slow steps (90th percentile)",
+    "run_wall_p90": "fresh processes, wall time: the slow steps (90th percentile)",
     "run_blocked_time": "fresh processes, time in which a step neither ran nor waited for a CPU: the mean",
-    "step_ab_time": "beside the base: the fastest step of a process",
-    "step_time": "the test's own process, by the clock: the fastest timed step",
+    "step_ab_time": "A/B run: the fastest step of a process",
+    "step_time": "the test's own process, wall time: the fastest timed step",
     "step_cpu_time": "the test's own process, CPU time of the thread that drives the step: the fastest timed step",
-    "profiled_step_time": "under the profiler, by the clock: the fastest step",
+    "profiled_step_time": "under the profiler, wall time: the fastest step",
     "profiler_overhead": "a profiled step over a timed one",
 }
-_COST_ON_A_DEVICE = f"cost, by the clock because a device does the work{_IS_JUDGED}"
+_COST_ON_A_DEVICE = f"cost, wall time because a device does the work{_IS_JUDGED}"
 
 
-def step_words(verdict: Verdict) -> tuple[str, str]:
-    """Return time and change for a table: `25.2 → 40.2` and `+59.2 %`, in brackets where it is not judged."""
+def step_cells(verdict: Verdict) -> tuple[str, str]:
+    """Return time and change for a table: `25.2 → 40.2` and `+59.2 %`, in brackets if it is not judged."""
     step = step_time_of(verdict)
     if step is None:
         return "-", "-"
@@ -35,7 +36,7 @@ def step_words(verdict: Verdict) -> tuple[str, str]:
 
 
 def step_details(verdict: Verdict) -> list[str]:
-    """Return a line for each number behind the step time, measured on both sides, with what it is."""
+    """Return a line for each measurement behind the step time, of both sides."""
     step = step_time_of(verdict)
     if step is None:
         return []
@@ -46,17 +47,17 @@ def step_details(verdict: Verdict) -> list[str]:
     for metric, meaning in _MEANINGS.items():
         if (values := _both_sides(verdict, metric)) is not None:
             is_time = metric not in ("step_cost", "profiler_overhead")
-            told = " → ".join(milliseconds(one / 1e3) if is_time else show(one) for one in values)
+            numbers = " → ".join(milliseconds(one / 1e3) if is_time else show(one) for one in values)
             on_device = metric == "step_cost" and any(timing.clock == "wall" for timing in verdict.timings)
             unit = " ms" if is_time or on_device else ""
             meaning = _COST_ON_A_DEVICE if on_device else meaning
-            # A run side by side may have judged in its place.
-            lines.append(f"  {told}{unit}: {meaning if step.metric == metric else meaning.removesuffix(_IS_JUDGED)}")
+            # An A/B run may have judged instead.
+            lines.append(f"  {numbers}{unit}: {meaning if step.metric == metric else meaning.removesuffix(_IS_JUDGED)}")
     return lines
 
 
 def _of_each_process(verdict: Verdict, judged: str) -> Iterable[str]:
-    """Yield by how much the step changed in each process: the reader sees the noise."""
+    """Yield the change of the step in each process, which shows the noise."""
     for metric in ("step_ab",) if judged == "step_ab" else ("step_cost", "step_ab"):
         one = next((one for one in verdict.comparisons if one.metric == metric), None)
         samples = next((one.samples for one in verdict.measurements if one.metric == metric), ())
@@ -67,9 +68,8 @@ def _of_each_process(verdict: Verdict, judged: str) -> Iterable[str]:
 
 
 def _both_sides(verdict: Verdict, metric: str) -> tuple[float, ...] | None:
-    """Return what was measured of the baseline, where it is known, and now."""
+    """Return the value of the baseline, if known, and the current one."""
     now = next((m.value for m in verdict.measurements if m.metric == metric and not m.subject), None)
     before = next((one.reference for one in verdict.comparisons if one.metric == metric and not one.subject), None)
-    if not isinstance(now, (int, float)):
-        return None
-    return (before, now) if isinstance(before, (int, float)) else (now,)
+    sides = tuple(one for one in map(number, (before, now)) if one is not None)
+    return sides if number(now) is not None else None

@@ -3,121 +3,127 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
 from perfguard.judge.quantities import show
-from perfguard.measure import METRICS, Measurement, Operator
+from perfguard.measure import Measurement, Operator
+from perfguard.measure.metrics import unit_of
 from perfguard.reports import RunReport
-from perfguard.reports.ledger import asked_ledger_lines, told_ledger_lines
+from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
 from perfguard.reports.names import printable
-from perfguard.reports.step_time import step_details, step_words
+from perfguard.reports.overview import baseline_commit, trade_off, where_text
+from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.upgrades import with_upgrade
-from perfguard.reports.words import baseline_commit, trade, where_words
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 
-#: How many findings of one code a message shows before it counts the rest.
+#: Most findings of one code in a message; the rest is counted.
 SHOWN_PER_CODE = 10
-#: How many different shapes of an operator a table shows.
+#: Most shapes of an operator in a table.
 _SHAPES = 3
-#: How much of a name a table in a log shows, of a workload's and of an operator's, and how little one on a screen.
+#: The longest names of workloads and of operators in a log, and the shortest on a terminal.
 _LONGEST = 100
 _LONGEST_OPERATOR = 70
 _SHORTEST = 24
 
 
-def failure_message(verdict: Verdict, *, refresh_command: str, whole: bool = False) -> str:
-    """Return the message of a test whose verdict is not green: what is worst, why, what to do, then all that stands behind it.
+def failure_message(verdict: Verdict, *, refresh_command: str, verbose: bool = False) -> str:
+    """Return the message of a test that is not green: the worst finding, its cause, what to do, then the details.
 
-    `whole` asks for every finding, change and part of the ledger (-v).
+    `verbose` (-v) includes every finding, change and part of the ledger.
     """
-    # The first line is all that pytest's short summary, JUnit's message attribute and an IDE show: the worst finding.
-    findings = verdict.findings if whole else without_details(verdict)
-    worst, *others = finding_lines(findings, most=_most(whole)) or ["nothing was compared"]
+    # pytest's short summary, JUnit's message attribute and IDEs show only the first line.
+    worst, *others = shown_findings(verdict, verbose=verbose) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
-    # The cause goes before what it brought with it: views, wrappers, memory. All that may be long goes after what to do.
-    lines += [f"  {line}" for line in (trade(verdict), where_words(verdict)) if line]
+    # The cause comes before its effects: views, wrappers, memory. Long parts come after what to do.
+    lines += [f"  {line}" for line in (trade_off(verdict), where_text(verdict)) if line]
     if verdict.outcome is Outcome.FAILED and (commit := baseline_commit(verdict)):
         lines.append(f"  see what changed since the baseline: git diff {commit}")
     lines.append(f"  {_advice(verdict, refresh_command)}")
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
-        lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(whole))]
+        lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(verbose))]
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
-    lines += [f"  {line}" for line in (whole_time_lines(verdict) if whole else told_ledger_lines(verdict))]
-    if verdict.environment_changes:
-        lines[0] = with_upgrade(lines[0], verdict)
-        lines.append(f"  environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
+    lines += [f"  {line}" for line in (time_lines(verdict) if verbose else short_ledger_lines(verdict))]
+    lines[0] = with_upgrade(lines[0], verdict)
+    lines += [f"  {line}" for line in environment_lines(verdict)]
     if verdict.recording is not None:
         lines.append(f"  recording: {printable(str(verdict.recording))}")
     return "\n".join(lines)
 
 
-def whole_time_lines(verdict: Verdict) -> list[str]:
+def time_lines(verdict: Verdict) -> list[str]:
     """Return every number behind the step time, and the whole ledger."""
-    return [*step_details(verdict), *(asked_ledger_lines(verdict) if verdict.ledger is not None else [])]
+    return [*step_details(verdict), *(full_ledger_lines(verdict) if verdict.ledger is not None else [])]
 
 
-def _most(whole: bool) -> int | None:
-    return None if whole else SHOWN_PER_CODE
+def environment_lines(verdict: Verdict, sides: str = "baseline → now") -> list[str]:
+    """Return the line about a changed environment, if any."""
+    changes = verdict.environment_changes
+    return [f"environment, {sides}: {printable('; '.join(changes))}"] if changes else []
+
+
+def shown_findings(verdict: Verdict, *, verbose: bool) -> list[str]:
+    """Return the findings of a verdict, without details of the step time unless `verbose`."""
+    return finding_lines(verdict.findings if verbose else without_details(verdict), most=_most(verbose))
+
+
+def _most(verbose: bool) -> int | None:
+    return None if verbose else SHOWN_PER_CODE
 
 
 def _advice(verdict: Verdict, refresh_command: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
-        # Those that make it incomplete come before a project's own.
+        # perfguard's own findings come before those of the project's checks.
         worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
         is_own = worst is not None and worst.code.family == OWN_FAMILY
-        what = "a check of this project is not met" if is_own else "the capture is not whole"
-        return f"{what}, so nothing was compared and no baseline was touched; look at: {where}"
+        what = "a check of this project failed" if is_own else "the recording is invalid"
+        return f"{what}, so nothing was compared or stored; look at: {where}"
     if any(finding.code is Code.B111 for finding in verdict.findings):
-        return "nothing was written: the stored baseline is as it was"
+        return "nothing was written: the stored baseline is unchanged"
     if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
         return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"
     if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B112 for finding in verdict.findings):
         return "run it again when the machine is quiet"
     if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B107 for finding in verdict.findings):
         return (
-            "run it again when the machine is as it was; a machine that stays so needs its own baseline: "
+            "run it again when the machine has its old speed; if the new speed is permanent, refresh the baseline: "
             + refresh_command
         )
     if any(finding.code is Code.B108 for finding in verdict.findings):
-        return "look at why the processes ended, then run the same command again"
+        return "find out why the processes ended, then run the same command again"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"nothing was compared; record a baseline with: {refresh_command}"
     return f"if the change is intended, accept it with: {refresh_command} --perfguard-reason 'why'"
 
 
 def finding_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
-    """Return one line a finding, at most so many of each code (None: all there are), the rest counted, notes last."""
-    counts: dict[str, int] = {}
-    shown: dict[str, int] = {}
+    """Return one line a finding, at most `most` of each code (None: all), then the numbers of the others."""
+    counts: Counter[str] = Counter()
+    shown: Counter[str] = Counter()
     lines: list[str] = []
     for finding in findings:
         code = finding.code.name
-        counts[code] = counts.get(code, 0) + (finding.more or 1)
-        if not finding.more and (most is None or shown.get(code, 0) < most):
-            shown[code] = shown.get(code, 0) + 1
+        counts[code] += finding.more or 1
+        if not finding.more and (most is None or shown[code] < most):
+            shown[code] += 1
             lines.append(finding_line(finding))
-    lines += [
-        f"{code} and {count - shown.get(code, 0)} more like it"
-        for code, count in counts.items()
-        if count > shown.get(code, 0)
-    ]
-    return lines
+    return lines + [f"{code} and {rest} more like it" for code, rest in (counts - shown).items()]
 
 
 def checked(
     verdict: Verdict, *, explain: bool, metrics: bool, select: tuple[str, ...] = (), screen: Screen = LOG
 ) -> list[str]:
-    """Return what `perfguard check` prints: outcome, what was read, findings by rank and file, worst first.
+    """Return the output of `perfguard check`: outcome, numbers of files, findings by rank and file, worst first.
 
-    `select` are the codes that alone were looked at: a green outcome must not look like that of all of them.
+    `select` are the only codes that counted: a green outcome must show that others were ignored.
     """
     read = verdict.read
     counts = ", ".join(
@@ -126,7 +132,7 @@ def checked(
         if (count := read.get(noun, 0)) or noun == "files"
     )
     known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
-    only = f"; only {', '.join(select)} looked at" if select else ""
+    only = f"; only {', '.join(select)} checked" if select else ""
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=_most(screen.is_verbose))]
     if explain:
@@ -137,10 +143,10 @@ def checked(
 
 
 def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
-    """Return findings under the file they are about, files in the order of their worst finding.
+    """Return findings below their file, files in the order of their worst finding.
 
-    The headline of a code stands once above its messages. At most so many of a code in a file are shown (None: all there
-    are), the rest is counted. Ranks are named where there are several.
+    The headline of a code comes once, above its messages. At most `most` of a code and file are shown (None: all), the others
+    are counted. With several ranks each file has its rank.
     """
     groups: dict[tuple[int | None, str], list[Finding]] = {}
     for finding in findings:
@@ -149,14 +155,14 @@ def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_C
     lines = []
     for (rank, file), group in groups.items():
         name = printable(file) or "the recording"
-        is_led = rank is not None and len(ranks) > 1 and not file.startswith("rank ")
-        lines.append(f"rank {rank}: {name}" if is_led else name)
+        has_rank = rank is not None and len(ranks) > 1 and not file.startswith("rank ")
+        lines.append(f"rank {rank}: {name}" if has_rank else name)
         lines += [f"  {line}" for line in _lines_in_file(group, most)]
     return lines
 
 
 def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
-    """Return the findings of one file by code and severity: one in a line, several below their headline."""
+    """Return the findings of one file by code and severity: a single one in one line, several below their headline."""
     alike: dict[tuple[Code | OwnCode, Severity], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.code, finding.severity), []).append(finding)
@@ -180,19 +186,19 @@ def _message_in_file(finding: Finding) -> str:
 
 
 def operator_rows(operators: Iterable[Operator], screen: Screen = LOG) -> str:
-    """Return the table of `perfguard ops`; of an operator with many shapes the most frequent three are shown."""
+    """Return the table of `perfguard ops`, with the three most frequent shapes of each operator."""
     rows = []
     for one in operators:
         frequent = sorted(one.shapes.items(), key=lambda item: (-item[1], item[0]))
-        told = frequent if screen.is_verbose else frequent[:_SHAPES]
-        shapes = [f"{count} x {printable(text)}" for text, count in told]
-        more = [f"and {len(frequent) - len(told)} more"] if len(frequent) > len(told) else []
+        shapes = change_lines(
+            (f"{count} x {text}" for text, count in frequent), most=None if screen.is_verbose else _SHAPES
+        )
         times = (f"{us:.3f}" for us in (one.total_us, one.average_us, one.self_us))
-        rows.append((one.rank, printable(one.operator), one.occurrences, *times, "\n".join([*shapes, *more])))
+        rows.append((one.rank, printable(one.operator), one.occurrences, *times, "\n".join(shapes)))
     return table(_OF_OPERATORS, rows, screen)
 
 
-#: A long name tells most at its end, a shape at its beginning.
+#: The end of a long name matters most, and the beginning of a shape.
 _OF_OPERATORS = (
     Column(title="rank", align="right", leaves=3),
     Column(title="operator", least=_SHORTEST, most=_LONGEST_OPERATOR),
@@ -208,14 +214,14 @@ def finding_line(finding: Finding) -> str:
     """Return `R101 operator_time[MatMul] 8200.0 → 11340.7 us, +38.3 % (allowed +25.0 %)` and the like."""
     severity = "" if finding.severity is Severity.ERROR else f"({finding.severity.value}) "
     if finding.code.family == "R":
-        # The message begins with the metric; the place would only repeat it.
+        # The message begins with the metric, which is the place.
         return printable(f"{finding.code.name} {severity}{finding.message}")
     place = f" {finding.place}" if finding.place else ""
     return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}")
 
 
 def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
-    """Return `412 compared: 9 worse, 2 better, 4 changed; 0 not comparable`, with what was only shown where there is any."""
+    """Return `412 compared: 9 worse, 2 better, 4 changed; 0 not comparable`, and the number of metrics only shown."""
     why = " (time is off)" if is_time_off and coverage.not_comparable else ""
     line = (
         f"{coverage.compared} compared: {coverage.worse} worse, {coverage.better} better, {coverage.changed} changed; "
@@ -225,16 +231,15 @@ def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:
 
 
 def compared_lines(verdict: Verdict, screen: Screen = LOG, *, ledger: bool, sides: str) -> list[str]:
-    """Return what `compare` and `baseline diff` say of one workload above their table; verbose, everything that is known."""
-    is_whole = screen.is_verbose
-    lines = finding_lines(verdict.findings if is_whole else without_details(verdict), most=_most(is_whole))
-    if is_whole:
+    """Return the lines of `compare` and `baseline diff` for one workload, above their table; verbose, all details."""
+    lines = shown_findings(verdict, verbose=screen.is_verbose)
+    if screen.is_verbose:
         lines += step_details(verdict)
-    if ledger or (is_whole and verdict.ledger is not None):
-        lines += asked_ledger_lines(verdict)
-    if verdict.environment_changes and sides:
-        lines.append(f"environment, {sides}: {printable('; '.join(verdict.environment_changes))}")
-    if is_whole:
+    if ledger or (screen.is_verbose and verdict.ledger is not None):
+        lines += full_ledger_lines(verdict)
+    if sides:
+        lines += environment_lines(verdict, sides)
+    if screen.is_verbose:
         lines += map(printable, verdict.notes)
     return [f"{verdict.outcome.value} {printable(verdict.workload)}", *(f"  {line}" for line in lines)]
 
@@ -242,13 +247,14 @@ def compared_lines(verdict: Verdict, screen: Screen = LOG, *, ledger: bool, side
 def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> str:
     """Return the summary of a run: a table of workloads, refreshed baselines, warnings and the coverage line.
 
-    Quiet, there is a line for each workload that is not green, and the last lines; verbose, everything that is known, unless
-    it was `told` above.
+    Quiet, there is a line for each workload that is not green, and the last lines; verbose, all details, unless they were
+    `told` above.
     """
     refreshed = [verdict for verdict in report.verdicts if verdict.refresh is not None]
     last = list(_last_lines(report, refreshed=bool(refreshed), quiet=screen.is_quiet))
     if screen.is_quiet:
-        return "\n".join([*map(_one_line, filter(_is_told, report.verdicts)), *last])
+        named = (one for one in report.verdicts if not one.passed or one.refresh is Refresh.REFUSED)
+        return "\n".join([*map(_one_line, named), *last])
     parts = []
     if report.verdicts:
         parts.append(_table(report.verdicts, screen))
@@ -256,22 +262,22 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
         parts += ["\n".join(lines) for verdict in report.verdicts if (lines := _all_lines(verdict))]
     if refreshed:
         parts.append("\n".join(_refresh_lines(refreshed, report.unused, _most(screen.is_verbose))))
-    warnings = [
-        f"{printable(verdict.workload)}: {finding_line(finding)}"
-        for verdict in report.verdicts
-        for finding in without_details(verdict)
-        if finding.severity is Severity.WARNING
-    ]
-    # Verbose, each workload has said its own.
+    warnings = warning_lines(report.verdicts)
+    # Verbose, the details of each workload have its own.
     if warnings and not screen.is_verbose:
         parts.append("\n".join(warnings[:SHOWN_PER_CODE] + _more(len(warnings))))
     parts.append("\n".join(last))
     return "\n\n".join(parts)
 
 
-def _is_told(verdict: Verdict) -> bool:
-    """Whether a quiet summary names a workload: it is not green, or a refresh was refused."""
-    return not verdict.passed or verdict.refresh is Refresh.REFUSED
+def warning_lines(verdicts: Iterable[Verdict]) -> list[str]:
+    """Return the warnings of verdicts, without details of the step time."""
+    return [
+        f"{printable(verdict.workload)}: {finding_line(finding)}"
+        for verdict in verdicts
+        for finding in without_details(verdict)
+        if finding.severity is Severity.WARNING
+    ]
 
 
 def _one_line(verdict: Verdict) -> str:
@@ -282,12 +288,9 @@ def _one_line(verdict: Verdict) -> str:
 
 
 def _all_lines(verdict: Verdict) -> list[str]:
-    """Return all that is known of one workload beside its row: findings, environment, how it was timed, where time went."""
-    lines = finding_lines(verdict.findings, most=None)
-    if verdict.environment_changes:
-        lines.append(f"environment, baseline → now: {printable('; '.join(verdict.environment_changes))}")
-    lines += map(printable, verdict.notes)
-    lines += whole_time_lines(verdict)
+    """Return the details of one workload: findings, environment, notes, step times, ledger."""
+    notes = map(printable, verdict.notes)
+    lines = [*finding_lines(verdict.findings, most=None), *environment_lines(verdict), *notes, *time_lines(verdict)]
     return [printable(verdict.workload), *(f"  {line}" for line in lines)] if lines else []
 
 
@@ -301,7 +304,7 @@ def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
         (
             verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
             printable(verdict.workload),
-            *step_words(verdict),
+            *step_cells(verdict),
             str(verdict.coverage.worse + verdict.coverage.changed),
         )
         for verdict in verdicts
@@ -309,7 +312,7 @@ def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
     return table(_OF_A_RUN, rows, screen)
 
 
-#: What changed stays longest, then by how much the step did.
+#: The number of changes is dropped last, before it the change of the step.
 _OF_A_RUN = (
     Column(title="outcome"),
     Column(title="workload", least=_SHORTEST, most=_LONGEST),
@@ -317,7 +320,7 @@ _OF_A_RUN = (
     Column(title="change", leaves=2),
     Column(title="changed", leaves=1),
 )
-#: The columns of a run's summary, where there is room for all of them.
+#: The columns of a run's summary on a wide terminal.
 RUN_TITLES = tuple(column.title for column in _OF_A_RUN)
 
 
@@ -332,7 +335,7 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int |
 
 
 def change_lines(changes: Iterable[str], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
-    """Return one line a change of a baseline, at most so many (None: all there are), the rest counted."""
+    """Return one line a change of a baseline, at most `most` (None: all), and the number of the others."""
     lines = [printable(change) for change in changes]
     more = 0 if most is None else len(lines) - most
     return lines[:most] + ([f"and {more} more"] if more > 0 else [])
@@ -361,14 +364,14 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:
-        why = "the tests that use perfguard got not so far" if report.not_run else "no test of this run uses perfguard"
+        why = "the run stopped before its perfguard tests" if report.not_run else "no test of this run uses perfguard"
         yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
 
 
 def explanation(verdict: Verdict) -> Iterable[str]:
-    """Return what could not be known, and which layouts were recognised."""
+    """Yield the recognised layouts, and the notes about unknown conditions."""
     yield f"layouts: {', '.join(verdict.layouts) or 'none recognised'}"
     yield from (printable(note) for note in verdict.notes)
 
@@ -380,7 +383,7 @@ def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) 
             printable(m.label),
             show(m.value) if not isinstance(m.value, dict) else f"{len(m.value)} shapes",
             show(m.statistics.median) if m.statistics else "",
-            METRICS[m.metric].unit if m.metric in METRICS else "",
+            unit_of(m.metric),
         )
         for m in measurements
     ]

@@ -1,11 +1,11 @@
-"""The upgrade behind a regression: versions that are others than the baseline's."""
+"""Upgrades: versions that differ from the baseline's, as a possible cause of a regression."""
 
 from __future__ import annotations
 
 from perfguard.judge import Outcome, Verdict
 from perfguard.reports.names import printable
 
-#: What a step runs on. What else differs of the environment is in the details.
+#: Packages that a step runs on; other differences of the environment are in the details.
 _RUNS_ON = ("torch", "torch_npu", "mindspore", "numpy", "python")
 
 
@@ -13,7 +13,7 @@ def with_upgrade(text: str, verdict: Verdict) -> str:
     """Return the headline of a FAILED verdict with the upgrade: `...; torch 2.12.0 → 2.13.0 since the baseline`."""
     if verdict.outcome is not Outcome.FAILED:
         return text
-    # As `Environment.differences` writes them: `torch: 2.12.0 → 2.13.0`, with `-` where one side does not know it.
+    # `Environment.differences` writes `torch: 2.12.0 → 2.13.0`, with `-` for an unknown version.
     changes = dict(change.partition(": ")[::2] for change in verdict.environment_changes)
     upgrades = [f"{name} {changes[name]}" for name in _RUNS_ON if "-" not in changes.get(name, "-").split()]
     if not upgrades:

@@ -405,8 +405,8 @@ def test_an_unknown_code_cannot_be_selected(code):
     ("options", "end"),
     [
         ((), "rows)"),
-        (("--select", "A"), "rows); only A looked at"),
-        (("--select", "a1,C101", "--select", "S"), "rows); only A1, C101, S looked at"),
+        (("--select", "A"), "rows); only A checked"),
+        (("--select", "a1,C101", "--select", "S"), "rows); only A1, C101, S checked"),
     ],
 )
 def test_the_first_line_says_which_codes_alone_were_looked_at(options, end):

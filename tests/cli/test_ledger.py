@@ -95,7 +95,7 @@ def test_a_written_comparison_holds_the_ledger(tmp_path):
 def test_without_a_comparison_it_says_that_there_is_none():
     found = run("compare", TORCH, GRAPH, "--ledger")
     assert found.exit_code == 4
-    assert "  no ledger: it takes a comparison, and the times of operators on both sides\n" in found.stdout
+    assert "  no ledger: it needs a comparison, and the times of operators on both sides\n" in found.stdout
 
 
 @pytest.mark.parametrize(

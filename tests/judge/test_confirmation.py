@@ -11,7 +11,7 @@ from perfguard.findings import Code, Severity
 from perfguard.gate import judge_again, judge_time
 from perfguard.judge import PairedRun, Policy, Rule, Tolerance, Unconfirmed, step_time_of
 from perfguard.reports.document import verdict_document, verdict_from_document
-from perfguard.reports.words import trade, where_words
+from perfguard.reports.overview import trade_off, where_text
 from tests.facts import HERE, measured
 from tests.judge.test_time import FIVE, OPERATORS, examine, stored, timing
 from tests.judge.test_verdict import ELSEWHERE
@@ -277,8 +277,8 @@ def test_what_fails_for_another_reason_on_a_busy_machine_blames_no_time():
     assert (verdict.outcome.value, [one.code.name for one in decisive(verdict)]) == ("FAILED", ["R102", "R106"])
     (told,) = (one for one in verdict.findings if one.code is Code.B112)
     assert (told.severity, told.message.partition(" %")[0]) == (Severity.NOTE, "other processes used 60")
-    assert "step" not in trade(verdict)
-    assert where_words(verdict) == ""
+    assert "step" not in trade_off(verdict)
+    assert where_text(verdict) == ""
 
 
 @pytest.mark.parametrize(("ratios", "outcome"), [([1.2] * 5, "FAILED"), ([1.0] * 5, "PASSED")])

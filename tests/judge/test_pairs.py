@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
-from perfguard.gate import compare_beside, is_to_be_confirmed
+from perfguard.gate import compare_paired, is_to_be_confirmed
 from perfguard.judge import Outcome, Pace, Policy, Rule, State, Tolerance, Verdict, paired, step_time_of, with_pairs
 from perfguard.judge.compare import Comparison
 from perfguard.judge.pairs import agreeing_of, effect_of
@@ -242,7 +242,7 @@ def test_the_rules_of_the_test_go_first():
     ignoring = replace(base, ignore=("R101",))
     slower = processes(*[8.0] * 5)
     outcomes = [
-        compare_beside(base, one, slower, (), policy=Policy())[0].outcome.value for one in (base, wide, ignoring)
+        compare_paired(base, one, slower, (), policy=Policy())[0].outcome.value for one in (base, wide, ignoring)
     ]
     assert outcomes == ["FAILED", "PASSED", "PASSED"]
 

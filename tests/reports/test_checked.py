@@ -96,7 +96,7 @@ def test_the_headline_of_several_findings_of_a_file_stands_once():
 
 
 @pytest.mark.parametrize(
-    ("select", "end"), [((), ""), (("A",), "; only A looked at"), (("A1", "C101"), "; only A1, C101 looked at")]
+    ("select", "end"), [((), ""), (("A",), "; only A checked"), (("A1", "C101"), "; only A1, C101 checked")]
 )
 def test_the_first_line_says_which_codes_alone_were_looked_at(select, end):
     verdict = Verdict(workload="w", outcome=Outcome.PASSED, findings=())

@@ -53,7 +53,7 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     findings, numbers, commands = found.texts["pre"]
     assert "R102 peak_memory_bytes[cpu] 776 → 1552 bytes, +100.0 %" in findings
     assert "step +147.3 us:" in findings
-    assert "under the profiler, by the clock: the fastest step" in numbers
+    assert "under the profiler, wall time: the fastest step" in numbers
     assert "0.147 → 0.294" in found.texts["td"]
     assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in commands
     assert rows_of(found) == 2

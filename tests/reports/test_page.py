@@ -23,10 +23,10 @@ from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, State, Ve
 from perfguard.measure import Measurement, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
+from perfguard.reports.overview import history_lines
 from perfguard.reports.page import page_html
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
-from perfguard.reports.words import since_when
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
 
@@ -181,10 +181,10 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
     tables = tables_of(verdict)
     assert len(tables.ledger) == len(verdict.ledger.entries)
     assert (
-        tables.silence
+        tables.unattributed
         == "Which operator took the time is not known: the step changed by +0 ms, which is within the noise."
     )
-    assert tables_of(show.failing()).silence == ""
+    assert tables_of(show.failing()).unattributed == ""
     page = page_html(show.run_of(verdict))
     assert '<details class="ledger"><summary>' in page
 
@@ -289,7 +289,7 @@ def test_a_history_says_since_which_commit_and_is_drawn():
     verdict = show.failing()
     found = show.history_of(verdict.workload)
     is_valid(drawn_trend(found))
-    lines = list(since_when(verdict, [found]))
+    lines = list(history_lines(verdict, [found]))
     (line,) = lines
     assert line.startswith("step_time since 29<script>")
     text = page_html(show.run_of(verdict, show.passing(), trends=(found,)))
@@ -301,9 +301,9 @@ def test_a_history_says_since_which_commit_and_is_drawn():
 def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
     verdict = show.failing()
     other = show.history_of(verdict.workload, metric="profiler_overhead")
-    assert list(since_when(verdict, [other])) == []
+    assert list(history_lines(verdict, [other])) == []
     steady = show.history_of(verdict.workload, since=99)
-    assert list(since_when(show.passing(), [steady])) == []
+    assert list(history_lines(show.passing(), [steady])) == []
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

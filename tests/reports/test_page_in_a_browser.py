@@ -295,7 +295,7 @@ def test_one_of_many_workloads_is_chosen_by_a_link_that_can_be_shared(opened):
     assert page.locator("article:visible").count() == 1
     page.locator("#workloads a", has_text="test_invalid").click()
     # Browsers tell of a new fragment later, so this is waited for, like all that follows a link.
-    shown.count("article:visible h2:has-text('The recording is not whole')", 1)
+    shown.count("article:visible h2:has-text('The recording is incomplete or wrong')", 1)
     assert page.locator("article:visible pre").inner_text().endswith("<b>many</b>")
     address = page.url
     other = opened("all", fragment=address[address.index("#") :])

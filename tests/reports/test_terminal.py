@@ -13,7 +13,7 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
-from perfguard.reports.ledger import asked_ledger_lines, ledger_lines
+from perfguard.reports.ledger import full_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
     coverage_line,
@@ -233,7 +233,7 @@ torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
             verdict(Outcome.INVALID, LEAKED, recording=Path("/data/recording")),
             """\
 perfguard INVALID: C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4
-  the capture is not whole, so nothing was compared and no baseline was touched; look at: perfguard check /data/recording
+  the recording is invalid, so nothing was compared or stored; look at: perfguard check /data/recording
   workload: test_a.py::test_a
   recording: /data/recording""",
             id="invalid",
@@ -288,10 +288,10 @@ def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_as
     message = failure_message(failing, refresh_command=COMMAND)
     assert message.splitlines()[1] == f"  {said}"
     assert "residual" not in message
-    whole = failure_message(failing, refresh_command=COMMAND, whole=True)
+    whole = failure_message(failing, refresh_command=COMMAND, verbose=True)
     assert "  step 100.0 → 350.0 us, +250.0 us:" in whole
     assert "residual" in whole
-    assert asked_ledger_lines(failing)[0] == said
+    assert full_ledger_lines(failing)[0] == said
 
 
 # -- the ledger ----------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def of_operator(cause: Cause, base: int, current: int, **facts: object) -> Entry
             "Multiply → Mul: renamed (same calls and shapes, between t and relu; 4 calls, 10 → 11 us)",
         ),
         (Entry(cause=Cause.IDLE, base_ns=0, current_ns=12_000), "idle gaps (0.0 → 12.0 us)"),
-        (Entry(cause=Cause.OVERLAP, base_ns=-5_000, current_ns=-7_000), "operators beside each other (5.0 → 7.0 us)"),
+        (Entry(cause=Cause.OVERLAP, base_ns=-5_000, current_ns=-7_000), "overlapping operators (5.0 → 7.0 us)"),
         (
             Entry(cause=Cause.COMMUNICATION, base_ns=5_000, current_ns=9_000),
             "communication not overlapped (5.0 → 9.0 us)",
@@ -366,7 +366,7 @@ def test_a_part_of_a_ledger_says_why(entry, text):
     [
         ("step_time", None, "step 2410.0 → 2890.0 us, +480.0 us:"),
         ("step_time", 3, "step of rank 3, the slowest 2410.0 → 2890.0 us, +480.0 us:"),
-        ("run_wall_time", None, "step by the clock 2410.0 → 2890.0 us, +480.0 us:"),
+        ("run_wall_time", None, "step (wall time) 2410.0 → 2890.0 us, +480.0 us:"),
         ("profiled_step_time", None, "profiled step 2410.0 → 2890.0 us, +480.0 us:"),
         ("operator_time", None, "all that was profiled 2410.0 → 2890.0 us, +480.0 us:"),
     ],
@@ -669,7 +669,7 @@ def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
     ]
     unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))
     message = failure_message(unfit, refresh_command=COMMAND)
-    assert "\n  nothing was written: the stored baseline is as it was\n" in message
+    assert "\n  nothing was written: the stored baseline is unchanged\n" in message
 
 
 def test_a_run_without_verdicts_still_names_unused_baselines():
@@ -744,7 +744,7 @@ def test_verbose_adds_what_is_known_of_each_workload():
 
 def test_a_whole_message_counts_no_finding_away():
     failing = verdict(Outcome.FAILED, *of_code(Code.R102, 30))
-    few, all_ = (failure_message(failing, refresh_command=COMMAND, whole=whole) for whole in (False, True))
+    few, all_ = (failure_message(failing, refresh_command=COMMAND, verbose=verbose) for verbose in (False, True))
     assert ("R102 and 20 more like it" in few, "more like it" in all_) == (True, False)
     assert all_.count("R102 number") == 30
 

@@ -15,11 +15,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from perfguard.reports import TOLD_FIRST, in_telling_order, require_page
+from perfguard.reports import OUTCOME_ORDER, by_outcome, require_page
 from perfguard.reports.names import printable
+from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
-from perfguard.reports.words import since_when, told
 from perfguard.version import __version__
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     """
     require_page()
     environment, plotting = _template(), _plotting()
-    verdicts = in_telling_order(report.verdicts)
+    verdicts = by_outcome(report.verdicts)
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     scripts = {
         "data": _json([one.pop("data") for one in workloads]),
@@ -67,13 +67,13 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
 
 def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any]:
     """Return what the frame and the script know of one workload."""
-    words, tables = told(verdict, report.provenance), tables_of(verdict)
+    tables = tables_of(verdict)
     trends = [one for one in report.trends if one.series.workload == verdict.workload]
     return {
         "number": number,
-        "words": words,
+        "overview": overview(verdict, report.provenance),
         "tables": tables,
-        "history": list(since_when(verdict, trends)),
+        "history": list(history_lines(verdict, trends)),
         "data": {
             "figures": [*figures_of(verdict), *map(drawn_trend, trends)],
             "operators": tables.operators,
@@ -93,7 +93,7 @@ def _coverage(found: Coverage) -> str:
 
 
 def _outcomes(report: RunReport) -> list[tuple[str, int]]:
-    return [(one.value, report.outcomes[one.value]) for one in TOLD_FIRST if one.value in report.outcomes]
+    return [(one.value, report.outcomes[one.value]) for one in OUTCOME_ORDER if one.value in report.outcomes]
 
 
 def _template() -> Any:

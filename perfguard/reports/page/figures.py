@@ -62,7 +62,7 @@ def _figure(
     kind: str, title: str, told: str, rows: Sequence[Sequence[str]], traces: list[Any], **layout: Any
 ) -> Figure:
     """`rows` are the table of the figure, its first one the headers."""
-    return {"kind": kind, "title": title, "told": told, "rows": rows, "traces": traces, "layout": layout}
+    return {"kind": kind, "title": title, "caption": told, "rows": rows, "traces": traces, "layout": layout}
 
 
 def _safe(text: str) -> str:
@@ -111,7 +111,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
     return _figure(
         "waterfall",
         "Where the time of a step went",
-        f"{signed_us(ledger.change_ns / 1e3)} a step, by the clock" + _other_machine(verdict),
+        f"{signed_us(ledger.change_ns / 1e3)} a step, wall time" + _other_machine(verdict),
         rows,
         [trace],
         yaxis={

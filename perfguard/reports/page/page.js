@@ -79,10 +79,10 @@
   };
   const redraw = () => { for (const plot of drawn.keys()) if (plot.clientWidth) draw(plot); };
   const figureOf = (figure) => {
-    const plot = make("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.told}` });
+    const plot = make("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.caption}` });
     plot.style.height = `${figure.layout.height}px`;
     const table = make("details", {}, make("summary", {}, "as a table"), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${figure.title}, as a table` }, plainTable(figure.rows)));
-    const caption = make("figcaption", {}, figure.title, make("small", {}, figure.told));
+    const caption = make("figcaption", {}, figure.title, make("small", {}, figure.caption));
     drawn.set(plot, figure);
     return make("figure", { "data-kind": figure.kind }, caption, plot, table);
   };

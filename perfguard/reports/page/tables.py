@@ -12,7 +12,7 @@ from perfguard.judge import Comparison, State, Unattributed, Verdict, attributio
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import Value, rank_of
-from perfguard.reports.ledger import ledger_rows, silence_text
+from perfguard.reports.ledger import ledger_rows, unattributed_text
 from perfguard.reports.names import printable
 from perfguard.reports.step_time import step_details
 
@@ -52,7 +52,7 @@ class Tables:
     #: The numbers behind the step time, a line each; and every part of the ledger, with why it names no cause, if so.
     step: tuple[str, ...]
     ledger: tuple[tuple[str, str, str], ...]
-    silence: str
+    unattributed: str
 
 
 def tables_of(verdict: Verdict) -> Tables:
@@ -69,7 +69,7 @@ def tables_of(verdict: Verdict) -> Tables:
         notes=tuple(printable(note) for note in verdict.notes),
         step=tuple(step_details(verdict)),
         ledger=tuple(ledger_rows(verdict.ledger)) if verdict.ledger is not None else (),
-        silence=silence_text(found) if isinstance(found, Unattributed) else "",
+        unattributed=unattributed_text(found) if isinstance(found, Unattributed) else "",
     )
 
 

@@ -11,7 +11,7 @@ from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, 
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.measure import Measurement
 from perfguard.recording import Provenance
-from perfguard.reports.words import headline, sentence, told
+from perfguard.reports.overview import headline, overview, sentence
 from tests.reports import runs_to_show as show
 
 NOBODY = Provenance()
@@ -87,7 +87,7 @@ def test_a_number_that_moved_is_a_sentence(one, expected):
         (
             comparison("step_time", 100.0, 80.0),
             timed("step_time", 80.0),
-            "A step became quicker: 0.100 → 0.0800 ms (−20.0 %).",
+            "A step became faster: 0.100 → 0.0800 ms (−20.0 %).",
         ),
     ],
 )
@@ -150,7 +150,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
     ids=["an operator", "all parts of an operator", "the profiler", "gaps", "another change"],
 )
 def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entries, expected):
-    assert told(slower(*entries), NOBODY).where == expected
+    assert overview(slower(*entries), NOBODY).where == expected
 
 
 UNKNOWN = (
@@ -174,7 +174,7 @@ def test_added_work_is_named_where_no_operator_has_the_time(before, now, severit
     calls = comparison("operator_calls", before, now, "aten::mm")
     of_calls = replace(error(Code.R102, calls.label), severity=severity)
     found = replace(found, findings=(*found.findings, of_calls), comparisons=(*found.comparisons, calls))
-    assert told(found, NOBODY).where == expected
+    assert overview(found, NOBODY).where == expected
 
 
 def test_operators_that_changed_are_told_by_their_share_of_the_time():
@@ -185,7 +185,7 @@ def test_operators_that_changed_are_told_by_their_share_of_the_time():
     ]
     errors = [error(Code.R102, side.label) for side in sides]
     found = verdict(Outcome.FAILED, *errors, comparisons=[*sides, *shares])
-    assert told(found, NOBODY).where == "The step does more work: aten::addmm (1 → 2 calls a step)."
+    assert overview(found, NOBODY).where == "The step does more work: aten::addmm (1 → 2 calls a step)."
 
 
 def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
@@ -216,16 +216,14 @@ def test_a_warning_is_one_and_is_told_by_its_number_where_that_rose(severity, no
 
 def test_what_failed_by_a_code_of_later_is_not_said_to_be_uncompared():
     found = verdict(Outcome.FAILED, comparisons=[comparison("steps", 3, 3, state=State.SAME)])
-    assert headline(found) == (
-        "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
-    )
+    assert headline(found) == ("Written by a newer perfguard; its outcome is shown unchanged.")
 
 
 @pytest.mark.parametrize("outcome, is_advised", [(Outcome.PASSED, True), (Outcome.FAILED, False)])
 def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advised):
     better = Finding(code=Code.R106, severity=Severity.WARNING, message="m")
     found = replace(verdict(outcome, better), workload="a.py::test_b#prefill[128]", source="a.py:3")
-    commands = [command for _, command in told(found, NOBODY).advice]
+    commands = [command for _, command in overview(found, NOBODY).advice]
     assert ("pytest --perfguard-ratchet a.py::test_b" in commands) == is_advised
     assert not any("128" in command for command in commands)
 
@@ -233,7 +231,7 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
 @pytest.mark.parametrize(
     "found, expected",
     [
-        (verdict(Outcome.PASSED), "The recording is whole; nothing was compared with it."),
+        (verdict(Outcome.PASSED), "The recording is complete and correct; it was not compared."),
         (
             verdict(Outcome.PASSED, comparisons=[comparison("steps", 3, 3, state=State.SAME)]),
             "Nothing got worse: 1 numbers compared.",
@@ -244,11 +242,11 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
                 comparisons=[comparison("step_time", 100.0, 50.0, state=State.BETTER)],
                 **timed("step_time", 50.0),
             ),
-            "Nothing got worse. A step became quicker: 0.100 → 0.0500 ms (−50.0 %).",
+            "Nothing got worse. A step became faster: 0.100 → 0.0500 ms (−50.0 %).",
         ),
         (
             verdict(Outcome.INVALID, error(Code.C101)),
-            "The recording is not whole, so nothing was compared: the profiled window is not the requested one.",
+            "The recording is incomplete or wrong, so nothing was compared: the profiled window is not the requested one.",
         ),
         (verdict(Outcome.INCONCLUSIVE, error(Code.B101)), "Nothing was judged: no baseline to compare with."),
         (
@@ -282,7 +280,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
         "A step became slower: 0.0100 → 0.0200 ms (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
     )
     # What stands first in the headline stands first below it, too.
-    assert [point.message for point in told(found, NOBODY).points] == ["time", "memory", "calls"]
+    assert [point.message for point in overview(found, NOBODY).points] == ["time", "memory", "calls"]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +301,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
     ],
 )
 def test_it_says_since_when(commit, branch, expected):
-    assert told(show.failing(), Provenance(commit=commit, branch=branch)).since == expected
+    assert overview(show.failing(), Provenance(commit=commit, branch=branch)).since == expected
 
 
 def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_alike():
@@ -320,7 +318,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         ledger=LEDGER,
         **FRESH,
     )
-    assert told(found, NOBODY).where == (
+    assert overview(found, NOBODY).where == (
         "The largest part is aten::mm (its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048]): "
         "+1.36 ms, 58 % of the change in time."
     )
@@ -350,20 +348,20 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
     ],
 )
 def test_it_says_what_to_do_next(make, commands):
-    found = [command for _, command in told(make(), NOBODY).advice]
+    found = [command for _, command in overview(make(), NOBODY).advice]
     assert [one if not one.startswith("perfguard view") else "perfguard view" for one in found] == commands
 
 
 def test_a_name_that_a_shell_would_obey_is_quoted():
     odd = replace(show.failing(), workload="a.py::b; rm -rf ~", source="a.py:1")
-    assert "pytest --perfguard 'a.py::b; rm -rf ~'" in [command for _, command in told(odd, NOBODY).advice]
+    assert "pytest --perfguard 'a.py::b; rm -rf ~'" in [command for _, command in overview(odd, NOBODY).advice]
 
 
 def test_three_findings_are_told_and_the_rest_is_counted():
     many = [error(Code.R102, f"operator_calls[{n}]") for n in range(5)]
     many.append(Finding(code=Code.R102, message="", more=7))
     many.append(Finding(code=Code.R105, message="w", severity=Severity.NOTE))
-    found = told(verdict(Outcome.FAILED, *many), NOBODY)
+    found = overview(verdict(Outcome.FAILED, *many), NOBODY)
     assert (len(found.points), found.more) == (3, 2 + 7 + 1)
 
 

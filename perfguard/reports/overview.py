@@ -1,4 +1,4 @@
-"""What happened to one workload, in words: the first thing a reader sees."""
+"""Overviews: the result of one workload as text, the first thing that a reader sees."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ from perfguard.judge import (
     step_time_of,
     without_details,
 )
-from perfguard.judge.quantities import change_text, quantity, signed_ms
+from perfguard.judge.quantities import change_text, listed, quantity, signed_ms
 from perfguard.judge.trend import Trend
-from perfguard.measure import METRICS
+from perfguard.measure.measurement import number
+from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
-from perfguard.reports.ledger import silence_text
+from perfguard.reports.ledger import unattributed_text
 from perfguard.reports.names import cut, printable
 from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
-#: How many findings the first screen tells, and how many operators it names.
+#: Most findings on the first screen, and most operators in a sentence.
 _FIRST = 3
-#: How many changes of a baseline the page lists.
+#: Most changes of a baseline on the page.
 _CHANGES = 200
 _WORDS = re.compile(r"\w+")
-#: How much of a shape is written.
+#: Longest text of a shape.
 _SHAPES = 60
 
-#: What a metric is called in a sentence; `{}` is its subject.
+#: The names of metrics in a sentence; `{}` is the subject.
 _NOUNS = {
     "step_cost": "The cost of a step",
-    "step_ab": "A step beside the base",
+    "step_ab": "A step in the A/B run",
     "step_time": "A step of the test's own process",
     "step_cpu_time": "The CPU time of a step",
     "run_wall_p90": "The slow steps (90th percentile)",
@@ -67,7 +68,7 @@ _NOUNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One of the worst findings: its code, and what it says."""
+    """One of the worst findings."""
 
     code: str
     severity: str
@@ -76,14 +77,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """The first screen of one workload, in words. Empty texts are left out."""
+class Overview:
+    """The first screen of one workload. Empty texts are left out."""
 
     workload: str
     origin: str
     outcome: str
     headline: str
-    #: The step time and its change, where the headline does not say them.
+    #: The step time and its change, if they are not in the headline.
     step: str
     where: str
     since: str
@@ -95,22 +96,22 @@ class Told:
     changes: tuple[str, ...]
 
 
-def told(verdict: Verdict, provenance: Provenance) -> Told:
-    """Say what happened, where in the model, since when, and what to do next."""
+def overview(verdict: Verdict, provenance: Provenance) -> Overview:
+    """Return the result, the place in the model, the commits, and what to do next."""
     found = without_details(verdict)
     errors = [finding for finding in found if finding.severity is not Severity.NOTE and not finding.more]
-    # What the headline is about is first below it, too.
+    # The findings of the headline come first below it.
     worst = [one.label for one in _worst_numbers(verdict)]
     errors.sort(key=lambda finding: worst.index(finding.place) if finding.place in worst else len(worst))
     first = headline(verdict)
     shown = (errors or [finding for finding in found if not finding.more])[:_FIRST]
-    return Told(
+    return Overview(
         workload=printable(verdict.workload),
         origin=printable(verdict.origin),
         outcome=verdict.outcome.value,
         headline=first,
         step=_step(verdict, first),
-        where=where_words(verdict),
+        where=where_text(verdict),
         since=_since(verdict, provenance),
         points=tuple(_point(one) for one in shown),
         more=sum(one.more or 1 for one in verdict.findings) - len(shown),
@@ -130,37 +131,37 @@ def _step(verdict: Verdict, first: str) -> str:
 
 
 def headline(verdict: Verdict) -> str:
-    """Return one sentence that says what the outcome is about."""
+    """Return one sentence about the reason of the outcome."""
     worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
     if verdict.passed:
         return _refreshed(verdict) or _green(verdict)
     if worst is None and verdict.coverage.compared:
-        return "What it is about is not known to this perfguard; the outcome is that of the one that wrote it."
+        return "Written by a newer perfguard; its outcome is shown unchanged."
     if worst is None:
         return "Nothing was compared."
     if verdict.outcome is Outcome.INVALID and worst.code.family == OWN_FAMILY:
-        return printable(f"A check of this project is not met, so nothing was compared: {worst.message}.")
+        return printable(f"A check of this project failed, so nothing was compared: {worst.message}.")
     if verdict.outcome is Outcome.INVALID:
-        return f"The recording is not whole, so nothing was compared: {worst.code.value}."
+        return f"The recording is incomplete or wrong, so nothing was compared: {worst.code.value}."
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"Nothing was judged: {worst.code.value}."
     if verdict.refresh is Refresh.REFUSED:
         return f"The baseline was not refreshed: {worst.code.value}."
     found = _worst_numbers(verdict)
-    told = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
-    traded = trade(verdict)
-    return with_upgrade(f"{told}{f' {traded}' if traded else _warned_of_time(verdict, found)}", verdict)
+    text = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
+    both = trade_off(verdict)
+    return with_upgrade(f"{text}{f' {both}' if both else _time_warning(verdict, found)}", verdict)
 
 
-def trade(verdict: Verdict) -> str:
-    """Return one sentence about a verdict that is better and worse at once in time or memory; else nothing."""
+def trade_off(verdict: Verdict) -> str:
+    """Return one sentence about a verdict that is better and worse at once in time or memory; else empty."""
     failed = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
     sides = {}
     for state in (State.BETTER, State.WORSE):
         found = [
             one for one in verdict.comparisons if one.judged and one.state is state and one.metric in WORKLOAD_METRICS
         ]
-        # A time that is the machine's doing is no worse step.
+        # A time that the machine caused is not a worse step.
         found = [one for one in found if state is State.BETTER or one.label in failed]
         sides[state] = [f"{_name_of(one)} {change_text(one.reference, one.current)}" for one in found]
     if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
@@ -170,67 +171,63 @@ def trade(verdict: Verdict) -> str:
 
 
 def _name_of(one: Comparison) -> str:
-    """Return what a number of the whole step is called in one line of several."""
+    """Return a short name for a metric of the whole workload."""
     return "step" if one.metric in ("step_cost", "step_ab") else one.label
 
 
-#: What a reader asks first: how much slower, how much more memory.
-_ASKED_FIRST = (
+#: The most interesting metrics first: time, then memory.
+_FIRST_METRICS = (
     *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
     *("peak_memory_bytes", "host_memory_growth_bytes"),
 )
 
 
 def _worst_numbers(verdict: Verdict) -> list[Comparison]:
-    """Return the comparisons a headline is made of: the worst one, and one more of time or memory where those failed, too."""
+    """Return the comparisons for a headline: one of time and one of memory that failed, else the worst one."""
     failed = {one.place: one for one in verdict.findings if one.severity is Severity.ERROR}
     found = [one for one in verdict.comparisons if one.label in failed]
-    first = sorted((one for one in found if one.metric in _ASKED_FIRST), key=lambda one: _ASKED_FIRST.index(one.metric))
+    first = sorted(
+        (one for one in found if one.metric in _FIRST_METRICS), key=lambda one: _FIRST_METRICS.index(one.metric)
+    )
     kinds = {"memory" if "memory" in one.metric else "time": one for one in reversed(first)}
-    told = [kinds[kind] for kind in ("time", "memory") if kind in kinds]
+    chosen = [kinds[kind] for kind in ("time", "memory") if kind in kinds]
     worst = next((one for place in failed for one in found if one.label == place), None)
-    return told or ([worst] if worst is not None else [])
+    return chosen or ([worst] if worst is not None else [])
 
 
-def _warned_of_time(verdict: Verdict, told: Iterable[Comparison]) -> str:
-    """Say of the step what was only warned of, where what failed is no time: whoever reads of memory asks for it next."""
-    if any(one.metric in _ASKED_FIRST and "memory" not in one.metric for one in told):
+def _time_warning(verdict: Verdict, shown: Iterable[Comparison]) -> str:
+    """Return the warning about the step's time, if the shown comparisons are not about time."""
+    if any(one.metric in _FIRST_METRICS and "memory" not in one.metric for one in shown):
         return ""
-    warned = (one for name in _ASKED_FIRST if "memory" not in name for one in _warned_of(verdict) if one.place == name)
+    warned = (one for name in _FIRST_METRICS if "memory" not in name for one in _warnings(verdict) if one.place == name)
     return next((f" As a warning: {_warning(one, verdict)}" for one in warned), "")
 
 
-def _warned_of(verdict: Verdict) -> list[Finding]:
-    """Return what was slower as a warning; where the machine moved it is a note, and nobody is blamed."""
+def _warnings(verdict: Verdict) -> list[Finding]:
+    """Return the warnings about slower times; if the machine changed they are notes."""
     return [one for one in without_details(verdict) if one.code is Code.R105 and one.severity is Severity.WARNING]
 
 
 def _warning(finding: Finding, verdict: Verdict) -> str:
-    """Say a warning by its number where that rose; else (a step that waits) in the words of who found it."""
+    """Return the sentence about the number if it rose; else (a step that waits) the message."""
     for one in verdict.comparisons:
-        before, now = one.reference, one.current
-        if (
-            one.label == finding.place
-            and isinstance(before, (int, float))
-            and isinstance(now, (int, float))
-            and now > before
-        ):
+        if one.label == finding.place and one.numbers is not None and one.is_more:
             return sentence(one, verdict)
     return printable(finding.message) + "."
 
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
-    """Say how a number changed: `A step became slower: 0.566 → 2.91 ms (+414.1 %).`"""
+    """Return the change of a number: `A step became slower: 0.566 → 2.91 ms (+414.1 %).`"""
     noun = _noun(one)
     step = step_time_of(verdict)
     if step is not None and step.change is not None and one.metric == step.metric:
-        pace = "slower" if step.change > 0 else "quicker"
+        pace = "slower" if step.change > 0 else "faster"
         why = ": it waits" if one.metric == "run_blocked_time" else ""
         return f"A step became {pace}: {step.times} ({step.percentage}){why}."
-    unit = METRICS[one.metric].unit if one.metric in METRICS else ""
-    if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
+    unit = unit_of(one.metric)
+    if one.numbers is not None:
         if one.metric in ("step_cost", "step_ab"):
-            # A ratio that nobody knows by its number.
+            # The ratio itself means nothing to a reader.
             return f"{noun}: {change_text(one.reference, one.current)}."
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
         return f"{noun}: {before} → {now} ({change_text(one.reference, one.current)})."
@@ -245,7 +242,7 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
 
 
 def _new_or_gone(calls: Comparison) -> str:
-    """Say of an operator that only one side has it, and how often a step called it."""
+    """Return the sentence about an operator that only one side has, with its calls a step."""
     count = calls.current if calls.is_new else calls.reference
     often = f"{quantity(count, '')} call{'' if count == 1 else 's'} a step" if isinstance(count, (int, float)) else ""
     if calls.is_new:
@@ -259,7 +256,7 @@ def _noun(one: Comparison) -> str:
 
 
 def _refreshed(verdict: Verdict) -> str:
-    """Say what became of the baseline, where it was to be written."""
+    """Return the result of a refresh; empty without one."""
     if verdict.refresh in (None, Refresh.DUE):
         return ""
     count = len(verdict.changes)
@@ -269,17 +266,16 @@ def _refreshed(verdict: Verdict) -> str:
 
 def _green(verdict: Verdict) -> str:
     if not verdict.comparisons:
-        return "The recording is whole; nothing was compared with it."
+        return "The recording is complete and correct; it was not compared."
     if verdict.outcome is Outcome.CHANGED:
         found = next(one for one in verdict.findings if one.code is Code.R107)
         message = found.message[:1].upper() + found.message[1:]
         return printable(f"{message}. Nothing shows that the step got worse.") + _better(verdict)
     compared = [one.label for one in verdict.comparisons]
-    warned = sorted(
-        (one for one in _warned_of(verdict) if one.place in compared), key=lambda one: compared.index(one.place)
-    )
+    warned = [one for one in _warnings(verdict) if one.place in compared]
     if warned:
-        return f"Nothing failed, but this is a warning: {_warning(warned[0], verdict)}"
+        first = min(warned, key=lambda one: compared.index(one.place))
+        return f"Nothing failed, but this is a warning: {_warning(first, verdict)}"
     if better := _better(verdict):
         return f"Nothing got worse.{better}"
     untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
@@ -288,19 +284,21 @@ def _green(verdict: Verdict) -> str:
 
 
 def _better(verdict: Verdict) -> str:
-    """Say what got better: the whole workload before its parts."""
+    """Return the sentence about an improvement: of the whole workload before its parts."""
     found = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
-    found.sort(key=lambda one: _ASKED_FIRST.index(one.metric) if one.metric in _ASKED_FIRST else len(_ASKED_FIRST))
+    found.sort(
+        key=lambda one: _FIRST_METRICS.index(one.metric) if one.metric in _FIRST_METRICS else len(_FIRST_METRICS)
+    )
     if not found:
         return ""
     more = f" {len(found) - 1} more got better." if len(found) > 1 else ""
     return f" {sentence(found[0], verdict)}{more}"
 
 
-def where_words(verdict: Verdict) -> str:
-    """Name the operators that a failing step's time or added work is in, or say why none can be; empty where neither is.
+def where_text(verdict: Verdict) -> str:
+    """Return the operators with a failing step's time or added work, or the reason why none is known; else empty.
 
-    Calls are exact: an operator that runs more often is named where the recording cannot say which took the time.
+    Calls are exact: an operator that runs more often is named if the recording does not show which one took the time.
     """
     if verdict.outcome is not Outcome.FAILED:
         return ""
@@ -309,32 +307,30 @@ def where_words(verdict: Verdict) -> str:
     if is_slower and isinstance(found, Attribution):
         return _where_the_time_went(verdict, found)
     failed = {finding.place for finding in verdict.findings if finding.severity is Severity.ERROR}
-    # A rule of the user may fail what runs less often, too.
+    # With a rule of the user, an operator that runs less often can fail too.
     calls = [
         one for one in verdict.comparisons if one.metric == "operator_calls" and one.label in failed and one.is_more
     ]
     changes = _by_weight(verdict, calls)
-    names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes[:_FIRST]]
-    more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
+    names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes]
     if names:
-        return f"The step does more work: {', '.join(names)}{more}."
+        return f"The step does more work: {listed(names, _FIRST)}."
     if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
-        return silence_text(found)
+        return unattributed_text(found)
     return ""
 
 
 def _by_weight(verdict: Verdict, changes: Iterable[Comparison]) -> list[Comparison]:
-    """Return operators by their share of the time, then by how much their calls changed; without those of negligible share."""
-    shares: dict[str, float] = {}
-    for one in verdict.comparisons:
-        if one.metric == "operator_share":
-            sides = [side for side in (one.reference, one.current) if isinstance(side, (int, float))]
-            shares[one.subject] = max(sides, default=0.0)
+    """Return operators by their share of the time, then by the change of their calls, without negligible shares."""
+    shares = {
+        one.subject: max(number(one.reference) or 0.0, number(one.current) or 0.0)
+        for one in verdict.comparisons
+        if one.metric == "operator_share"
+    }
 
     def size(one: Comparison) -> tuple[float, float]:
-        before = one.reference if isinstance(one.reference, (int, float)) else 0
-        now = one.current if isinstance(one.current, (int, float)) else 0
-        return -shares.get(one.subject, 0.0), -abs(now - before)
+        change = (number(one.current) or 0) - (number(one.reference) or 0)
+        return -shares.get(one.subject, 0.0), -abs(change)
 
     ordered = sorted(changes, key=size)
     least = thresholds.NEGLIGIBLE_PART * -size(ordered[0])[0] if ordered else 0.0
@@ -358,12 +354,12 @@ def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     if calls:
         why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
     then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])
-    words = f"The largest part is {_share_name(first)} ({why}): {signed_ms(first.change_ns)}{of_the_whole}"
-    return f"{words}; then {then}." if then else f"{words}."
+    text = f"The largest part is {_share_name(first)} ({why}): {signed_ms(first.change_ns)}{of_the_whole}"
+    return f"{text}; then {then}." if then else f"{text}."
 
 
 def _calls_of(verdict: Verdict, operator: str) -> str:
-    """Return how often an operator runs, where that changed."""
+    """Return the change of the calls of an operator; empty if there is none."""
     key = ("operator_calls", operator)
     found = next((one for one in verdict.comparisons if (one.metric, one.subject) == key), None)
     return _calls(found) if found is not None and found.reference != found.current else ""
@@ -374,7 +370,7 @@ def _share_name(share: Share) -> str:
 
 
 def _shapes(verdict: Verdict, share: Share) -> str:
-    """Return the shapes that an operator lost and has instead, the pair that is most alike."""
+    """Return an old shape of an operator and the most similar new one."""
     found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == share.subject), None)
     if found is None or not isinstance(found.reference, dict) or not isinstance(found.current, dict):
         return ""
@@ -387,7 +383,7 @@ def _shapes(verdict: Verdict, share: Share) -> str:
 
 
 def _alike(before: str, now: str) -> tuple[int, int]:
-    """Return how alike two shapes are: how many of their words are equal, place by place, and how far they begin alike."""
+    """Return the similarity of two shapes: the number of equal words, place by place, and of equal first characters."""
     sides = _WORDS.findall(before), _WORDS.findall(now)
     return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
 
@@ -401,7 +397,7 @@ _CAUSES = {
     Cause.PER_CALL: "each call takes longer",
     Cause.COMMUNICATION: "communication that is not overlapped",
     Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "operators beside each other",
+    Cause.OVERLAP: "overlapping operators",
     Cause.PROFILER: "the profiler's own time",
     Cause.RANK: "another rank",
     Cause.RESIDUAL: "the rest",
@@ -409,40 +405,40 @@ _CAUSES = {
 
 
 def baseline_commit(verdict: Verdict) -> str:
-    """Return the baseline's commit as a shell takes it; empty where it is unknown, or was of a checkout with changes."""
+    """Return the baseline's commit for a shell; empty if it is unknown, or if the checkout had changes."""
     base = verdict.compared_with.commit if verdict.compared_with else None
     return shlex.quote(printable(base)[:12]) if base and "+" not in base else ""
 
 
 def _since(verdict: Verdict, provenance: Provenance) -> str:
-    """Say which two commits are compared."""
+    """Return the two compared commits."""
     base = verdict.compared_with
-    now = f"now: commit {commit_words(provenance.commit)}" if provenance.commit else ""
+    now = f"now: commit {commit_name(provenance.commit)}" if provenance.commit else ""
     if provenance.branch and now:
         now += f", branch {printable(provenance.branch)}"
     if base is None:
         return now
-    before = "baseline: " + (f"commit {commit_words(base.commit)}" if base.commit else "of an unknown commit")
+    before = "baseline: " + (f"commit {commit_name(base.commit)}" if base.commit else "of an unknown commit")
     if base.reason:
         before += f", stored because “{printable(base.reason)}”"
     return " → ".join(part for part in (before, now) if part)
 
 
-def commit_words(commit: str) -> str:
-    """Return a commit as people write it, and whether files were changed beside it."""
+def commit_name(commit: str) -> str:
+    """Return a short commit, and whether files were changed."""
     name, _, rest = printable(commit).partition("+")
     return name[:12] + (" with uncommitted changes" if rest else "")
 
 
-def since_when(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
-    """Yield what a history says of the numbers that got worse: since which commit; of a green workload, what creeps."""
+def history_lines(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
+    """Yield the commits since which numbers are worse; of a green workload, creeping numbers."""
     from perfguard.reports.trend import trend_lines
 
     worse = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
-    told = [one for one in trends if one.series.label in worse or (not worse and (one.worse or one.creep is not None))]
-    for one in sorted(told, key=lambda one: not one.series.label.startswith("step"))[:_FIRST]:
+    shown = [one for one in trends if one.series.label in worse or (not worse and (one.worse or one.creep is not None))]
+    for one in sorted(shown, key=lambda one: not one.series.label.startswith("step"))[:_FIRST]:
         lines = trend_lines(one)
-        # Since which commit is what is asked; that it is worse stands above.
+        # The commit matters here; the headline already says that it is worse.
         yield from lines[-1:] if one.changes else lines[:1]
 
 
@@ -457,7 +453,7 @@ def _point(finding: Finding) -> Point:
 
 
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
-    """Yield what to do next, each with its command."""
+    """Yield what to do next, with its command."""
     recording = shlex.quote(printable(str(verdict.recording or "DIR")))
     test = shlex.quote(printable(workload_of(verdict.workload).test))
     is_test = "::" in verdict.workload and bool(verdict.source)

@@ -8,7 +8,7 @@ from perfguard.findings import Code, Finding
 from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, step_time_of, with_pairs
 from perfguard.judge.compare import Comparison
 from perfguard.measure import Measurement
-from perfguard.reports.beside import beside_lines, beside_table
+from perfguard.reports.ab import ab_lines, ab_table
 from perfguard.timing import PairedTiming
 
 
@@ -29,7 +29,7 @@ def timed(*percents: int, interleaved: bool = True, **values):
 
 def row(found) -> list[str]:
     """Return the cells of the one row there is."""
-    return [cell.strip() for cell in beside_table([found]).splitlines()[-1].split("  ") if cell.strip()]
+    return [cell.strip() for cell in ab_table([found]).splitlines()[-1].split("  ") if cell.strip()]
 
 
 def test_a_row_tells_both_sides_and_every_process():
@@ -73,19 +73,17 @@ def test_without_times_a_row_is_of_what_is_exact():
 
 
 def test_nothing_is_said_of_what_is_as_it_was():
-    assert beside_lines(verdict()) == []
-    assert beside_lines(verdict(notes=("timed interleaved; ...",))) == []
-    told = beside_lines(verdict(notes=("not interleaved, as one process does not bear both (base: no); ...",)))
+    assert ab_lines(verdict()) == []
+    assert ab_lines(verdict(notes=("timed interleaved; ...",))) == []
+    told = ab_lines(verdict(notes=("not interleaved, as one process does not bear both (base: no); ...",)))
     assert told[0] == "PASSED t.py::t"
     assert "not interleaved" in told[1]
-    assert beside_lines(verdict(notes=("not timed: why", "another"))) == ["PASSED t.py::t", "  not timed: why"]
+    assert ab_lines(verdict(notes=("not timed: why", "another"))) == ["PASSED t.py::t", "  not timed: why"]
 
 
 def test_versions_are_shown_beside_what_changed():
     found = Finding(code=Code.R102, place="steps", message="steps 3 → 4")
-    lines = beside_lines(
-        verdict(outcome=Outcome.FAILED, findings=(found,), environment_changes=("torch: 2.13 → 2.14",))
-    )
+    lines = ab_lines(verdict(outcome=Outcome.FAILED, findings=(found,), environment_changes=("torch: 2.13 → 2.14",)))
     assert lines == ["FAILED t.py::t", "  R102 steps 3 → 4", "  environment, base → now: torch: 2.13 → 2.14"]
 
 
@@ -102,4 +100,4 @@ def test_a_ledger_explains_a_step_that_moved_as_it_did(current_us, said):
     residual = Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=0)
     ledger = Ledger(metric="step_time", base_ns=2_000_000, current_ns=1000 * current_us, entries=(entry, residual))
     found, _ = timed(8, 9, 7, 8, 10, ledger=ledger)
-    assert any(said in line for line in beside_lines(found))
+    assert any(said in line for line in ab_lines(found))

@@ -1,47 +1,44 @@
-"""What `perfguard ab` came to, for the terminal: a row a workload, both sides' step, and every process's own number."""
+"""A/B results for the terminal: a row a workload, with the step of both sides and the change in each process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Pace, Paired, Verdict, step_time_of, without_details
+from perfguard.judge import Pace, Paired, Verdict, step_time_of
 from perfguard.judge.step_time import milliseconds, percent
-from perfguard.reports.ledger import told_ledger_lines
+from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import printable
+from perfguard.reports.overview import where_text
 from perfguard.reports.table import Column, Cut, table
-from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines, whole_time_lines
-from perfguard.reports.words import where_words
+from perfguard.reports.terminal import environment_lines, shown_findings, time_lines
 from perfguard.screen import LOG, Screen
 
-#: How many processes' numbers a row shows.
+#: Most processes in a row.
 _EACH = 10
-#: How the notes begin that say why two sides were not timed, or in another way than they could be.
+#: Beginnings of the notes about sides that were not timed, or not interleaved.
 _NOT_TOGETHER = ("not timed", "not interleaved", "the processes could not")
 
 
-def beside_lines(verdict: Verdict, *, whole: bool = False) -> list[str]:
-    """Return what is to be said of one workload, and nothing of one that is as it was: findings, where the time went, how
-    it was timed. `whole` asks for all of that, of any workload (-v)."""
-    lines = finding_lines(
-        verdict.findings if whole else without_details(verdict), most=None if whole else SHOWN_PER_CODE
-    )
-    if whole:
-        lines += whole_time_lines(verdict)
+def ab_lines(verdict: Verdict, *, verbose: bool = False) -> list[str]:
+    """Return findings, the parts of the time and the notes of one workload; empty if it is unchanged, unless `verbose`."""
+    lines = shown_findings(verdict, verbose=verbose)
+    if verbose:
+        lines += time_lines(verdict)
     else:
-        lines += [line for line in (where_words(verdict), *told_ledger_lines(verdict)) if line]
-    if (lines or whole) and verdict.environment_changes:
-        lines.append(f"environment, base → now: {printable('; '.join(verdict.environment_changes))}")
-    lines += [printable(note) for note in verdict.notes if whole or note.startswith(_NOT_TOGETHER)]
+        lines += [line for line in (where_text(verdict), *short_ledger_lines(verdict)) if line]
+    if lines or verbose:
+        lines += environment_lines(verdict, "base → now")
+    lines += [printable(note) for note in verdict.notes if verbose or note.startswith(_NOT_TOGETHER)]
     head = f"{verdict.outcome.value} {printable(verdict.workload)}"
     return [head, *(f"  {line}" for line in lines)] if lines else []
 
 
-def beside_table(rows: Iterable[tuple[Verdict, Paired | None]], screen: Screen = LOG) -> str:
-    """Return the table; without a `Paired` only exact metrics were compared."""
+def ab_table(rows: Iterable[tuple[Verdict, Paired | None]], screen: Screen = LOG) -> str:
+    """Return the table; rows without a `Paired` have exact metrics only."""
     return table(_COLUMNS, [_row(*row) for row in rows], screen)
 
 
-#: By how much a step changed, and what that was found to be, stay longest.
+#: The change of a step and its result are dropped last.
 _COLUMNS = (
     Column(title="outcome"),
     Column(title="workload", least=24, most=100),
@@ -75,7 +72,7 @@ def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
 
 
 def _exact(verdict: Verdict) -> str:
-    """Say how many of what was judged changed, time left out."""
+    """Return how many judged metrics changed, without times."""
     times = ("step_ab", "run_blocked_time")
     judged = [one for one in verdict.comparisons if one.judged and one.metric not in times]
     found = {one.place for one in verdict.findings if one.code.family == "R"}
