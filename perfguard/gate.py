@@ -24,8 +24,8 @@ from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import Code, Finding, is_invalid, worst_first
 from perfguard.judge import (
-    BESIDE,
-    TIMES,
+    PAIRED_METRICS,
+    TIME_METRICS,
     Baseline,
     Confirm,
     Outcome,
@@ -52,10 +52,18 @@ from perfguard.judge import (
     why_not_confirmed,
     with_pairs,
     with_runs,
-    with_times_shown,
+    without_judged,
     without_runs,
 )
-from perfguard.measure import Measurement, Operator, Taking, measure, memory_tracks, operators_of, taken
+from perfguard.measure import (
+    CycleMeasurements,
+    Measurement,
+    Operator,
+    measure,
+    measure_cycle,
+    memory_tracks,
+    operators_of,
+)
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
 from perfguard.stores import STORES, Store
@@ -103,7 +111,7 @@ def examine(
         expected,
         layout,
         notes=notes,
-        taking=partial(_taken, policy) if measured else None,
+        taking=partial(_measured_cycle, policy) if measured else None,
         checks=policy.checks,
         visit=visit,
         progress=progress,
@@ -122,9 +130,9 @@ def examine(
     )
 
 
-def _taken(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> Taking | None:
+def _measured_cycle(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> CycleMeasurements | None:
     """Take of a cycle what is measured, unless what was found in it makes the whole recording INVALID."""
-    return None if is_invalid(policy.considered(findings)) else taken(cycle)
+    return None if is_invalid(policy.considered(findings)) else measure_cycle(cycle)
 
 
 def check(
@@ -380,7 +388,7 @@ def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None
 
 def _comparable(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Leave out what was measured against a base of its own: it says nothing beside another one."""
-    return tuple(one for one in measurements if one.metric not in BESIDE)
+    return tuple(one for one in measurements if one.metric not in PAIRED_METRICS)
 
 
 def _settled(verdict: Verdict, done: Refreshed) -> Verdict:
@@ -483,4 +491,4 @@ def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, p
 
 def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
     """Judge what is exact of `current` against `base`; times are shown, and decide nothing."""
-    return with_times_shown(compare(base, current, policy=policy), TIMES)
+    return without_judged(compare(base, current, policy=policy), TIME_METRICS)

@@ -70,7 +70,7 @@ def corpus() -> Path:
 @pytest.fixture(scope="session")
 def real_traces(corpus: Path) -> tuple[tuple[Path, str], ...]:
     """Return every trace of the corpus that goes by in chunks, each with the names of its schemas."""
-    from perfguard.artifacts.layout import survey
+    from perfguard.artifacts.survey import survey
     from perfguard.dialects.queries import DIALECTS
 
     found = {

@@ -545,8 +545,8 @@ def test_a_whole_directory_is_checked_and_measured(name):
 @pytest.mark.parametrize(
     ("expect", "said"),
     [
-        ("ranks=2", "A107 a rank is missing: ranks=2 is expected, nothing of rank 1 is here"),
-        ("steps=4", "C101 the profiled window is not the requested one: 4 steps were asked for, the trace marks 3"),
+        ("ranks=2", "A107 a rank is missing: ranks=2 is expected, but rank 1 is missing"),
+        ("steps=4", "C101 the profiled window is not the requested one: 4 steps were requested, but the trace marks 3"),
     ],
 )
 def test_what_is_wrong_is_an_assertion_with_the_findings(expect, said):

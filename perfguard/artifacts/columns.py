@@ -39,6 +39,8 @@ DATABASE = "db_"
 _EVENTS = frozenset(("chrome-trace", "tfrecord"))
 #: Slots whose rows have tables that were made for them.
 OWN = frozenset(("kernel_details",))
+#: Formats of documents, whose rows are objects in them.
+DOCUMENTS = frozenset(("json", "ragged"))
 _TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
 _SIZES = {"byte": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _ENDINGS = {
@@ -123,7 +125,7 @@ def slot_of_parts(table: str) -> str:
 
 @cache
 def _document_slots() -> frozenset[str]:
-    return frozenset(slot.name for layout in layouts() for slot in layout.slots if slot.format == "json")
+    return frozenset(slot.name for layout in layouts() for slot in layout.slots if slot.format in DOCUMENTS)
 
 
 @cache

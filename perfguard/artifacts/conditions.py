@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.artifacts.layout import FoundCycle, FoundFile, Layout, head
+from perfguard.artifacts.layout import Layout
+from perfguard.artifacts.survey import FoundCycle, FoundFile, head
 from perfguard.errors import UsageError, nearest
 
 #: Every condition a layout may speak of, and what it means when it is on.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, Batch
+from perfguard.artifacts.table_definitions import NULL
+from perfguard.artifacts.tables import Batch
 
 if TYPE_CHECKING:
     import polars as pl

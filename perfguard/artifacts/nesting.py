@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, SPAN, TABLES, Batch
+from perfguard.artifacts.table_definitions import NULL, SPAN, TABLES
+from perfguard.artifacts.tables import Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.artifacts.tables import MEMORY
+from perfguard.artifacts.database import MEMORY
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ _NUMBERED = ("words", "threads")
 _LISTED = "perfguard sql DIR --tables lists those there are"
 #: What each table holds; tables of files are called like their slots.
 MEANINGS = {
-    "cycles": "Cycles, each the profiler's output of one rank and one schedule cycle",
+    "cycles": "Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested",
+    "requested_numbers": "What else the caller says was set up, such as collect_freq (--expect)",
+    "files": "Files of the cycles with the rank in their names and their sizes; file is null where one was not read",
     "traces": "What torch traces say around their events",
     "spans": "Events of torch traces with a start and a duration (X)",
     "nesting": "Spans of the host and of devices with their self times and parents (parent is a row of spans)",

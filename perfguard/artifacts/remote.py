@@ -15,8 +15,17 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perfguard.artifacts.layout import HEAD_BYTES, MAX_DEPTH, MAX_ENTRIES, FoundCycle, Listing, read_head
 from perfguard.artifacts.readers import OPAQUE
+from perfguard.artifacts.survey import (
+    HEAD_BYTES,
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    FoundCycle,
+    Listing,
+    read_head,
+    too_deep,
+    too_many_entries,
+)
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding
 
@@ -161,15 +170,13 @@ class RemoteTree:
                 findings[name] = Finding(code=Code.A109, place=name, message=message)
                 continue
             if len(folders) + len(files) > MAX_ENTRIES:
-                message = f"more than {MAX_ENTRIES} files and folders: the rest was not looked at"
-                findings[""] = Finding(code=Code.A108, place=".", message=message)
+                findings[""] = too_many_entries(".")
                 break
             is_file = self.sizes[name] is not None
             above = parts[:-1] if is_file else parts
             if len(above) > MAX_DEPTH:
                 deep = "/".join(above[: MAX_DEPTH + 1])
-                message = f"it lies {MAX_DEPTH} folders deep: what is in it was not looked at"
-                findings[deep] = Finding(code=Code.A108, place=deep, message=message)
+                findings[deep] = too_deep(deep)
                 continue
             folders |= {"/".join(above[:count]) for count in range(1, len(above) + 1)}
             if is_file:
@@ -177,7 +184,7 @@ class RemoteTree:
         return Listing(sorted(folders), sorted(files), list(findings.values()))
 
     def head(self, path: Path) -> str:
-        """Return the first 64 KiB of a file as text, as `layout.read_head` does. Raises `Unfetched`."""
+        """Return the first 64 KiB of a file as text, as `survey.read_head` does. Raises `Unfetched`."""
         if not self.is_file(path):
             return ""
         with _scratch() as scratch:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from perfguard.artifacts.columns import CELL, COLUMN, Shape, shapes_of
+from perfguard.artifacts.columns import CELL, COLUMN, DOCUMENTS, Shape, shapes_of
 from perfguard.artifacts.document_rows import document_rows
 from perfguard.artifacts.table import Cells
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.artifacts.layout import FoundFile
     from perfguard.artifacts.readers import Content
     from perfguard.artifacts.readers.large_comma import Rows
+    from perfguard.artifacts.survey import FoundFile
     from perfguard.artifacts.table import Table
     from perfguard.artifacts.tables import Batch
 
@@ -103,7 +103,7 @@ def rows_of(batch: Batch, cycle: int, number: int, slot: str, version: str | Non
 def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:
     """Put the rows of a file that was read whole into the table of its slot; of a database and a document into its tables."""
     shapes = {shape.inner: shape for shape in shapes_of(file.slot.name) if version in shape.versions}
-    if file.slot.format == "json":
+    if file.slot.format in DOCUMENTS:
         for inner, table in document_rows(content.document, version) if shapes else ():
             SlotRows(batch, cycle, number, shapes[inner], version).add(table)
         return

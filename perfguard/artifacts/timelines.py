@@ -6,7 +6,7 @@ import os
 import zlib
 from pathlib import Path
 
-from perfguard.artifacts.layout import survey
+from perfguard.artifacts.survey import survey
 from perfguard.recording import Recording
 
 #: The format of layouts for Google's "Trace Event Format", plain or gzip.

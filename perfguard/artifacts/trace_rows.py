@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import UNSET, Raw
 
 from perfguard.artifacts.table import Unreadable
-from perfguard.artifacts.tables import NULL, TABLES, Batch
+from perfguard.artifacts.table_definitions import NULL, TABLES
+from perfguard.artifacts.tables import Batch
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events, Words

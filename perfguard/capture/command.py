@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,25 +74,26 @@ def run_command(
 ) -> Ended:
     """Run a command to its end; its standard streams are those of this process, or all of them go to `output`.
 
-    It is ended after `timeout_s`, or as soon as `is_hung`, which is called a few times a second, returns True. `mark` is a
-    variable of `environment` with a unique value: it identifies every process that the command started, in any session, so
+    It is ended after `timeout_s`, or as soon as `is_hung`, which is called a few times a second, returns True. `mark` names
+    an environment variable that gets a unique value: it identifies every process that the command started, in any session, so
     that all of them are ended, even if this process is killed. Raises `UsageError` if the command cannot be started, and
     `KeyboardInterrupt` after the command got one.
     """
-    with guarded("perfguard.capture.command:kill_marked", mark, environment[mark]):
-        process = _started(command, environment, output, directory)
+    value = uuid.uuid4().hex
+    with guarded("perfguard.capture.command:kill_marked", mark, value):
+        process = _started(command, {**environment, mark: value}, output, directory)
         timed_out = False
         try:
             status = _wait(process, timeout_s, is_hung)
         except subprocess.TimeoutExpired:
             timed_out = True
-            end_command(process, mark=mark, value=environment[mark])
+            end_command(process, mark=mark, value=value)
             status = process.wait()
         except BaseException:
-            end_command(process, mark=mark, value=environment[mark])
+            end_command(process, mark=mark, value=value)
             process.wait()
             raise
-        left = _end_left_behind(mark, environment[mark])
+        left = _end_left_behind(mark, value)
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
@@ -101,7 +103,7 @@ def _started(
     try:
         return subprocess.Popen(
             command,
-            env=dict(environment),
+            env=environment,
             cwd=directory,
             # `run_command` passes a Ctrl-C of the terminal on, once.
             start_new_session=True,

@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -224,7 +223,6 @@ def _environment(
     environment = dict(os.environ)
     environment.pop("MS_PROFILER_OPTIONS", None)
     environment[_PLAN] = str(plan)
-    environment[_MARK] = uuid.uuid4().hex
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [environment.get("PYTHONPATH")])])
     if script.python is not None or script.launcher is not None:
         # For programs started by name: msrun's workers, the script's own pip, another python.

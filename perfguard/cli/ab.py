@@ -12,6 +12,7 @@ import click
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
 from perfguard.cli.output import file_options, report_files
+from perfguard.cli.project import project_settings, time_option
 from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
@@ -86,7 +87,7 @@ class _Invalid(Exception):
 @click.option(
     "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
 )
-@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
+@time_option
 @click.option(
     "--timeout",
     "timeout_s",
@@ -125,19 +126,13 @@ def command(
     Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
-    from dataclasses import replace
-
     from perfguard.capture.worktree import guarded_place
-    from perfguard.settings import find_root, read_settings
 
     shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse(ref, python, recording, sensitive, processes, pytest_args)
     files = report_files(options)
-    settings = read_settings(find_root(Path.cwd()))
-    time_off = "" if settings.time else 'time = "off" in [tool.perfguard]'
-    if time is not None:
-        settings = replace(settings, time=time == "on")
-        time_off = "" if settings.time else "--time off"
+    settings = project_settings(time=time)
+    off = "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
     asked = _Asked(
         policy=settings.policy,
         arguments=pytest_args,
@@ -145,7 +140,7 @@ def command(
         processes=processes,
         timeout_s=timeout_s,
         output=output.absolute() if output is not None else None,
-        time_off=time_off,
+        time_off="" if settings.time else off,
         steps=Steps(is_wanted=not quiet),
     )
     try:

@@ -7,22 +7,19 @@ import posixpath
 import shlex
 import sys
 import tempfile
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli.commands import CommandGroup
+from perfguard.cli.deletion import confirm_deletion, yes_option
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, tell_plain, verbose_option
+from perfguard.cli.project import baselines_option, open_baselines
+from perfguard.cli.screen import QUIET, VERBOSE, counted, quiet_option, screen, tell, tell_plain, verbose_option
 from perfguard.errors import UsageError, nearest
 
-#: By it every process a refresh started is found, and ended with it after Ctrl-C.
-_MARK = "PERFGUARD_REFRESH"
-
 if TYPE_CHECKING:
-    from perfguard.settings import Settings
     from perfguard.stores import Store
 
 
@@ -66,8 +63,8 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
         options = [f"--perfguard-report={report}"] if own else []
         status = run_command(
             [*arguments, *options, *pytest_args],
-            environment={**os.environ, _MARK: uuid.uuid4().hex},
-            mark=_MARK,
+            environment=os.environ,
+            mark="PERFGUARD_REFRESH",
             timeout_s=None,
         ).status
         outcomes = [verdict.outcome for verdict in read_report(report)] if report.is_file() else []
@@ -79,7 +76,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 
 @command.command()
 @click.argument("workload", required=False)
-@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
+@baselines_option()
 @verbose_option("Show every column, however narrow the screen.")
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     """List the baselines, or print one.
@@ -90,7 +87,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
     shown_on = screen(verbose=verbose)
-    store, _ = _open(baselines, workload)
+    store, _ = open_baselines(baselines, workload)
     if workload is None:
         stored = [found for name in store.workloads() if (found := store.load(name)) is not None]
         tell(baseline_rows(stored, shown_on), shown_on)
@@ -100,7 +97,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     assert found is not None
     assert found.fingerprint is not None
     assert found.environment is not None
-    head = f"{name}: {_counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
+    head = f"{name}: {counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
     tell(printable(head), shown_on)
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
@@ -110,7 +107,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
 
 @command.command()
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
+@baselines_option()
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
@@ -127,9 +124,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
     from perfguard.reports.terminal import compared_lines, summary
 
     shown_on = screen(quiet=quiet, verbose=verbose)
-    if not os.path.exists(report):
-        raise UsageError(f"{report} does not exist; write it with: pytest --perfguard --perfguard-report {report}")
-    store, settings = _open(baselines)
+    store, settings = open_baselines(baselines)
     verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
     if not quiet:
         sides = "baseline → now" if verbose else ""
@@ -143,7 +138,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 @command.command()
 @click.argument("old")
 @click.argument("new")
-@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
+@baselines_option()
 def move(old: str, new: str, baselines: Path | None) -> None:
     """Rename the baselines of a renamed test, file or directory.
 
@@ -157,7 +152,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
     from perfguard.stores.calibration import move_calibration
     from perfguard.workload import moved
 
-    store, settings = _open(baselines)
+    store, settings = open_baselines(baselines)
     old, new = _place(old), _place(new)
     with store.locked():
         names = store.workloads()
@@ -165,18 +160,18 @@ def move(old: str, new: str, baselines: Path | None) -> None:
         _refuse_move(old, new, names, found)
         # Read before anything is written: a damaged file stops the move as a whole.
         stored = {name: store.load(name) for name in found}
-        has_calibration = move_calibration(baselines or settings.baselines_directory, found)
+        has_calibration = move_calibration(settings.baselines_directory, found)
         for name, baseline in stored.items():
             assert baseline is not None
             store.save(baseline.named(found[name]))
             store.delete(name)
             tell(f"moved: {printable(name)} → {printable(found[name])}", screen())
-    tell_plain(f"{_counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
+    tell_plain(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
 
 
 @command.command()
-@click.option("--baselines", type=click.Path(path_type=Path), help="The directory of the baselines.")
-@click.option("--yes", is_flag=True, help="Delete without asking.")
+@baselines_option()
+@yes_option
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
     """Delete the named baselines, or those without a test file."""
@@ -185,10 +180,10 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
 
     doomed: dict[str, Store] = {}
     for workload in workloads:
-        store, _ = _open(baselines, workload)
+        store, _ = open_baselines(baselines, workload)
         doomed[_named(store, workload)] = store
     if not workloads:
-        store, settings = _open(baselines)
+        store, settings = open_baselines(baselines)
         names = store.workloads()
         unused = [name for name in names if not has_test_file(settings.root, name)]
         if unused and unused == names:
@@ -202,15 +197,7 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
     if not doomed:
         tell_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
-    try:
-        agreed = yes or click.confirm(f"Delete {_counted(len(doomed), 'baseline')}?")
-    except click.Abort as error:
-        raise UsageError(
-            "The question was not answered, so nothing was deleted; to delete without a question: --yes"
-        ) from error
-    if not agreed:
-        tell_plain("nothing was deleted")
-        sys.exit(EXIT_USAGE)
+    confirm_deletion(counted(len(doomed), "baseline"), yes=yes)
     for name, store in doomed.items():
         with store.locked():
             store.delete(name)
@@ -248,30 +235,6 @@ def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) ->
             f"{taken[0]!r}{more} has a baseline already, so nothing was moved; "
             f"to replace it, delete it first: perfguard baseline prune {shlex.quote(taken[0])}"
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _open(baselines: Path | None, workload: str | None = None) -> tuple[Store, Settings]:
-    """Return the baselines and settings of the working directory, or of the project below it that has the workload's file."""
-    from perfguard.gate import open_store
-    from perfguard.settings import find_root, find_table, read_settings
-    from perfguard.stores.project import ProjectStore
-
-    here = Path.cwd()
-    root = (find_table((here / workload.partition("::")[0]).parent) if workload else None) or find_root(here)
-    settings = read_settings(root)
-    directory = baselines if baselines is not None else settings.baselines_directory
-    if not directory.is_dir():
-        raise UsageError(
-            f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
-        )
-    store = open_store(directory, settings.store)
-    if baselines is None and root != here and root.is_relative_to(here):
-        store = ProjectStore(store, f"{root.relative_to(here).as_posix()}/")
-    return store, settings
 
 
 def _named(store: Store, workload: str) -> str:

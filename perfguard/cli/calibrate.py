@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,9 @@ import click
 
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
+from perfguard.cli.project import baselines_option, project_settings
 from perfguard.cli.screen import screen, tell, tell_plain
 from perfguard.errors import UsageError
-
-#: By it every process a run started is found, and ended with it after Ctrl-C.
-_MARK = "PERFGUARD_CALIBRATE"
 
 if TYPE_CHECKING:
     from perfguard.judge import Verdict
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command(name="calibrate", context_settings={"ignore_unknown_options": True})
 @click.option("--runs", metavar="N", type=click.IntRange(10, 1000), default=20, help="How many runs (default: 20).")
-@click.option("--baselines", type=click.Path(path_type=Path), help="Where the baselines lie; the result is put beside.")
+@baselines_option("The directory of the baselines, where the result is written.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
     """Run the suite N times unchanged, and count false alarms.
@@ -39,12 +36,11 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     of every later run on this machine quotes it.
     """
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
-    from perfguard.settings import find_root, read_settings
     from perfguard.stores.calibration import Calibration, write_calibration
 
     rate_at_most(0.0, 1)  # what is needed and missing is said before an hour of runs, not after
-    settings = read_settings(find_root(Path.cwd()))
-    directory = baselines if baselines is not None else settings.baselines_directory
+    settings = project_settings(baselines=baselines)
+    directory = settings.baselines_directory
     found: list[dict[str, Verdict]] = []
     began = time.monotonic()
     with Steps() as steps:
@@ -107,8 +103,8 @@ def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
                     *(*PYTEST, "--perfguard", "--perfguard-update", "--perfguard-runs=1", "-q"),
                     *(f"--perfguard-baselines={directory}/baselines", f"--perfguard-report={report}", *pytest_args),
                 ],
-                environment={**os.environ, _MARK: uuid.uuid4().hex},
-                mark=_MARK,
+                environment=os.environ,
+                mark="PERFGUARD_CALIBRATE",
                 timeout_s=None,
                 output=stream,
             )

@@ -161,14 +161,14 @@ def _places(directory: str) -> list[Place]:
 def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> Iterator[Callable[[Place], Visit]]:
     """Give what has the cycles of a place inspected: by the engine of that name."""
     from perfguard.artifacts.remote import RemoteTree
-    from perfguard.contract.distribution import beside_each_other, distributed
+    from perfguard.contract.distribution import distributed, in_parallel
     from perfguard.engines import engine_named
 
     if name == "local" and scheduler is None:
 
         def here(place: Place) -> Visit:
             is_alone = isinstance(place, RemoteTree) and place.is_of_one_process
-            return partial(beside_each_other, jobs=1 if is_alone else jobs, progress=bar)
+            return partial(in_parallel, jobs=1 if is_alone else jobs, progress=bar)
 
         yield here
         return

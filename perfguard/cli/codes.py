@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from perfguard.cli.screen import tell_plain
@@ -13,16 +15,21 @@ from perfguard.errors import UsageError, nearest
 def command(names: tuple[str, ...]) -> None:
     """List the finding codes: headline, cause, fix.
 
-    With CODE (or a beginning, such as C1) only those.
+    With CODE (or a beginning, such as C1) only those. Codes of the project's own checks come last.
     """
-    from perfguard.findings import ADVICE, Code
+    from perfguard.findings import Code, advice
+    from perfguard.settings import project_checks
 
-    wanted = tuple(name.upper() for name in names)
-    for name in wanted:
-        if not any(code.name.startswith(name) for code in Code):
-            raise UsageError(f"There is no finding code {name!r}; {nearest(name, [code.name for code in Code])}")
-    for code in Code:
-        if not wanted or code.name.startswith(wanted):
+    beginnings = tuple(name.upper() for name in names)
+    own = {check.code: check.place for check in project_checks(Path.cwd())}
+    codes = [*Code, *own]
+    for name in beginnings:
+        if not any(code.name.startswith(name) for code in codes):
+            raise UsageError(f"There is no finding code {name!r}; {nearest(name, [code.name for code in codes])}")
+    for code in codes:
+        if not beginnings or code.name.startswith(beginnings):
             tell_plain(f"{code.name} {code.value}")
-            tell_plain(f"     cause: {ADVICE[code].cause}")
-            tell_plain(f"     fix:   {ADVICE[code].fix}")
+            tell_plain(f"     cause: {advice(code).cause}")
+            tell_plain(f"     fix:   {advice(code).fix}")
+            if code in own:
+                tell_plain(f"     check: {own[code]}")

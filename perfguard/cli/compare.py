@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 
 from perfguard.cli.bar import Bar
 from perfguard.cli.exits import exit_code
+from perfguard.cli.project import project_settings, time_option
 from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("current", type=click.Path(path_type=Path))
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
-@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: exact metrics only.")
+@time_option
 @click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
 @quiet_option(QUIET)
 @verbose_option(VERBOSE)
@@ -45,13 +45,11 @@ def command(
     from perfguard.reports.document import report_json
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import compared_lines, coverage_line, summary
-    from perfguard.settings import find_root, read_settings
 
     if report is not None:
         refuse_clash([base, current], [report])
     shown_on = screen(quiet=quiet, verbose=verbose)
-    settings = read_settings(find_root(Path.cwd()))
-    policy = settings.policy if time is None else replace(settings, time=time == "on").policy
+    policy = project_settings(time=time).policy
     with Bar(is_wanted=not quiet) as bar:
         before, after = (verdicts_of(one, policy, progress=bar) for one in (base, current))
     if len(before) == len(after) == 1 and (os.path.isdir(base) or os.path.isdir(current)):
@@ -110,8 +108,6 @@ def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None)
         recording = replay(path)
         name = recording.fingerprint.workload if recording.fingerprint else str(path)
         return {name: examine(recording, workload=name, policy=policy, progress=progress)}
-    if not os.path.exists(path):  # unlike Path.exists, False for a name no file system takes
-        raise UsageError(f"{path} does not exist; name a recording's directory, or a file of --perfguard-report.")
     found: dict[str, Verdict] = {}
     for verdict in read_report(path):
         if verdict.workload in found:

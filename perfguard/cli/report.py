@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli.output import file_options, refuse_clash, report_files
+from perfguard.cli.project import project_settings
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def command(places: tuple[Path, ...], place: str | None, **options: Any) -> None
     reports, of a matrix of jobs, become one. Where there is a history, the page says since which commit a number is
     what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
-    from perfguard.cli.history import with_trends
+    from perfguard.cli.trends import with_trends
 
     found = joined([(one, _read(one)) for one in places])
     files = report_files(options) or report_files({"out": [f"html:{_PAGE}"]})
@@ -101,15 +102,12 @@ def _origin(verdict: Verdict, place: Path) -> str:
 
 
 def _read(place: Path) -> RunReport:
-    """Return what a file of a report, or a directory, holds. Raises `UsageError` where there is neither."""
+    """Return the content of a report file or of a directory. Raises `UsageError` where there is neither."""
     from perfguard.reports import RunReport
     from perfguard.reports.reading import read_run
-    from perfguard.settings import find_root, read_settings
 
     if os.path.isdir(place):
-        return RunReport(verdicts=tuple(judged(place, read_settings(find_root(Path.cwd())))))
-    if not os.path.exists(place):  # unlike Path.exists, False for a name no file system takes
-        raise UsageError(f"{place} does not exist; name a file of --perfguard-report, or a recording's directory.")
+        return RunReport(verdicts=tuple(judged(place, project_settings())))
     return read_run(place)
 
 

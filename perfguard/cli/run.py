@@ -14,6 +14,7 @@ import click
 
 from perfguard.cli.exits import exit_code
 from perfguard.cli.output import file_options, report_files
+from perfguard.cli.project import baselines_option, project_settings, time_option
 from perfguard.cli.screen import quiet_option, screen, tell, verbose_option
 from perfguard.errors import UsageError
 
@@ -43,7 +44,7 @@ _SHOWN_OPERATORS = 10
     "--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep the recording here: a fresh place."
 )
 @click.option("--name", metavar="WORKLOAD", help="The baseline's name; by itself the script and its arguments.")
-@click.option("--baselines", type=click.Path(path_type=Path), metavar="DIR", help="Where the baselines lie.")
+@baselines_option()
 @click.option("--update", is_flag=True, help="Write the baseline instead of judging against it.")
 @click.option(
     "--reason",
@@ -51,7 +52,7 @@ _SHOWN_OPERATORS = 10
     help="Why it changes; kept in the baseline, and needed for what is slower, or takes more.",
 )
 @file_options(json=("--report", "Write everything to a JSON file."))
-@click.option("--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only.")
+@time_option
 @quiet_option("Print the verdict, and what is not green, alone.")
 @verbose_option("Print every finding and every operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
@@ -81,22 +82,17 @@ def command(
     it fails, else 0 passed, 1 regression, 2 usage, 3 the recording is not whole, 4 there is no baseline to compare
     with.
     """
-    from dataclasses import replace
-
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.gate import Update, judge_with_store, open_store, refresh
     from perfguard.judge import Outcome, Refresh
     from perfguard.reports import RunReport
-    from perfguard.settings import find_root, read_settings
     from perfguard.window import StepWindow
 
     # Standard output is the script's.
     shown_on = screen(quiet=quiet, verbose=verbose, err=True)
     reports = report_files(files)
-    settings = read_settings(find_root(Path.cwd()))
-    if time is not None:
-        settings = replace(settings, time=time == "on")
+    settings = project_settings(time=time, baselines=baselines)
     script = Script(
         command=command,
         backend=backend or settings.backend,
@@ -109,7 +105,7 @@ def command(
         graphs=graphs,
     )
     workload = name or _workload(command, settings.root)
-    store = open_store(baselines if baselines is not None else settings.baselines_directory, settings.store)
+    store = open_store(settings.baselines_directory, settings.store)
     place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING

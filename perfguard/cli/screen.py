@@ -68,6 +68,18 @@ def tell_plain(text: str, *, err: bool = False) -> None:
     click.echo(screen(err=err).carried(text), err=err)
 
 
+def tell_printable(text: str, *, err: bool = False) -> None:
+    """Print lines without colours, with the characters that a terminal would obey escaped."""
+    from perfguard.reports.names import printable
+
+    tell_plain("\n".join(printable(line) for line in text.split("\n")), err=err)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 run`, `2 runs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def tell_json(text: str, *, nl: bool = True) -> None:
     """Print a JSON document, which stays one whatever characters standard output has."""
     click.echo(json_for(sys.stdout, text), nl=nl, color=False)

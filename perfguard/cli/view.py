@@ -30,16 +30,16 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
     import webbrowser
 
     from perfguard.cli.output import refuse_clash
+    from perfguard.cli.project import project_settings
     from perfguard.cli.report import judged
     from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
     from perfguard.reports.names import printable
     from perfguard.reports.page import page_html
-    from perfguard.settings import find_root, read_settings
 
     if output is not None:
         refuse_clash([directory], [output])
-    verdicts = tuple(judged(directory, read_settings(find_root(Path.cwd()))))
+    verdicts = tuple(judged(directory, project_settings()))
     timelines: dict[Path, bytes] = {}
     for verdict in verdicts:
         place, text = _timeline(verdict)

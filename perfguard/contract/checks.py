@@ -4,13 +4,13 @@ A file of checks has queries with headers (`perfguard.dialects.headers`) that be
 
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
 * `where`: a condition, such as `level1`, that must not be off; `when`: conditions that must be known to be on;
-* `in`: the slot, or the table of a database, whose rows its `row` counts, where that is not the trace; it must have been read;
-* `at`: where in the document a finding is that names no row.
+* `in`: the slot, or the table of a database, that `row` refers to (default: the trace); its file must have been read;
+* `at`: the place in the document of a finding without a row.
 
-A query returns `cycle`, `row` where it knows one (and `path` where it is a part of a document, or of one in a cell), what its
-message names, and where it differs from row to row `severity`, and `place`, the table that is meant instead of that after `in`.
+A query returns `cycle`, optionally `row` (and `path` for a part of a document, or of a document in a cell), and the columns
+that its message names. Optional columns: `severity`, and `place`, which overrides `in` for one row.
 
-Those of a user's project have codes of their own (U001), and are asked of tables with texts in place of numbers.
+Users' checks have codes of their own (U001). They see the readable tables, which have texts in place of codes.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Check(HeadedQuery):
     at: str = ""
 
     def is_for(self, cycle: Cycle) -> bool:
-        """Whether it is asked of a cycle."""
-        # A class with slots is made anew, and `super()` knows the old one.
+        """Whether the check applies to a cycle."""
+        # A dataclass with slots is a new class, and `super()` refers to the old one.
         return (
             HeadedQuery.is_for(self, cycle)
             and (self.is_own or self.place_in(cycle) is not None)
@@ -68,22 +68,22 @@ class Check(HeadedQuery):
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that its message names."""
+        """The columns named in the message."""
         return frozenset(field for _, field, _, _ in Formatter().parse(self.message) if field is not None)
 
     def place_in(self, cycle: Cycle) -> Place | None:
-        """Return the slot of the file whose rows are meant, and the table of a database; None where it was not read."""
+        """Return the slot (and database table) that findings refer to, or None if its file was not read."""
         dialect = DIALECTS.get(cycle.layout.id)
         return place_of(self.slot or (dialect.slot if dialect is not None else ""), cycle)
 
-    def worded(self, row: Mapping[str, Any]) -> str:
+    def message_of(self, row: Mapping[str, Any]) -> str:
         """Return the message for a row."""
-        told = self.message.format_map({name: _NULL if value is None else value for name, value in row.items()})
-        return shortened(told) if self.is_own else told
+        text = self.message.format_map({name: _NULL if value is None else value for name, value in row.items()})
+        return shortened(text) if self.is_own else text
 
 
 class _Null:
-    """What a message has where a value is null, whatever format it has for it."""
+    """Formats a null value as `null`, whatever the format specification."""
 
     def __format__(self, form: str) -> str:
         return "null"
@@ -93,7 +93,7 @@ _NULL = _Null()
 
 
 def parsed(text: str, name: str, *, own: bool = False) -> tuple[Check, ...]:
-    """Return the checks of a file; `own` ones have a user's codes. Raises `UsageError` with file and line for a wrong one."""
+    """Return the checks of a file; `own` checks have user codes. Raises `UsageError` with file and line for a wrong one."""
     return tuple(_check(one, own=own) for one in entries(text, name, "check", _KEYS, _REQUIRED))
 
 
@@ -103,7 +103,7 @@ def _check(entry: Entry, *, own: bool) -> Check:
     if not is_code(code) or (code not in Code.__members__) != own or header.get("severity", "error") not in _SEVERITIES:
         codes = "U and three digits, such as U001" if own else "those of perfguard codes"
         raise UsageError(
-            f"{place}: code {code!r}, severity {header.get('severity', 'error')!r} are not both known; codes are {codes}, "
+            f"{place}: code {code!r} or severity {header.get('severity', 'error')!r} is unknown; codes are {codes}, "
             f"severities {', '.join(_SEVERITIES)}"
         )
     for _, field, form, conversion in Formatter().parse(header["message"]):
@@ -134,34 +134,34 @@ def checks_of(folder: str) -> tuple[Check, ...]:
 
 
 def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Finding]]:
-    """Ask the checks of their dialects of the cycles in the tables, by their numbers; return what they say of each."""
+    """Run the checks of the dialects on the cycles in the tables; return the findings by cycle number."""
     found: dict[int, list[Finding]] = {}
     folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
     for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
-        asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
-        if not asked:
+        concerned = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
+        if not concerned:
             continue
         batch.keep(check.names)
         if check.is_asked(batch.filled) and batch.is_any(check.query):
-            for number, finding in findings_of(check, batch, asked):
+            for number, finding in findings_of(check, batch, concerned):
                 found.setdefault(number, []).append(finding)
     return found
 
 
 def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, Finding]]:
-    """Ask a check of tables; yield what it says of the cycles, with their numbers."""
+    """Run a check on tables; yield each finding with the number of its cycle."""
     columns = [one["column_name"] for one in tables.rows(f"describe ({check.query}\n)")]
     # In a user's check `place` is a column like others.
-    told = ("severity",) if check.is_own else ("place", "severity")
-    apart = ", ".join(["cycle", *(one for one in told if one in columns)])
-    # What names no row comes in the order of what it says.
+    optional = ("severity",) if check.is_own else ("place", "severity")
+    group = ", ".join(["cycle", *(one for one in optional if one in columns)])
+    # Findings without a row are ordered by their columns.
     kept = ("file", "row") if "row" in columns else [name for name in columns if name not in ("cycle", "severity")]
     order = "".join(f', "{one}"' for one in kept if one in columns)
     query = (
-        f"select *, count(*) over (partition by {apart}) as in_all from ({check.query}\n) "
+        f"select *, count(*) over (partition by {group}) as in_all from ({check.query}\n) "
         f"where cycle in ({', '.join(map(str, cycles))}) "
-        f"qualify row_number() over (partition by {apart} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
-        f"order by {apart}{order}"
+        f"qualify row_number() over (partition by {group} order by {order[2:] or 'cycle'}) <= {WORDED_ROWS} "
+        f"order by {group}{order}"
     )
     rows: dict[tuple[int, str, Severity], list[dict[str, Any]]] = {}
     for row in tables.rows(query):
@@ -171,7 +171,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
     for (number, table, severity), several in rows.items():
         cycle = cycles[number]
         where = place_of(table, cycle) if table else check.place_in(cycle)
-        pairs = [(_place(cycle, where, check, row), check.worded(row)) for row in several]
+        pairs = [(_place(cycle, where, check, row), check.message_of(row)) for row in several]
         count = several[0]["in_all"]
         whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None, "path": None})
         for finding in disagreements(check.code, pairs, count=count, place=whole, severity=severity):
@@ -179,7 +179,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
 
 
 def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str, Any]) -> str:
-    """Say where a row that a query returned is; a user's check may be of no file."""
+    """Return the place of a row that a query returned; a user's check may refer to no file."""
     if where is None:
         return cycle.place.name
     slot, inner = where

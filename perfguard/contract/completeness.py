@@ -1,4 +1,4 @@
-"""Completeness: what a layout requires of a cycle and is not there, or should not be, as findings."""
+"""Completeness: findings about required files that are missing, and files that should not exist."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from perfguard.artifacts.conditions import (
     undecided,
     worded,
 )
-from perfguard.artifacts.layout import FoundCycle, Slot
+from perfguard.artifacts.layout import Slot
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import Recording
 
-#: How many files without a slot a finding names.
+#: The largest number of files without a slot that a finding names.
 _NAMED = 8
 
 
 def stated(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
-    """Return what the caller and the recording say was on."""
+    """Return the conditions that the caller and the recording state."""
     said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
     if recording.fingerprint is not None:
         said["the recording"] |= {"distributed": recording.fingerprint.world_size > 1}
@@ -36,7 +37,7 @@ def stated(recording: Recording, expected: Expectation) -> dict[str, dict[str, b
 
 
 def explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
-    """Say how a layout was recognised, and what is known to have been on or off."""
+    """Yield why a layout was recognised, and which conditions are known to be on or off."""
     place = relative(found.place, root) or found.place.name
     yield f"{place}: layout {found.layout.id}, because {found.because}; rank {rank}"
     for parent in found.parents:
@@ -51,19 +52,19 @@ def explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Kn
 def contradictions(
     found: FoundCycle, recording: Recording, documents: Mapping[str, Any], expected: Expectation
 ) -> Iterator[Finding]:
-    """Say which conditions the caller expects and the files deny."""
+    """Yield a finding for each expected condition that the files contradict."""
     if not expected.conditions:
         return
-    told = known_conditions(found, documents, stated(recording, Expectation()))
-    for word, known in contradicted(expected.conditions, told):
+    from_files = known_conditions(found, documents, stated(recording, Expectation()))
+    for word, known in contradicted(expected.conditions, from_files):
         state = "on" if known.value else "off"
-        message = f"{word} is expected, and it was {state}: {known.because}"
+        message = f"{word} is expected, but it was {state}: {known.because}"
         place = relative(found.place, recording.directory) or found.place.name
         yield Finding(code=Code.A110, place=place, message=message)
 
 
 def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], notes: list[str]) -> Iterator[Finding]:
-    """Say what a layout requires and is not there, or should not be; what nobody can tell is put into `notes`."""
+    """Yield findings for missing and for unexpected files; requirements that cannot be decided are added to `notes`."""
     filled = {file.slot.name for file in found.files}
     rank = next((str(file.rank) for file in found.files if file.rank is not None), "*")
     unknown: dict[str, list[str]] = defaultdict(list)
@@ -105,12 +106,12 @@ def _reasons(slot: Slot, known: Mapping[str, Known]) -> str:
 
 def _absent(slot: Slot, reason: str) -> str:
     if slot.missing == Code.C110.name:
-        return f"it is not here: the profiler ended before it wrote it, or it was not copied along ({reason})"
+        return f"it is missing: the profiler ended before it wrote the file, or the file was not copied ({reason})"
     return reason
 
 
 def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
-    """Return whether a slot's file must be there: always, optional, never; None when nobody can tell."""
+    """Return whether the file of a slot must exist: always, optional or never; None if that cannot be decided."""
     if slot.required in ("always", "optional", "never"):
         return slot.required
     verdict = evaluate(slot.required, known)
@@ -118,5 +119,5 @@ def _need(slot: Slot, known: Mapping[str, Known]) -> str | None:
 
 
 def relative(path: Path, root: Path) -> str:
-    """Return a path as findings name it."""
+    """Return a path as findings show it."""
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

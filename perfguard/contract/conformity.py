@@ -1,4 +1,4 @@
-"""Conformity: what of a file breaks its schema, as findings."""
+"""Conformity: findings about files that violate their schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_MESSAGE = 300
 
 
 def content_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Say what of a file that was read breaks the rules of its schema."""
+    """Yield the schema violations of a file that was read."""
     if not rules:
         return
     yield from document_findings(content, rules, place)
@@ -40,10 +40,10 @@ def content_findings(content: Content, rules: Mapping[str, Any], place: str) -> 
 
 
 def document_findings(content: Content, rules: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Say what of a document breaks its schema; rows in it are checked as columns, elsewhere."""
+    """Yield the schema violations of a document; its rows are checked as columns by `row_findings`."""
     document = content.document
     if content.table is not None and content.table.cells is Cells.JSON:
-        # The rows are checked as columns; here the document around them, or that there is none.
+        # Rows are checked as columns; only the document around them is validated here.
         document = {**document, "traceEvents": []} if content.table.path != "$" else []
     elif content.event_schema is not None:
         document = {**document, "traceEvents": []} if content.events_path != "$" else []
@@ -59,7 +59,7 @@ def document_findings(content: Content, rules: Mapping[str, Any], place: str) ->
 def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
     """Return the columns that a table of a database lacks: `required` ones, and `x-columns`, whose cells may be null.
 
-    An entry `a|b` of `x-columns` is lost where neither column is there, and is named "a or b".
+    An entry `a|b` of `x-columns` is missing if the table has neither column; it is shown as "a or b".
     """
     if table.cells is Cells.TEXT:
         return []
@@ -71,7 +71,7 @@ def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
 
 
 def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Say once, of the header, what would else be said of every row."""
+    """Yield the violations of a header, once instead of for every row."""
     if table.cells is not Cells.TEXT:
         return
     columns = table.frame.columns
@@ -101,7 +101,7 @@ def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterato
 def row_findings(
     table: Table, rules_of_row: Mapping[str, Any], rules: Mapping[str, Any], place: str
 ) -> Iterator[Finding]:
-    """Say which rows of a table break the rules of a row."""
+    """Yield the rows of a table that violate the row schema."""
     row = dict(rules_of_row)
     if table.cells is Cells.TEXT:
         row = rules_under(rules_of_row, table.frame.columns)
@@ -119,11 +119,11 @@ def row_findings(
 
 
 def rules_under(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:
-    """Return what is asked of the rows under a header, once the header itself has been asked the rest."""
+    """Return the row schema without the rules that `header_findings` has already checked."""
     required = [name for name in row.get("required", ()) if name in header]
     return {**row, "required": required, "additionalProperties": True}
 
 
 def shortened(message: str) -> str:
-    """Cut jsonschema's message where it carries a whole cell of a megabyte."""
+    """Return a message cut to 300 characters: jsonschema's may quote a whole cell of a megabyte."""
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}… ({len(message)} characters)"

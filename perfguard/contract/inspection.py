@@ -1,4 +1,4 @@
-"""Inspect a cycle: read its artifacts, check them against schemas and invariants, keep an extract of it."""
+"""Inspection: read the artifacts of a cycle, check them, and keep an extract."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from perfguard.artifacts.conditions import Expectation, known_conditions
-from perfguard.artifacts.layout import FoundCycle
 from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
+from perfguard.contract.cycle_rows import list_cycles, list_files
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
@@ -43,37 +42,37 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 
-#: What no recording is at fault for: too many open files, no memory, no space.
+#: Errors of the machine, not of a recording: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
-#: The format of traces, which go by.
+#: The format of traces.
 TRACE = "chrome-trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contract:
-    """Everything the inspection of one recording found."""
+    """The result of inspecting a recording."""
 
     recording: Recording
     #: The cycles with their artifacts; empty where only extracts were kept (`reduce`).
     cycles: tuple[Cycle, ...]
     findings: tuple[Finding, ...]
-    #: What is kept of every cycle in any case.
+    #: The extract of every cycle.
     extracts: tuple[Extract, ...] = ()
-    #: What could not be known, in words; shown by `perfguard check --explain`.
+    #: What could not be decided; shown by `perfguard check --explain`.
     notes: tuple[str, ...] = field(default=())
     #: Names of the checks that were not made, because they join rows of a table that went by and was not held; see `notes`.
     not_made: tuple[str, ...] = ()
-    #: Ids of the parent layouts recognised: directories that only say the rank of what is in them.
+    #: Ids of the recognised parent layouts: directories that only give the rank of the cycles in them.
     parents: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing found makes the recording INVALID."""
+        """Whether no finding makes the recording INVALID."""
         return not is_invalid(self.findings)
 
     @property
     def read(self) -> dict[str, int]:
-        """How much was looked at: ranks, cycles, files read whole, and rows of their tables."""
+        """How much was read: ranks, cycles, files and rows."""
         return {
             "ranks": len({extract.rank for extract in self.extracts}),
             "cycles": len(self.extracts),
@@ -93,41 +92,41 @@ Taking = Callable[[Cycle, Sequence[Finding]], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is wanted of a cycle besides its findings and its extract."""
+    """What to return for a cycle besides its findings and its extract."""
 
-    #: The cycle itself with all its artifacts, which cannot be sent to another process.
+    #: The cycle itself with all its artifacts; it cannot be sent to another process.
     cycle: bool = False
     notes: bool = True
     taking: Taking | None = None
-    #: Checks of the user's own.
+    #: Users' checks.
     checks: tuple[Check, ...] = ()
-    #: How many processes may work at one cycle; None: one, or two where there are as many CPUs to use.
+    #: The number of processes for one cycle; None: two if two CPUs are usable, else one.
     processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Task:
-    """One cycle to be inspected: all that has to be known for it, wherever that is done."""
+    """A cycle to be inspected, with everything that a worker needs for it."""
 
     found: FoundCycle
     #: The recording without its steps.
     recording: Recording
     expected: Expectation
-    #: The rank that names tell, before anything was read, and the number of the cycle among that rank's.
+    #: The rank from names, before a file is read, and the number of the cycle among those of the rank.
     rank: int
     index: int
     asked: Asked
-    #: Folders that could not be looked into, relative and with a slash at the end: what lies in them is not missing.
+    #: Folders that could not be listed, relative and with a slash at the end: files in them are not missing.
     closed: tuple[str, ...] = ()
-    #: How many bytes its files have.
+    #: The size of its files in bytes.
     size: int = 0
-    #: Where it lies, when that is no directory of this machine.
+    #: The remote file system of the cycle, if it is not local.
     tree: RemoteTree | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inspected:
-    """What became of a task."""
+    """The result of a task."""
 
     extract: Extract
     findings: tuple[Finding, ...]
@@ -138,18 +137,18 @@ class Inspected:
 
 
 def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = None) -> list[Inspected]:
-    """Read, check and reduce some cycles, which share the tables that are asked of all of them at once.
+    """Read, check and reduce cycles; they share one set of tables, so that each query runs once for all of them.
 
-    Never raises for what their files hold; that they cannot be read at all is a finding.
+    Never raises for the content of files; a file that cannot be read is a finding.
     """
-    # A user's check may name any table.
+    # A user's check may refer to any table.
     needed = all_definitions() if wanted.checks else definitions(frozenset(task.found.layout.id for task in tasks))
     with ExitStack() as stack:
         tables = stack.enter_context(batch(needed, named_texts(), size=sum(map(_size_of, tasks))))
         read = [read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
         _ask(tables, [one for one in read if isinstance(one, ReadCycle)], wanted)
         tables.close()
-        # Each is let go of once it is inspected.
+        # Each cycle is released once it is inspected.
         waiting = read[::-1]
         del read
         found = []
@@ -160,7 +159,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
 
 
 def _size_of(task: Task) -> int:
-    """Return about how many bytes its files have, unpacked."""
+    """Return the approximate unpacked size of the files of a task, in bytes."""
     is_packed = any(file.path.suffix == ".gz" for file in task.found.files)
     return task.size * (GZIP_RATIO if is_packed else 1)
 
@@ -172,29 +171,28 @@ def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspe
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReadCycle:
-    """A cycle whose artifacts were read, and what is to be said of it so far; `number` is its own in the tables."""
+    """A cycle whose artifacts were read, with the findings so far; `number` identifies it in the tables."""
 
     task: Task
     number: int
     cycle: Cycle
     findings: list[Finding]
     notes: list[str]
-    #: Rows of the trace that may be there twice.
+    #: Rows of the trace that may be duplicates.
     alike: Any = None
 
 
 def read_cycle(
     task: Task, number: int, tables: Batch, wanted: Wanted, stack: ExitStack, tell: Tell | None
 ) -> ReadCycle | Inspected:
-    """Read the files of a cycle; their rows go into tables under a number. What is fetched for that is there until the stack
-    ends."""
+    """Read the files of a cycle into tables, under a number. Fetched files exist until the stack is closed."""
     if task.tree is not None:
         from perfguard.artifacts.remote import Unfetched
 
         try:
             found, here = stack.enter_context(task.tree.at_hand(task.found))
         except Unfetched as error:
-            return unseen(task, f"it cannot be fetched: {error}")
+            return unreadable_cycle(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
     meter = Meter(tell)
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
@@ -205,14 +203,15 @@ def read_cycle(
         meter.end()
     except OSError as error:
         unread = _unreadable(task, error)
-        # What was read of it before is nobody's.
+        # Rows of a cycle that cannot be inspected would be judged as complete.
         tables.without(number)
         return unread
+    list_files(tables, number, task.found.files, read)
     return _known(task, number, read, broken)
 
 
 def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[Finding]) -> ReadCycle:
-    """Return a cycle with what its files say of it, and with what is missing."""
+    """Return a cycle with its rank, its conditions, and the findings about missing files."""
     found, recording = task.found, task.recording
     artifacts = {artifact.slot.name: artifact for artifact in read}
     rank = rank_of(found, artifacts, recording)
@@ -239,7 +238,7 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
 
 
 def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
-    """Ask the tables what the files of the cycles say, what breaks a rule, and what is measured."""
+    """Run the queries on the tables: derived tables, checks, metrics and users' checks."""
     by_number = derive(tables, read)
     cycles = {number: one.cycle for number, one in by_number.items()}
     for number, findings in broken_rules(tables, cycles).items():
@@ -249,10 +248,8 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
     for number, values in measured(tables, cycles).items() if wanted.cycle or wanted.taking else ():
         by_number[number].cycle = replace(cycles[number], measured=values)
     if wanted.checks:
-        # They are loaded where there are any.
         from perfguard.contract.own_checks import broken_own_rules
 
-        list_cycles(tables, read)
         tables.keep_all()
         every = {one.number: one for one in read}
         for number, finding in broken_own_rules(
@@ -261,38 +258,26 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
             every[number].findings.append(finding)
 
 
-def list_cycles(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> None:
-    """Put the cycles themselves into their table; `recordings` names that of each, else it is called like its directory."""
-    texts = {
-        "recording": recordings or [one.task.recording.directory.name for one in read],
-        "layout": [one.cycle.layout.id for one in read],
-        "place": [relative(one.cycle.place, one.task.recording.directory) or one.cycle.place.name for one in read],
-    }
-    tables.put(
-        "cycles",
-        cycle=np.array([one.number for one in read], np.int64),
-        rank=np.array([one.cycle.rank for one in read], np.int64),
-        # Names that are no UTF-8 are texts as well.
-        **{name: np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
-           for name, several in texts.items()},
-    )  # fmt: skip
+def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
+    """Fill the derived tables, and attach what they say to the artifacts; return the cycles that have tables, by number.
 
-
-def derive(tables: Batch, read: Sequence[ReadCycle]) -> dict[int, ReadCycle]:
-    """Fill the tables that follow from others, and have the files of the cycles say what these hold; return those in tables."""
+    `recordings` names the recording of each cycle; the default is the name of its directory.
+    """
+    names = recordings or [one.task.recording.directory.name for one in read]
+    list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        _tell(by_number, DIALECTS[by_number[number].cycle.layout.id].slot, {number: work})
+        _attach(by_number, DIALECTS[by_number[number].cycle.layout.id].slot, {number: work})
     if trace_views := [number for number, one in by_number.items() if "trace_view" in one.cycle.artifacts]:
-        _tell(by_number, "trace_view", views_of(tables, trace_views))
+        _attach(by_number, "trace_view", views_of(tables, trace_views))
     if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:
-        _tell(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
+        _attach(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
     return by_number
 
 
-def _tell(read: Mapping[int, ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
-    """Put what the rows of a file say into the cycles."""
+def _attach(read: Mapping[int, ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
+    """Attach the derived values of a slot to its artifacts."""
     for number, work in works.items():
         cycle = read[number].cycle
         old = cycle.artifacts[slot]
@@ -304,12 +289,11 @@ def _tell(read: Mapping[int, ReadCycle], slot: str, works: Mapping[int, Any]) ->
 def _unreadable(task: Task, error: OSError) -> Inspected:
     if error.errno in _OF_THE_MACHINE:
         raise error
-    # A file that was there when its directory was listed, or a disk that does not give back what is on it.
-    return unseen(task, f"it cannot be read: {_reason(error)}")
+    # The file was removed after its directory was listed, or the disk has an error.
+    return unreadable_cycle(task, f"it cannot be read: {_reason(error)}")
 
 
 def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
-    # They know cycles, and are loaded when there is one.
     from perfguard.dialects.invariants import check_cycle
 
     task, found, recording = one.task, one.task.found, one.task.recording
@@ -321,7 +305,7 @@ def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
     except OSError as error:
         return _unreadable(task, error)
     findings = [*(replace(finding, rank=cycle.rank) for finding in one.findings), *wrong]
-    # What may not be listed is not missing.
+    # A file in a folder that cannot be listed is not missing.
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
     taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
     extract = extract_of(cycle, recording, taken, not_made)
@@ -373,8 +357,8 @@ def _reason(error: OSError) -> str:
     return f"{error.strerror or error}" + (f" ({Path(error.filename).name})" if error.filename else "")
 
 
-def unseen(task: Task, message: str) -> Inspected:
-    """Return what is to be said of a cycle that could not be looked at: it is a finding, and counts as a cycle."""
+def unreadable_cycle(task: Task, message: str) -> Inspected:
+    """Return the result for a cycle that could not be inspected: a finding, and an extract that counts as a cycle."""
     found = task.found
     place = relative(found.place, task.recording.directory) or found.place.name
     extract = Extract(
@@ -393,7 +377,7 @@ def _documents(artifacts: Mapping[str, Artifact]) -> dict[str, Any]:
 
 
 def rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Recording) -> int:
-    """Return the rank: from the files' names, the trace itself, the directory above, the recording; else 0."""
+    """Return the rank from file names, the trace, the directory above or the recording, in this order; else 0."""
     ranks = [file.rank for file in found.files if file.rank is not None]
     if ranks:
         return ranks[0]

@@ -1,4 +1,4 @@
-"""Open tables: all cycles of recordings in the tables of one batch, to be read by queries that people write."""
+"""Open tables: all cycles of recordings in the tables of one batch, for queries written by people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
-from perfguard.contract.inspection import Inspected, ReadCycle, Task, Wanted, derive, list_cycles, read_cycle
+from perfguard.contract.inspection import Inspected, ReadCycle, Task, Wanted, derive, read_cycle
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import tasks_of
 from perfguard.dialects.queries import all_definitions, definitions, named_texts
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
     from perfguard.recording import Recording
 
-#: Files of these slots say what follows from the tables; no other is needed once it was read.
+#: The artifacts that `derive` needs after their rows are in tables; all others are released.
 _NEEDED = ("trace", "trace_view", "kernel_details")
 _VIEW = re.compile(r"((?:^-- .*\n)*)^create view (?:fill_)?(\w+) as", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTables:
-    """Tables to be read, and whether everything that should be in them is."""
+    """Tables to be queried, and whether they are complete."""
 
     tables: Readable
-    #: The one file that a query can be written to.
+    #: The only file that a query can write.
     output: Path
     cycles: int
     is_whole: bool
@@ -49,7 +49,7 @@ def open_tables(
     remedy: str,
     progress: Progress,
 ) -> Iterator[OpenTables]:
-    """Read recordings, each with its name, into tables that are there until the end; a query may take `limit_s` seconds."""
+    """Read named recordings into tables that exist until the context ends; a query may take `limit_s` seconds."""
     tasks = [(name, task) for name, recording, tree in recordings for task in tasks_of(recording, tree)]
     progress.begin(sum(task.size for _, task in tasks))
     ids = frozenset(task.found.layout.id for _, task in tasks)
@@ -57,8 +57,7 @@ def open_tables(
         seen = [(name, _read(task, number, tables, progress)) for number, (name, task) in enumerate(tasks)]
         read = [(name, one) for name, one in seen if isinstance(one, ReadCycle)]
         is_whole = not any(is_invalid(one.findings) for _, one in seen)
-        list_cycles(tables, [one for _, one in read], [name for name, _ in read])
-        derive(tables, [one for _, one in read])
+        derive(tables, [one for _, one in read], [name for name, _ in read])
         tables.keep_all()
         make_readable(tables.cursor())
         connection, output = tables.to_be_read()
@@ -73,14 +72,14 @@ def _read(task: Task, number: int, tables: Batch, progress: Progress) -> ReadCyc
     with ExitStack() as stack:
         read = read_cycle(task, number, tables, Wanted(), stack, progress.tell)
     if isinstance(read, ReadCycle):
-        # A thousand ranks are not held.
+        # The artifacts of a thousand ranks would fill the memory.
         kept = {slot: one for slot, one in read.cycle.artifacts.items() if slot in _NEEDED}
         read.cycle = replace(read.cycle, artifacts=kept, files=tuple(kept.values()))
     return read
 
 
 def meanings() -> dict[str, str]:
-    """Return what the tables and views are, by name, in a sentence each; of views it is the comment above them."""
+    """Return a sentence about each table and view, by name; for views it is the comment above them."""
     slots = {slot.name: slot for layout in layouts() for slot in layout.slots if slot.schemas}
     of_files = {name: str(schema(slot.schemas[0])["title"]) for name, slot in slots.items()}
     of_parts = {
@@ -90,6 +89,6 @@ def meanings() -> dict[str, str]:
         for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
-    told = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
-    of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in told.items()}
+    comments = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
+    of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in comments.items()}
     return {**of_files, **of_parts, **MEANINGS, **of_views}

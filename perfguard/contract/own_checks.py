@@ -1,4 +1,4 @@
-"""Checks of the user's own: `.sql` files like those of dialects, asked of the readable tables."""
+"""Users' checks: `.sql` files like those of the dialects, run on the readable tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perfguard.findings import Finding
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
 
-#: Seconds that one query of a check may take.
+#: Time limit of one query, in seconds.
 LIMIT_S = 60.0
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -29,8 +29,8 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "US
 def own_checks(paths: Iterable[Path], root: Path) -> tuple[Check, ...]:
     """Return the checks in files, and in all `.sql` files of folders; places are relative to `root`.
 
-    Raises `UsageError` with file and line for a check that is none, whose query names what is not there, or whose name or code
-    another one has.
+    Raises `UsageError` with file and line for a check that cannot be parsed, whose query refers to an unknown table or
+    column, or whose name or code is used twice.
     """
     checks = [check for path in paths for file in _files(path, root) for check in _checks(file, root)]
     if not checks:
@@ -51,8 +51,8 @@ def _files(path: Path, root: Path) -> list[Path]:
         return [path]
     if found := sorted(one for one in path.rglob("*.sql") if one.is_file()):
         return found
-    what = "holds no .sql file" if path.is_dir() else "is no file and no folder"
-    raise UsageError(f"{_shown(path, root)}, where checks are to be, {what}; name a .sql file, or a folder of them.")
+    what = "has no .sql file" if path.is_dir() else "does not exist"
+    raise UsageError(f"checks: {_shown(path, root)} {what}; name a .sql file, or a folder with .sql files.")
 
 
 def _shown(path: Path, root: Path) -> str:
@@ -64,26 +64,28 @@ def _checks(file: Path, root: Path) -> tuple[Check, ...]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} cannot be read as UTF-8: {error}. Mend it, or name another file.") from None
+        raise UsageError(f"{name} cannot be read as UTF-8: {error}. Correct it, or name another file.") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("-- check:") and line.replace(" ", "").lower().startswith("--check:"):
-            raise UsageError(f"{name}:{number}: a check begins with `-- check: NAME`, and this is nearly so: {line!r}")
+            raise UsageError(f"{name}:{number}: a check begins with `-- check: NAME`, got {line!r}")
     if not (found := parsed(text, name, own=True)):
-        raise UsageError(f"{name} holds no check; a check begins with a line `-- check: NAME`.")
+        raise UsageError(f"{name} has no check; a check begins with a line `-- check: NAME`.")
     return found
 
 
 def _refuse_twice(checks: Sequence[Check]) -> None:
-    """Refuse two checks of one name or code: reports show nothing else of them."""
+    """Refuse two checks with the same name or code: reports identify checks by them."""
     known: dict[str, Check] = {}
     for check in checks:
         for word in (check.name, check.code.name):
             if (other := known.setdefault(word, check)) is not check:
-                raise UsageError(f"{check.place}: {word} is what {other.place} has as well; each check has its own.")
+                raise UsageError(
+                    f"{check.place}: {word} is already used by {other.place}; each check needs its own name and code."
+                )
 
 
 def _refuse_unknown(check: Check, tables: Readable, slots: set[str]) -> None:
-    """Refuse tables, layouts, conditions and slots that are nowhere: the check would never be asked."""
+    """Refuse unknown tables, layouts, conditions and slots: the check would never run."""
     needed = [one for several in check.needs for one in several]
     for key, words, known in (
         ("needs", needed, tables.tables),
@@ -94,20 +96,20 @@ def _refuse_unknown(check: Check, tables: Readable, slots: set[str]) -> None:
     ):
         for word in words:
             if word not in known:
-                raise UsageError(f"{check.place}: {key} names {word!r}, which is none; {nearest(word, known)}")
+                raise UsageError(f"{check.place}: {key} names {word!r}, which does not exist; {nearest(word, known)}")
 
 
 def _refuse_columns(check: Check, columns: Mapping[str, str]) -> None:
     for name in ("cycle", "row"):
         if columns.get(name, "INTEGER") not in _WHOLE:
-            raise QueryError(f"its column {name} is {columns[name]}, and must be the whole number that tables have")
+            raise QueryError(f"its column {name} is {columns[name]}, but must be an integer as in the tables")
     if missing := sorted(({"cycle"} | check.columns) - columns.keys()):
-        named = "of a check, which says with it what a row is of" if missing == ["cycle"] else "that its message names"
-        raise QueryError(f"it returns no column {', '.join(missing)} {named}; it returns {', '.join(columns)}")
+        reason = "every check must return it" if missing == ["cycle"] else "the message names it"
+        raise QueryError(f"it returns no column {', '.join(missing)} ({reason}); it returns {', '.join(columns)}")
 
 
 def _with_slot(check: Check, slots: set[str]) -> Check:
-    """Give a check the file whose rows it returns, where it does not say so: that of the first table it needs."""
+    """Return a check with a slot: without `in`, the slot of the first table that it needs."""
     first = sorted(check.needs[0])[0]
     return replace(check, slot=check.slot or SLOTS.get(first, first if is_of_a_slot(first) else ""))
 
@@ -115,39 +117,39 @@ def _with_slot(check: Check, slots: set[str]) -> Check:
 def broken_own_rules(
     checks: Sequence[Check], tables: Batch, cycles: Mapping[int, Cycle]
 ) -> Iterator[tuple[int, Finding]]:
-    """Ask checks of the cycles in the tables; yield what they say, with the numbers of the cycles.
+    """Run checks on the cycles in the tables; yield each finding with the number of its cycle.
 
-    Raises `UsageError` with file and line for a query that cannot be answered.
+    Raises `UsageError` with file and line for a query that fails.
     """
     readable = _readable(tables)
     for check in checks:
-        asked = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
+        concerned = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
         with _at(check):
-            if asked and _has_rows(check, readable) and readable.is_any(check.query):
-                yield from findings_of(check, readable, asked)
+            if concerned and _has_rows(check, readable) and readable.is_any(check.query):
+                yield from findings_of(check, readable, concerned)
 
 
 def _readable(tables: Batch) -> Readable:
     connection = tables.cursor()
     make_readable(connection)
-    return Readable(connection, limit_s=LIMIT_S, remedy="a check is to be quicker: ask for less")
+    return Readable(connection, limit_s=LIMIT_S, remedy="make the check faster: select fewer rows")
 
 
 def _has_rows(check: Check, tables: Readable) -> bool:
-    """Whether one table of each that it needs has rows; it may be a view."""
+    """Whether the needed tables or views have rows: at least one of each alternative."""
     return all(any(tables.is_any(f"from {table} limit 1") for table in several) for several in check.needs)
 
 
 @contextmanager
 def _at(check: Check) -> Iterator[None]:
-    """Say of which query what is raised is."""
+    """Turn errors of a query into `UsageError` with the file and line of its check."""
     try:
         yield
     except QueryError as error:
         file = check.place.rpartition(":")[0]
         raise UsageError(f"{file}:{check.line + (error.line or 1) - 1}: the query of {check.name}: {error}") from None
     except KeyError as error:
-        raise UsageError(f"{check.place}: {check.name} returned the severity {error}, which is none.") from None
+        raise UsageError(f"{check.place}: {check.name} returned the unknown severity {error}.") from None
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{check.place}: the message of {check.name} does not fit a row that it returned: {error}."

@@ -1,43 +1,43 @@
-"""Progress: how many of the bytes there are have been looked at, told while it happens."""
+"""Progress: how many bytes have been read so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
-#: Is told how many more bytes were looked at.
+#: Called with the number of bytes that were read since the last call.
 Tell = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """What is told of the work: `begin` once for every recording, with its bytes; then `tell`, until they are all told."""
+    """Receives progress: `begin` once for each recording with its bytes, then `tell` until all of them are reported."""
 
     def begin(self, total: int) -> None:
-        """So many bytes are going to be looked at."""
+        """Announce the total number of bytes."""
 
     def tell(self, count: int) -> None:
-        """So many more of them were."""
+        """Report `count` more bytes as read."""
 
 
 class Meter:
-    """Counts the bytes of one file after the other: what its reader does not tell itself is told at its end."""
+    """Counts the bytes of one file after the other; bytes that a reader does not report are reported at the end of the file."""
 
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
         self._left = 0
 
     def begin(self, size: int) -> None:
-        """Begin a file of `size` bytes; what is left of the one before it is told."""
+        """Begin a file of `size` bytes, after reporting the rest of the file before it."""
         self.end()
         self._left = size
 
     def tell(self, count: int) -> None:
-        """So many more bytes of the file were read; never more are told than it has."""
+        """Report `count` more bytes of the file, never more than its size."""
         count = min(count, self._left)
         self._left -= count
         if count and self._tell is not None:
             self._tell(count)
 
     def end(self) -> None:
-        """Tell what is left of the file."""
+        """Report the rest of the file."""
         self.tell(self._left)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.kernel_rows import KernelRows
-from perfguard.artifacts.layout import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, Layout, size_of
+from perfguard.artifacts.layout import Layout
 from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import WORDED_ROWS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
+from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
 from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
@@ -75,7 +76,7 @@ def read_artifacts(
         count[file.slot.name] += 1
         if count[file.slot.name] > MAX_FILES_OF_SLOT:
             if count[file.slot.name] == MAX_FILES_OF_SLOT + 1:
-                message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not looked at"
+                message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not read"
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))

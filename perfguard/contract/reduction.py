@@ -1,7 +1,7 @@
-"""Inspect a recording: find its cycles, have them inspected one after the other or elsewhere, and reduce what comes back.
+"""Reduction: inspect a recording cycle by cycle, in this process or in others, and combine the results.
 
-`inspect` keeps every cycle with its artifacts; `reduce` keeps an extract of each, so that memory does not grow with the ranks.
-What comes out is in the order of the survey either way, whoever did the work.
+`inspect` keeps every cycle with its artifacts; `reduce` keeps an extract of each cycle, so that memory does not grow with the
+number of ranks. Both return results in the order of the survey.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.conditions import Expectation
-from perfguard.artifacts.layout import FoundCycle, Layout, Survey, head, layouts, size_of, survey
+from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import WORDED_ROWS
+from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
     Inspected,
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
     from perfguard.contract.checks import Check
 
-#: Has tasks inspected, and yields what became of them in their order.
+#: Inspects tasks, and yields the results in their order.
 Visit = Callable[[Sequence[Task], Wanted], Iterator[Inspected]]
 
 
 def inspect(recording: Recording, expected: Expectation | None = None, only: Layout | None = None) -> Contract:
     """Inspect a recording and everything its profiler wrote, in this process; every cycle keeps its artifacts.
 
-    `expected` is what the caller says was on and how many ranks there must be; with `only`, the directory is judged as
-    that layout. Never raises for what the directory holds; `StoreError` only when perfguard's own schemas are missing.
+    `expected` gives the conditions and the number of ranks that the caller expects; with `only`, the directory is inspected as
+    that layout. Never raises for the content of the directory; raises `StoreError` if perfguard's own schemas are missing.
     """
     return _Inspection(recording, expected or Expectation(), only).run(Wanted(cycle=True), one_by_one)
 
@@ -65,11 +66,11 @@ def reduce(
     progress: Progress | None = None,
     tree: RemoteTree | None = None,
 ) -> Contract:
-    """Inspect a recording as `inspect` does, and keep of each cycle its extract alone, with what `taking` takes of it.
+    """Inspect a recording as `inspect` does, but keep only the extract of each cycle, with the result of `taking`.
 
-    `checks` of the user's own are asked as well. `visit` has the cycles inspected elsewhere; without it that is done here, and
-    `progress` is told while files are read. Without `notes` what could not be known is not kept. The recording's directory lies
-    in `tree`, where there is one.
+    `checks` are users' checks. `visit` inspects the cycles elsewhere; without it they are inspected here, and `progress` is
+    called while files are read. Without `notes`, undecided requirements are not kept. `tree` is the remote file system of the
+    recording's directory, if it has one.
     """
     wanted = Wanted(notes=notes, taking=taking, checks=checks)
     here = partial(one_by_one, progress=progress)
@@ -77,18 +78,18 @@ def reduce(
 
 
 def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
-    """Return what there is to be read of a recording: a task for each cycle."""
+    """Return a task for each cycle of a recording."""
     inspection = _Inspection(recording, Expectation(), None, tree)
     return inspection.tasks(survey(inspection.directory, None, tree).cycles)
 
 
-#: A batch holds at most so many bytes of files, and so many cycles: many small ranks go together, a large one alone.
+#: The largest size of a batch in bytes and in cycles: small ranks share a batch, a large rank has its own.
 _LARGEST_BATCH = 16 * 1024**2
 _MOST_OF_A_BATCH = 64
 
 
 def batches(tasks: Sequence[Task], *, parts: int = 1) -> Iterator[list[Task]]:
-    """Cut tasks into batches in their order, into `parts` at least where there are so many."""
+    """Split tasks into batches in their order, into at least `parts` if there are enough tasks."""
     most_bytes = min(_LARGEST_BATCH, sum(task.size for task in tasks) // parts)
     most = max(1, min(_MOST_OF_A_BATCH, len(tasks) // parts))
     batch: list[Task] = []
@@ -104,7 +105,7 @@ def batches(tasks: Sequence[Task], *, parts: int = 1) -> Iterator[list[Task]]:
 
 
 def one_by_one(tasks: Sequence[Task], wanted: Wanted, progress: Progress | None = None) -> Iterator[Inspected]:
-    """Inspect cycles in this process, each batch when the one before it was let go."""
+    """Inspect cycles in this process, one batch after the other."""
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
     for batch in batches(tasks):
@@ -123,7 +124,7 @@ class _Inspection:
 
     @property
     def directory(self) -> Path:
-        """Where the profiler's output is."""
+        """The directory of the profiler's output."""
         inside = self.recording.directory / PROFILER_DIRECTORY
         if self.tree is None or self.recording.fingerprint is None or not self.tree.is_folder(inside):
             return self.recording.profiler_directory
@@ -137,9 +138,9 @@ class _Inspection:
         directory = self.directory
         found = survey(directory, self.only, self.tree)
         findings: list[Finding] = list(found.findings)
-        # Where it is known why nothing is here, that is told.
-        is_told = recording.ending not in (None, Ending.COMPLETE)
-        if not found.cycles and not is_told:
+        # A recording that did not complete has its own finding.
+        is_explained = recording.ending not in (None, Ending.COMPLETE)
+        if not found.cycles and not is_explained:
             known = f"{len(layouts())} known layouts, see: perfguard schema list"
             findings.append(
                 Finding(
@@ -158,7 +159,7 @@ class _Inspection:
         cycles: list[Cycle] = []
         extracts: list[Extract] = []
         sharing = Sharing()
-        for one in self._in_truth(tasks, wanted, visit):
+        for one in self._with_true_ranks(tasks, wanted, visit):
             findings += one.findings
             notes += one.notes
             not_made |= dict.fromkeys(one.not_made)
@@ -179,8 +180,8 @@ class _Inspection:
         )
 
     def tasks(self, found: Iterable[FoundCycle], closed: tuple[str, ...] = ()) -> list[Task]:
-        """Return one task a cycle. Its rank is what names tell of it, and its index follows from that."""
-        # The steps of all ranks are many; each task has its own.
+        """Return one task for each cycle, with the rank from names and the index of the cycle among those of its rank."""
+        # Tasks are pickled: each carries its own steps only.
         plain = replace(self.recording, steps=())
         counts: dict[int, int] = defaultdict(int)
         size = size_of if self.tree is None else self.tree.size
@@ -204,10 +205,10 @@ class _Inspection:
             )
         return tasks
 
-    def _in_truth(self, tasks: Sequence[Task], wanted: Wanted, visit: Visit) -> Iterator[Inspected]:
-        """Yield what became of the tasks; one whose files are of another rank than names told is looked at again.
+    def _with_true_ranks(self, tasks: Sequence[Task], wanted: Wanted, visit: Visit) -> Iterator[Inspected]:
+        """Yield the results of the tasks; a cycle whose files give another rank than its name is inspected again.
 
-        Only a recording of perfguard's own says what was asked of each rank, and names its ranks itself: it is rare.
+        That is rare: only a recording made by perfguard has requested steps for each rank, and it names its ranks itself.
         """
         counts: dict[int, int] = defaultdict(int)
         for task, one in zip(tasks, visit(tasks, wanted), strict=True):
@@ -224,7 +225,7 @@ class _Inspection:
     def _asked(self, found: FoundCycle, rank: int, index: int) -> Asked:
         recording, expected = self.recording, self.expected
         if recording.fingerprint is not None:
-            # A recording of one rank need not say with each step which.
+            # In a recording of one rank, steps need no rank.
             of_rank = rank if recording.rank is None else None
             steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
             return Asked(active=recording.window.active if recording.window else None, steps=steps)
@@ -232,36 +233,36 @@ class _Inspection:
         return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 
 
-#: How many entries of a directory that nobody knows are looked at for what they may be instead.
-_LOOKED_AT = 200
+#: The number of entries of an unknown directory that are searched for a hint.
+_HINT_ENTRIES = 200
 
 
 def _hint(directory: Path) -> str:
-    """Say what a directory of no known layout is, and what of it could be read."""
+    """Return a hint about a directory of no known layout, and what could be read instead."""
     if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
         return "; this is a part of a recording: name the directory above it"
-    for one in islice(directory.glob("*"), _LOOKED_AT):
+    for one in islice(directory.glob("*"), _HINT_ENTRIES):
         if re.fullmatch(r"PROF_\d+_\d+_\w+", one.name):
             return (
-                f"; {one.name} is what CANN collected, and not analysed: name the *_ascend_ms or *_ascend_pt directory that it "
-                "lies in, and if that has no ASCEND_PROFILER_OUTPUT, run: perfguard analyse DIR"
+                f"; {one.name} is raw data of CANN: name the *_ascend_ms or *_ascend_pt directory around it, "
+                "and if that has no ASCEND_PROFILER_OUTPUT, run: perfguard analyse DIR"
             )
         if one.suffix == ".json" and one.is_file() and '"rocprofiler-sdk-tool"' in head(one):
-            return f"; {one.name} is rocprofv3's own: of ROCm a trace of torch.profiler is read (export_chrome_trace)"
+            return f"; {one.name} is written by rocprofv3; perfguard reads ROCm traces of torch.profiler (export_chrome_trace)"
     return ""
 
 
 def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
     held = {parent.place for cycle in found.cycles for parent in cycle.parents}
-    # A log/rank_0 has nothing to do with the profile/rank_0 beside it.
-    beside = {place.parent for place in held}
+    # log/rank_0 is unrelated to profile/rank_0.
+    siblings = {place.parent for place in held}
     for parent in found.parents:
-        if parent.place not in held and (parent.place.parent in beside or not held):
+        if parent.place not in held and (parent.place.parent in siblings or not held):
             yield Finding(
                 code=Code.A101,
                 place=parent.place.relative_to(root).as_posix(),
                 rank=parent.rank,
-                message=f"its name says rank {parent.rank} ({parent.layout.id}), and no profiler output is in it",
+                message=f"its name says rank {parent.rank} ({parent.layout.id}), but it has no profiler output",
             )
 
 
@@ -269,24 +270,24 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
     if expected.ranks is None:
         return
     there = {extract.rank for extract in extracts}
-    # A node of a cluster holds its own ranks only: 8 to 15 are eight ranks too.
+    # A node of a cluster has its own ranks only: 8 to 15 are eight ranks too.
     first = min(there, default=0)
     is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
     wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
     missing = (rank for rank in wanted if rank not in there)
     for rank in islice(missing, WORDED_ROWS):
-        message = f"ranks={expected.ranks} is expected, nothing of rank {rank} is here"
+        message = f"ranks={expected.ranks} is expected, but rank {rank} is missing"
         yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
     if (more := expected.ranks - sum(rank in wanted for rank in there) - WORDED_ROWS) > 0:
         yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
     if extra := sorted(rank for rank in there if rank not in wanted):
         named = ", ".join(map(str, extra))
-        message = f"ranks={expected.ranks} is expected, and there is output of rank {named} as well"
+        message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
 
 
 def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
-    """Say which numbers were expected of files that are not here: else they would pass without being looked at."""
+    """Yield a finding if numbers are expected but the file that has them is missing."""
     if expected.numbers and not any(extract.layout == "summary" for extract in extracts):
         said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
-        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, and no summary file is here")
+        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, but there is no summary file")

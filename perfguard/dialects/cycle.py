@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.layout import Layout, Parent, Slot
+from perfguard.artifacts.layout import Layout, Slot
 from perfguard.artifacts.readers import Content
+from perfguard.artifacts.survey import Parent
 from perfguard.dialects.collectives import no_collectives
 from perfguard.dialects.coverage import Covered
 from perfguard.recording import Step

@@ -299,7 +299,7 @@ def executions_of(cycle: Cycle) -> Executions | None:
     traced = dialect.slot if dialect is not None and dialect.folder_of_work else ""
     for slot in (traced, "kernel_details"):
         if (content := cycle.content(slot)) is not None:
-            found: Executions = content.work.executions
+            found: Executions = content.work.executions if slot == traced else content.work
             return found
     listed = listed_of(cycle)
     return None if listed is None else summed(listed)

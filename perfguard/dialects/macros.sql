@@ -8,6 +8,10 @@ create macro known(number) as case when abs(number) < 1000000000000000000 then n
 -- A sum within 64 bits: those of damaged times may be beyond.
 create macro within(total) as greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint;
 
+-- Numbers as a message has them, of many the first ones.
+create macro some_of(numbers) as
+  array_to_string(numbers[:8], ', ') || if(len(numbers) > 8, ' and ' || (len(numbers) - 8) || ' more', '');
+
 -- Whether a column is in another unit than what it follows from: nine in ten of five or more factors are the usual one (the median),
 -- within 5 %, since both are rounded. Half to twice is no other unit.
 create macro is_another_unit(factors, usual) as

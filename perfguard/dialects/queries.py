@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfguard.artifacts.columns import DATABASE, shapes_of, slot_of_parts
 from perfguard.artifacts.layout import layouts
-from perfguard.artifacts.tables import TABLES, Definitions
+from perfguard.artifacts.table_definitions import TABLES, Definitions
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 from perfguard.errors import UsageError, nearest

@@ -1,22 +1,21 @@
 """Judge: is it worse?
 
-What goes in: a `Contract`, its measurements, and a `Baseline` (or none). What comes out: a `Verdict`. `compare` holds the
-rules for one measurement, `work` what the operators that changed weigh, `tolerance` how far a timed one may move, `verdict`
-what follows for the whole, `common_mode` whether the machine moved, `pairs` what two sides timed beside each other come to,
-`confirmation` what such a run says of a stored time, `step_time` the one time and change that reports show and `shown_time`
-which of them that is, `ledger` where the time of a step went, `attribution` whether that names a cause, `refresh` what becomes
-of a baseline, `renames` which unused one a test without a baseline looks like. Baselines hold facts; tolerances come from the
-settings, so that a refresh can never loosen one.
+Input: a `Contract`, its measurements, and a `Baseline` or None. Output: a `Verdict`. `compare` has the rules for one
+measurement, `work` for changed operators, `tolerance` the limits, `weights` the order of findings, `verdict` the rules for the
+whole. `common_mode` detects a change of the machine, `pairs` judges A/B runs, `confirmation` uses them to confirm a stored
+time. `step_time` is the one time and change in reports, `shown_time` its choice, `ledger` its parts, `attribution` its causes.
+`refresh` updates baselines, `renames` finds those of renamed tests, `trend` judges a history, `calibration` the rule for time;
+`quantities` writes numbers. Baselines hold facts, tolerances come from the settings: a refresh cannot loosen one.
 """
 
 from __future__ import annotations
 
-from perfguard.judge.attribution import Attribution, Doubt, Share, Silence, attribution, attribution_of
+from perfguard.judge.attribution import Attribution, Doubt, Share, Unattributed, attribution, attribution_of
 from perfguard.judge.baseline import Baseline, BaselineFacts
-from perfguard.judge.compare import OF_THE_WHOLE, Comparison, State, compare
+from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.confirmation import (
     Confirm,
-    SideBySide,
+    PairedRun,
     Unconfirmed,
     confirmed,
     confirmed_before,
@@ -24,15 +23,15 @@ from perfguard.judge.confirmation import (
 )
 from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
 from perfguard.judge.pairs import (
-    BESIDE,
-    TIMES,
+    PAIRED_METRICS,
+    TIME_METRICS,
     Pace,
     Paired,
     judged_step,
     own_tolerance,
     paired,
     with_pairs,
-    with_times_shown,
+    without_judged,
 )
 from perfguard.judge.refresh import Change, Direction, Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.renames import lacks_baseline, move_command, renames, with_rename
@@ -52,12 +51,13 @@ from perfguard.judge.verdict import (
     with_runs,
     without_runs,
 )
+from perfguard.judge.weights import WORKLOAD_METRICS
 
 __all__ = [
-    "BESIDE",
     "GREEN",
-    "OF_THE_WHOLE",
-    "TIMES",
+    "PAIRED_METRICS",
+    "TIME_METRICS",
+    "WORKLOAD_METRICS",
     "Attribution",
     "Baseline",
     "BaselineFacts",
@@ -73,16 +73,16 @@ __all__ = [
     "Outcome",
     "Pace",
     "Paired",
+    "PairedRun",
     "Policy",
     "Refresh",
     "Refreshed",
     "Rule",
     "Share",
-    "SideBySide",
-    "Silence",
     "State",
     "StepTime",
     "Tolerance",
+    "Unattributed",
     "Unconfirmed",
     "Verdict",
     "attribution",
@@ -109,7 +109,7 @@ __all__ = [
     "with_pairs",
     "with_rename",
     "with_runs",
-    "with_times_shown",
     "without_details",
+    "without_judged",
     "without_runs",
 ]

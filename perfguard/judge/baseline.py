@@ -1,9 +1,9 @@
-"""A baseline: the stored measurements of one workload."""
+"""Baselines: the stored measurements of one workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from perfguard.measure.measurement import Measurement
@@ -13,7 +13,7 @@ from perfguard.recording import Environment, Fingerprint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFacts:
-    """Where the numbers that were compared with come from: what a verdict keeps of its baseline, beside the numbers."""
+    """The origin of a baseline's numbers, which a verdict keeps."""
 
     commit: str | None = None
     reason: str | None = None
@@ -22,12 +22,7 @@ class BaselineFacts:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as reports keep it."""
-        return {
-            "commit": self.commit,
-            "reason": self.reason,
-            "environment": self.environment.as_dict() if self.environment else None,
-            "runs": self.runs,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> BaselineFacts:
@@ -38,7 +33,7 @@ class BaselineFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """Stored measurements with what they were measured on. Facts only: no tolerance lives here."""
+    """Stored measurements, with the machine and settings that they were measured with, but without tolerances."""
 
     workload: str
     fingerprint: Fingerprint | None
@@ -47,23 +42,23 @@ class Baseline:
     runs: int = 1
     commit: str | None = None
     reason: str | None = None
-    #: The commit that the step's time was measured on, where a later refresh has left it as it was.
+    #: The commit of the step's time, if a later refresh kept that time.
     time_commit: str | None = None
-    #: What is known of a directory that nobody recorded; it is compared with, and never stored.
+    #: Properties of a foreign directory, for comparisons; never stored.
     traits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def facts(self) -> BaselineFacts:
-        """Where the numbers come from."""
+        """The origin of the numbers."""
         return BaselineFacts(commit=self.commit, reason=self.reason, environment=self.environment, runs=self.runs)
 
     @property
     def commit_of_time(self) -> str | None:
-        """The commit that the step's time was measured on."""
+        """The commit of the step's time."""
         return self.time_commit or self.commit
 
     def named(self, workload: str) -> Baseline:
-        """Return the same measurements as the baseline of a workload of another name."""
+        """Return the same measurements for a workload of another name."""
         fingerprint = replace(self.fingerprint, workload=workload) if self.fingerprint is not None else None
         return replace(self, workload=workload, fingerprint=fingerprint)
 
@@ -74,7 +69,7 @@ class Baseline:
             "fingerprint": self.fingerprint.as_dict() if self.fingerprint else None,
             "environment": self.environment.as_dict() if self.environment else None,
             "runs": self.runs,
-            # Only whole captures become baselines, so there is no other value.
+            # Only complete captures become baselines, so there is no other value.
             "capture": "VALID",
             "commit": self.commit,
             **({"time_commit": self.time_commit} if self.time_commit not in (None, self.commit) else {}),
@@ -98,8 +93,7 @@ class Baseline:
 
 
 def _stored(measurement: Measurement) -> dict[str, Any]:
-    """Keep the samples of gated metrics and of runs only: those of ranked operators would be most of the file, and of every
-    diff."""
+    """Keep the samples of judged metrics and of runs only: those of operators would be most of the file, and of every diff."""
     metric = METRICS.get(measurement.metric)
     kept = metric is None or metric.gated or metric.by_run
     return (measurement if kept else replace(measurement, samples=())).as_dict()

@@ -1,7 +1,7 @@
-"""Calibration: what the rule for time does on this machine when nothing has changed, as far as the runs can show it.
+"""Calibration: false alarms and sensitivity of the rule for time, on this machine, from unchanged runs.
 
-Runs are resampled in consecutive blocks, because the noise of a machine comes and goes: five runs in a row are a baseline,
-five others in a row are judged against it.
+Runs are resampled in consecutive blocks, because noise comes in bursts: five runs in a row are a baseline, five others in a row
+are judged against it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from perfguard.errors import UsageError
 from perfguard.judge.tolerance import Policy
 from perfguard.measure import METRICS, Kind, Measurement
 
-#: Slowdowns that are tried, and tolerances that may be proposed, as fractions.
+#: Simulated slowdowns, and tolerances for proposals, as fractions.
 _SLOWDOWNS = tuple(percent / 100 for percent in range(1, 201))
 _TOLERANCES = (0.03, 0.05, 0.08, 0.10, 0.12, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.75, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """What one metric did over unchanged runs. Fractions are of 1; None is what the runs cannot say, or what is not judged.
+    """One metric over unchanged runs. None means that the runs do not show it, or that the metric is not judged.
 
-    `spread` is the standard deviation of the logarithm between runs, `values` how many different values an exact metric had
-    (of several subjects the most). `alarms` of `comparisons` resampled decisions were false; `independent` of them share no
-    run, and `at_most` is the one-sided 95 % bound of the rate that those can show (Clopper and Pearson 1934).
+    `spread` is the standard deviation of the logarithm between runs, `values` the number of different values of an exact metric
+    (the maximum over its subjects). `alarms` of `comparisons` resampled decisions were false; `independent` of them share no
+    run, and `at_most` is the one-sided 95 % bound of their rate (Clopper and Pearson 1934).
     """
 
     metric: str
@@ -44,7 +44,7 @@ class Calibrated:
     proposed_tolerance: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain form, as the file keeps it: without what the runs cannot say."""
+        """Plain form, as the file keeps it, without unknown values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -54,7 +54,7 @@ class Calibrated:
 
 
 def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tuple[Calibrated, ...]:
-    """Return what every metric of one workload did over `runs`, each the measurements of one run, in the order they ran.
+    """Return the calibration of every metric of one workload. `runs` are the measurements of each run, in order.
 
     Raises `UsageError` without scipy.
     """
@@ -66,7 +66,7 @@ def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tupl
     for name, subjects in sorted(by_metric.items()):
         metric = METRICS.get(name)
         if metric is None or (metric.kind is Kind.TIMED and "" not in subjects):
-            # Operators are ranked by time, and never judged by it.
+            # Times of operators are not judged.
             continue
         if metric.kind is Kind.EXACT:
             found.append(_exact(name, len(runs), subjects.values()))
@@ -78,7 +78,7 @@ def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tupl
 
 
 def _exact(name: str, runs: int, subjects: Iterable[list[Measurement]]) -> Calibrated:
-    """Count different values; one that is missing in a run is a value of its own."""
+    """Count different values; a missing one is a value of its own."""
     most = 1
     for measured in subjects:
         different = {repr(one.value) for one in measured}
@@ -113,7 +113,7 @@ def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
 
 
 def block_ratios(values: Sequence[float]) -> list[float]:
-    """Return what the rule would compare: the best of five runs in a row over that of five others in a row, all such pairs."""
+    """Return the ratios that the rule would judge: the best of five runs in a row over that of five others, all such pairs."""
     size, judged = thresholds.BASELINE_RUNS, thresholds.MOST_RUNS
     bases = {first: min(values[first : first + size]) for first in range(len(values) - size + 1)}
     blocks = {first: min(values[first : first + judged]) for first in range(len(values) - judged + 1)}
@@ -126,9 +126,9 @@ def block_ratios(values: Sequence[float]) -> list[float]:
 
 
 def rate_at_most(rate: float, independent: int) -> float | None:
-    """Return the upper end of the one-sided 95 % interval of a rate that `independent` comparisons showed; None for none.
+    """Return the one-sided 95 % upper bound of a rate from `independent` comparisons; None without comparisons.
 
-    Clopper and Pearson, Biometrika 26 (1934): it never claims less than so many comparisons can show.
+    Clopper and Pearson, Biometrika 26 (1934): it is never below the true bound.
     """
     if not independent:
         return None
@@ -143,7 +143,7 @@ def rate_at_most(rate: float, independent: int) -> float | None:
 
 
 def smallest_slowdown(ratios: Sequence[float], tolerance: float) -> float | None:
-    """Return the smallest slowdown that 95 in 100 of the comparisons would catch, or None where none that was tried is."""
+    """Return the smallest simulated slowdown that 95 in 100 of the comparisons detect; None if none is."""
     for slowdown in _SLOWDOWNS:
         caught = sum(ratio * (1 + slowdown) > 1 + tolerance for ratio in ratios)
         if caught >= 0.95 * len(ratios):
@@ -152,17 +152,14 @@ def smallest_slowdown(ratios: Sequence[float], tolerance: float) -> float | None
 
 
 def proposed_tolerance(ratios: Sequence[float], *, least: float = 0.0) -> float | None:
-    """Return the smallest round tolerance that is a quarter wider than everything seen, and no tighter than `least`.
-
-    None where none is wide enough.
-    """
+    """Return the smallest round tolerance that is a quarter wider than all ratios, and at least `least`; None if none is."""
     widest = max(math.log1p(least), 1.25 * math.log(max(1.0, *ratios)))
     return next((one for one in _TOLERANCES if math.log1p(one) >= widest), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRate:
-    """What a gate says of itself: all its workloads together."""
+    """The error rate of a gate, over all its workloads."""
 
     alarms: int
     comparisons: int
@@ -181,9 +178,9 @@ class ErrorRate:
 
 
 def error_rate(calibration: Mapping[str, Iterable[Calibrated]]) -> ErrorRate | None:
-    """Return the rate over all workloads, or None where nothing was compared. The least sensitive one says what is seen.
+    """Return the rate over all workloads; None without comparisons. Its smallest slowdown is that of the least sensitive one.
 
-    The tests of one file may share their processes, so what is independent is counted once a file.
+    The tests of one file may share their processes, so independent comparisons are counted once a file.
     """
     by_file: dict[str, list[Calibrated]] = {}
     for workload, metrics in calibration.items():
@@ -205,15 +202,3 @@ def error_rate(calibration: Mapping[str, Iterable[Calibrated]]) -> ErrorRate | N
         at_most=at_most,
         smallest_slowdown=None if None in seen else max(one for one in seen if one is not None),
     )
-
-
-__all__ = [
-    "Calibrated",
-    "ErrorRate",
-    "block_ratios",
-    "calibrated",
-    "error_rate",
-    "proposed_tolerance",
-    "rate_at_most",
-    "smallest_slowdown",
-]

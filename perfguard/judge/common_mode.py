@@ -1,4 +1,4 @@
-"""Common mode: when the kernel and the operators that did not change moved by one factor, the machine moved."""
+"""Common mode: a change of the machine's speed, if the calibration kernel and unchanged operators changed by one factor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfguard import thresholds
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Measurement, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonMode:
-    """A factor that everything moved by. `controls` operators have the calls and shapes they had, `agreeing` moved with it."""
+    """A common factor of all times. `controls` operators have unchanged calls and shapes, `agreeing` of them that factor."""
 
     calibration: float
     factor: float
@@ -22,18 +22,18 @@ class CommonMode:
 
     @property
     def sentence(self) -> str:
-        """What to tell the reader."""
-        said = f"the calibration kernel is {self.calibration:.2f} times what it was"
+        """The message of a finding."""
+        text = f"the calibration kernel is {self.calibration:.2f} times what it was"
         if self.controls:
-            said += f", {self.agreeing} of {self.controls} unchanged operators about {self.factor:.2f} times"
-        return said
+            text += f", {self.agreeing} of {self.controls} unchanged operators about {self.factor:.2f} times"
+        return text
 
 
 def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> CommonMode | None:
-    """Return the factor by which the machine moved, or None where it did not, or where nobody can tell.
+    """Return the factor of the machine's speed; None if it did not change, or if that is unknown.
 
-    The kernel decides whether the machine moved at all: operators that all became slower beside a kernel that did not
-    are a slower model, or a slower framework. The operators decide whether what moved was everything.
+    The kernel decides whether the machine changed: slower operators with an unchanged kernel are a slower model or framework.
+    The operators decide whether everything changed.
     """
     now, before = _by_key(current), _by_key(base)
     kernel = _ratio(now.get(("run_calibration", "")), before.get(("run_calibration", "")))
@@ -47,9 +47,9 @@ def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> 
         return None
     factor = statistics.median(ratios)
     agreeing = _agreeing(ratios, factor)
-    one_way = math.log(factor) * math.log(kernel) > 0
+    has_one_direction = math.log(factor) * math.log(kernel) > 0
     explained = abs(math.log(factor)) <= thresholds.CALIBRATION_SLOPE * abs(math.log(kernel))
-    if one_way and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios):
+    if has_one_direction and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios):
         return CommonMode(calibration=kernel, factor=factor, controls=len(ratios), agreeing=agreeing)
     return None
 
@@ -61,14 +61,12 @@ def _by_key(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Measur
 def _ratio(now: Measurement | None, before: Measurement | None) -> float | None:
     if now is None or before is None:
         return None
-    after, reference = now.value, before.value
-    if isinstance(after, (int, float)) and isinstance(reference, (int, float)) and after > 0 and reference > 0:
-        return after / reference
-    return None
+    after, reference = number(now.value) or 0.0, number(before.value) or 0.0
+    return after / reference if after > 0 and reference > 0 else None
 
 
 def _control_ratios(now: dict[tuple[str, str], Measurement], before: dict[tuple[str, str], Measurement]) -> list[float]:
-    """Return how the time of every operator moved whose calls and shapes are what they were."""
+    """Return the time ratio of every operator with unchanged calls and shapes."""
     found = []
     for (metric, operator), measurement in now.items():
         if metric != "operator_time":

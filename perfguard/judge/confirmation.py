@@ -1,7 +1,7 @@
-"""Confirmation: a step that is slower than its stored baseline is run side by side with the commit the baseline was made of.
+"""Confirmation: an A/B run of a step that is slower than its stored baseline, with the commit of the baseline.
 
-A stored time is from another day. Before it turns a test red, the same two versions of the code are timed here and now, and
-that decides: both run under the same load. Without such a run the stored time stands, and the verdict says why.
+A stored time is from another day. Before it fails a test, the same two versions of the code are timed here, under the same
+load, and that result decides. Without such a run the stored time decides, and the verdict says why.
 """
 
 from __future__ import annotations
@@ -14,71 +14,73 @@ from typing import Protocol
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import Comparison, State, weight_of_the_step
-from perfguard.judge.pairs import BESIDE, Pace, beside_comparisons, beside_measurements, pace_of, with_times_shown
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.pairs import PAIRED_METRICS, Pace, pace_of, paired_comparisons, paired_measurements, without_judged
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of
+from perfguard.judge.weights import step_weight
+from perfguard.measure.measurement import number
 from perfguard.recording import Environment
 
 _COST = "step_cost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideBySide:
-    """What running one workload side by side with a commit measured: the step over the commit's, one ratio a process."""
+class PairedRun:
+    """The result of an A/B run of one workload with a commit: the step over the commit's step, one ratio a process."""
 
     commit: str
     #: All processes together, and each.
     ratio: float
     ratios: tuple[float, ...]
-    #: Whether both ran step by step in one process, and not in two that took turns.
+    #: Whether both ran step by step in one process, not in two alternating ones.
     interleaved: bool
     #: The step of the commit and of now.
     base_us: float
     current_us: float
 
     def missing(self, tolerance: float) -> str:
-        """Say in one clause that there are too few processes to decide; empty where there are enough."""
-        # Pairs that took turns and saw a slowdown are confirmed by more of them; those may have been lost.
+        """Return a clause if there are too few processes to decide; else empty."""
+        # A slowdown in alternating pairs is confirmed by more pairs, which may have been lost.
         is_first = not self.interleaved and self.is_slower(tolerance)
         least = thresholds.CONFIRMING_PAIRS if is_first else thresholds.FEWEST_RUNS
         if len(self.ratios) >= least:
             return ""
-        return f"side by side with {self.commit[:7]} {len(self.ratios)} processes left a time, of {least} needed"
+        return f"in the A/B run with {self.commit[:7]} {len(self.ratios)} processes left a time, of {least} needed"
 
     def is_slower(self, tolerance: float) -> bool:
-        """Whether the step is slower by more than a fraction, and enough processes point that way."""
+        """Whether the step is slower by more than a fraction, and enough processes agree."""
         effects = [math.log(ratio) for ratio in self.ratios]
         return pace_of(effects, math.log(self.ratio), tolerance, self.interleaved) is Pace.SLOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unconfirmed:
-    """Why there was no such run, in one clause."""
+    """The reason, in one clause, why there was no A/B run."""
 
     reason: str
 
 
 class Confirm(Protocol):
-    """Runs one workload side by side with the commit of its baseline."""
+    """Makes an A/B run of one workload with the commit of its baseline."""
 
     def why_not(self, baseline: Baseline) -> str:
-        """Say in one clause why that cannot be; empty where it can."""
+        """Return in one clause why it is impossible; empty if it is possible."""
 
-    def __call__(self, baseline: Baseline) -> SideBySide | Unconfirmed:
-        """Run it."""
+    def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
+        """Make the A/B run."""
 
 
 def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, baseline: Baseline) -> str:
-    """Say in one clause why a stored time cannot be confirmed; empty where it can.
+    """Return in one clause why a stored time cannot be confirmed; empty if it can.
 
-    The commit would run with the packages that are installed now, so a step that an upgrade made slower would not show.
+    The commit would run with the packages that are installed now, so a slowdown by an upgrade would be invisible.
     """
     if confirm is None:
         return "it is switched off"
     if environment is None or baseline.environment is None:
-        return "what is installed is not known"
+        return "the installed packages are unknown"
     changed = [name for name, of_both in _installed(environment, baseline.environment).items() if len(set(of_both)) > 1]
     if changed:
         return f"another {', '.join(changed)} is installed than for the baseline, and its commit would run with that as well"
@@ -86,17 +88,17 @@ def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, 
 
 
 def _installed(*environments: Environment) -> dict[str, list[str]]:
-    """Return the versions that a step runs with, of each environment; perfguard's own runs no step."""
+    """Return the versions that a step runs with, of each environment; perfguard itself runs no step."""
     both = [{"python": one.python, **one.packages} for one in environments]
     return {name: [one.get(name, "-") for one in both] for name in sorted(both[0] | both[1]) if name != "perfguard"}
 
 
-def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], SideBySide | Unconfirmed]) -> Verdict:
-    """Return the verdict that `judge` comes to, after a run side by side where the stored time of the step decides it.
+def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], PairedRun | Unconfirmed]) -> Verdict:
+    """Return the verdict of `judge`, after an A/B run if the stored time of the step decides it.
 
-    `judge` is told what the step was judged to be, None where its stored time says that. Slower side by side is FAILED; not
-    slower is green, with a warning where the stored time alone would not be. Where there was no such run the verdict is what it
-    was, and its finding says so.
+    `judge` gets the result for the step; None means that its stored time decides. Slower in the A/B run is FAILED; not slower
+    is green, with a warning if the stored time alone would fail. Without an A/B run the verdict is unchanged, and its finding
+    says why.
     """
     verdict = judge(None)
     needs = _needs_confirmation(verdict)
@@ -106,25 +108,25 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], SideBy
     if not needs:
         return verdict
     found, tolerance = run(), _tolerance(verdict)
-    if isinstance(found, SideBySide) and (missing := found.missing(tolerance)):
+    if isinstance(found, PairedRun) and (missing := found.missing(tolerance)):
         found = Unconfirmed(reason=missing)
     if isinstance(found, Unconfirmed):
         return _unconfirmed(verdict, found)
     state = State.WORSE if found.is_slower(tolerance) else State.SAME
-    says: Finding | None
+    finding: Finding | None
     if state is State.WORSE:
-        # The time by the clock, as in every other run; its change is that of the run side by side.
-        fresh = next((one.value for one in verdict.measurements if one.metric == FRESH_TIME), None)
-        says = _slower(found, tolerance, float(fresh) if isinstance(fresh, (int, float)) else found.current_us)
+        # The wall time, as in every other run, with the change from the A/B run.
+        fresh_us = next((number(one.value) for one in verdict.measurements if one.metric == FRESH_TIME), None)
+        finding = _slower(found, tolerance, found.current_us if fresh_us is None else fresh_us)
     else:
-        says = None if verdict.passed else _not_slower(found)
-    return _decided(judge(state), found, tolerance, state, says)
+        finding = None if verdict.passed else _not_slower(found)
+    return _decided(judge(state), found, tolerance, state, finding)
 
 
 def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict, baseline: Baseline) -> Verdict:
-    """Return the verdict that `judge` comes to, with the run side by side that `verdict` already has, where it has one.
+    """Return the verdict of `judge` with the A/B run that `verdict` has, if any.
 
-    So a report that is judged again says of the step what its own run said, as long as the time is judged as it was then.
+    So a report that is judged again has the same result for the step, as long as its tolerance is the same.
     """
     alone = judge(None)
     one = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.judged), None)
@@ -135,31 +137,32 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
     is_excused = any(finding.code in EXCUSES for finding in alone.findings)
     if alone.outcome is Outcome.INVALID or (alone.outcome is Outcome.INCONCLUSIVE and not is_excused):
         return alone
-    numbers = [one for one in (one.current, times.reference, times.current) if isinstance(one, (int, float))]
-    if len(numbers) < 3 or _cost(alone) is None or not math.isclose(_tolerance(alone), one.allowed - 1, abs_tol=1e-5):
+    ratio, times_us = number(one.current), times.numbers
+    if ratio is None or times_us is None or _cost(alone) is None:
         return alone
-    found = SideBySide(
+    if not math.isclose(_tolerance(alone), one.allowed - 1, abs_tol=1e-5):
+        return alone
+    found = PairedRun(
         commit=baseline.commit_of_time or "",
-        ratio=numbers[0],
+        ratio=ratio,
         ratios=tuple(ratios),
         interleaved=True,
-        base_us=numbers[1],
-        current_us=numbers[2],
+        base_us=times_us[0],
+        current_us=times_us[1],
     )
-    said = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
-    if said is not None and one.state is State.WORSE:
-        # Reports do not keep weights; and what was ignored then is a note, and may fail now.
-        message = said.message.partition(" (ignored: ")[0]
-        weight = weight_of_the_step(abs(found.ratio - 1))
-        said = replace(said, message=message, weight=weight, severity=Severity.ERROR)
-    return _decided(judge(one.state), found, one.allowed - 1, one.state, said)
+    finding = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
+    if finding is not None and one.state is State.WORSE:
+        # Reports do not keep weights; and a finding that was ignored is a note, but may fail now.
+        message = finding.message.partition(" (ignored: ")[0]
+        finding = replace(finding, message=message, weight=step_weight(abs(ratio - 1)), severity=Severity.ERROR)
+    return _decided(judge(one.state), found, one.allowed - 1, one.state, finding)
 
 
 def _needs_confirmation(verdict: Verdict) -> bool:
     """Whether the stored time of the step alone decides this verdict, or nearly does.
 
-    What fails for another reason fails whatever the time is. So does a step that waits: on a busy machine a run side by side
-    cannot see a wait of a millisecond.
+    A verdict that fails for another reason fails anyway. So does a longer wait: an A/B run on a busy machine cannot measure a
+    wait of a millisecond.
     """
     waits = any(
         one.metric == "run_blocked_time" and one.judged and one.state is State.WORSE for one in verdict.comparisons
@@ -174,23 +177,23 @@ def _needs_confirmation(verdict: Verdict) -> bool:
     return is_in_doubt(verdict.comparisons)
 
 
-def _decided(verdict: Verdict, found: SideBySide, tolerance: float, state: State, says: Finding | None) -> Verdict:
-    """Return a verdict with the run side by side, and what is to be said of it, in place of the stored time."""
+def _decided(verdict: Verdict, found: PairedRun, tolerance: float, state: State, finding: Finding | None) -> Verdict:
+    """Return a verdict with the A/B run and its finding instead of the stored time."""
     kept = [one for one in verdict.findings if one.place != _COST and one.code not in EXCUSES]
-    findings = [*kept, *Policy(ignore=verdict.ignore).considered([says] if says else [])]
-    shown = with_times_shown(verdict, frozenset({_COST}))
+    findings = [*kept, *Policy(ignore=verdict.ignore).considered([finding] if finding else [])]
+    shown = without_judged(verdict, frozenset({_COST}))
     comparisons = [
-        *(one for one in shown.comparisons if one.metric not in BESIDE),
-        *beside_comparisons(
+        *(one for one in shown.comparisons if one.metric not in PAIRED_METRICS),
+        *paired_comparisons(
             (found.base_us, found.current_us),
             found.ratio,
             state=state,
             judged=True,
             allowed=round(1 + tolerance, 6),
-            finding=says if state is State.WORSE else None,
+            finding=finding if state is State.WORSE else None,
         ),
     ]
-    measurements = [*verdict.measurements, *beside_measurements(found.ratio, found.ratios, found.current_us)]
+    measurements = [*verdict.measurements, *paired_measurements(found.ratio, found.ratios, found.current_us)]
     return replace(
         verdict,
         outcome=outcome_of(findings),
@@ -201,37 +204,37 @@ def _decided(verdict: Verdict, found: SideBySide, tolerance: float, state: State
 
 
 def _cost(verdict: Verdict) -> Comparison | None:
-    """Return the judged cost of the step, where it has a reference and a limit that a ratio can be held against."""
+    """Return the judged cost of the step, if it has a limit and a positive reference."""
     found = next((one for one in verdict.comparisons if one.metric == _COST and one.judged), None)
-    if found is None or found.allowed is None or not isinstance(found.reference, (int, float)) or found.reference <= 0:
-        return None
-    return found
+    is_limited = found is not None and found.allowed is not None and (number(found.reference) or 0.0) > 0
+    return found if is_limited else None
 
 
 def _tolerance(verdict: Verdict) -> float:
-    """Return by how much the step may be slower, as a fraction, of a verdict whose cost is judged."""
+    """Return the tolerance of the step, as a fraction, of a verdict whose cost is judged."""
     cost = _cost(verdict)
     assert cost is not None
     assert cost.allowed is not None
-    assert isinstance(cost.reference, (int, float))
-    return cost.allowed / cost.reference - 1
+    reference = number(cost.reference)
+    assert reference is not None
+    return cost.allowed / reference - 1
 
 
-def _slower(found: SideBySide, tolerance: float, now_us: float) -> Finding:
+def _slower(found: PairedRun, tolerance: float, now_us: float) -> Finding:
     return Finding(
         code=Code.R101,
         place="step_ab",
         message=f"{step_text(now_us, relative_change(1, found.ratio))} (allowed +{100 * tolerance:.1f} %), "
-        f"confirmed side by side with {found.commit[:7]} in {len(found.ratios)} processes",
-        weight=weight_of_the_step(abs(found.ratio - 1)),
+        f"confirmed by an A/B run with {found.commit[:7]} in {len(found.ratios)} processes",
+        weight=step_weight(abs(found.ratio - 1)),
     )
 
 
-def _not_slower(found: SideBySide) -> Finding:
+def _not_slower(found: PairedRun) -> Finding:
     return Finding(
         code=Code.B113,
         severity=Severity.WARNING,
-        message=f"the step is not slower than the baseline's commit {found.commit[:7]}, run side by side in "
+        message=f"the step is not slower than the baseline's commit {found.commit[:7]} in an A/B run of "
         f"{len(found.ratios)} processes",
     )
 
@@ -245,7 +248,7 @@ def _unconfirmed(verdict: Verdict, found: Unconfirmed) -> Verdict:
         for one in verdict.findings
         if one.severity is Severity.ERROR and (one.code in EXCUSES or one.place == _COST)
     ]
-    # Operators fail because the step does, and the step itself is excused: the worst of them says it.
+    # Operators fail because the step does, but the step itself is excused: the worst of them is marked.
     decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]
 
     def marked(one: Finding) -> Finding:

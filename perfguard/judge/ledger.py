@@ -1,7 +1,7 @@
-"""The ledger: where the change of a step's time went, from the measurements of both sides, in parts that add up to it.
+"""Ledgers: the change of a step's time, as parts that add up to it, from the measurements of both sides.
 
-Nothing but measurements goes in, so it is the same of recordings, report files and stored baselines. All of it is whole
-nanoseconds: the parts add up to the last one.
+The input is measurements only, so recordings, report files and stored baselines have the same ledger. All times are whole
+nanoseconds, so the sum is exact.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from perfguard.dialects.collectives import COLLECTIVE
-from perfguard.judge.compare import differences
+from perfguard.judge.quantities import differences
 from perfguard.measure.measurement import Measurement
 
-#: What a step took without the profiler, in us: in controlled processes, else in the process that was profiled later.
+#: Times of a step without the profiler, in us: in controlled processes, else in the process that was profiled later.
 UNPROFILED = ("run_wall_time", "run_cpu_time", "step_time")
 PROFILED = "profiled_step_time"
 OPERATORS = "operator_time"
 
 _RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
 _ALL_RANKS = "ranks:"
-#: More us than thirty years have, no number, fewer calls than one in a million steps: that comes from a damaged report.
+#: Times beyond thirty years in us, and fewer calls than one in a million steps, come from a damaged report.
 _LARGEST = 1e15
 _FEWEST_CALLS = 1e-6
 
@@ -42,18 +42,18 @@ class Cause(Enum):
     PER_CALL = "per-call"
     COMMUNICATION = "communication-not-overlapped"
     IDLE = "idle"
-    #: Operators that ran beside each other: their times together are more than the time that went by. Its ns are below 0.
+    #: Concurrent operators: the sum of their times is more than the elapsed time. Its ns are negative.
     OVERLAP = "overlap"
-    #: What the profiler adds to a step, which is in the operators and not in the unprofiled step. Its ns are below 0.
+    #: The time that the profiler adds to operators, but not to the unprofiled step. Its ns are negative.
     PROFILER = "profiler"
-    #: The rank told is the slowest now; another one was before.
+    #: The ledger's rank is the slowest now; another one was before.
     RANK = "slowest-rank"
     RESIDUAL = "residual"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One part of a change, in ns a step. `subject` is the operator, empty where the part is of the whole step."""
+    """One part of a change, in ns a step. `subject` is the operator; empty for a part of the whole step."""
 
     cause: Cause
     subject: str = ""
@@ -61,42 +61,32 @@ class Entry:
     current_ns: int
     base_calls: float | None = None
     current_calls: float | None = None
-    #: The operator's name in the base, where it is another.
+    #: The operator's name in the base, if it was renamed.
     renamed_from: str = ""
-    #: What tells it: which shapes changed, by what a renamed operator was matched.
+    #: Evidence: the changed shapes, or the match of a renamed operator.
     note: str = ""
 
     @property
     def change_ns(self) -> int:
-        """How much longer a step takes by it."""
+        """How much longer a step takes by this part."""
         return self.current_ns - self.base_ns
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as reports keep it."""
-        return {
-            "cause": self.cause.value,
-            "subject": self.subject,
-            "base_ns": self.base_ns,
-            "current_ns": self.current_ns,
-            "change_ns": self.change_ns,
-            "base_calls": self.base_calls,
-            "current_calls": self.current_calls,
-            "renamed_from": self.renamed_from,
-            "note": self.note,
-        }
+        return {**asdict(self), "cause": self.cause.value, "change_ns": self.change_ns}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Entry:
         """Invert `as_dict`; the change is computed anew."""
-        return cls(cause=Cause(plain["cause"]), **{k: v for k, v in plain.items() if k not in ("cause", "change_ns")})
+        return cls(**{k: v for k, v in plain.items() if k != "change_ns"} | {"cause": Cause(plain["cause"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The change of a step's time and its parts, the largest first and the residual last.
 
-    `metric` is what the whole was measured by; where no step was timed it is operator_time, and the whole is the sum of the
-    parts. Of several ranks it is that of `rank`, the slowest one now, because the job waits for it.
+    `metric` is that of the step's time; without a timed step it is operator_time, and the whole is the sum of the parts. With
+    several ranks it is that of `rank`, the slowest one now, because the job waits for it.
     """
 
     metric: str
@@ -112,29 +102,18 @@ class Ledger:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as reports keep it."""
-        return {
-            "metric": self.metric,
-            "rank": self.rank,
-            "base_ns": self.base_ns,
-            "current_ns": self.current_ns,
-            "change_ns": self.change_ns,
-            "entries": [entry.as_dict() for entry in self.entries],
-        }
+        entries = [entry.as_dict() for entry in self.entries]
+        return {**asdict(replace(self, entries=())), "change_ns": self.change_ns, "entries": entries}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Ledger:
         """Invert `as_dict`."""
-        return cls(
-            metric=plain["metric"],
-            rank=plain["rank"],
-            base_ns=plain["base_ns"],
-            current_ns=plain["current_ns"],
-            entries=tuple(Entry.from_dict(one) for one in plain["entries"]),
-        )
+        entries = tuple(Entry.from_dict(one) for one in plain["entries"])
+        return cls(**{k: v for k, v in plain.items() if k != "change_ns"} | {"entries": entries})
 
 
 def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledger | None:
-    """Return where the time of a step went from `base` to `current`, or None where one of them has no times of operators."""
+    """Return the ledger from `base` to `current`; None if one of them has no times of operators."""
     before, after = _by_rank(base), _by_rank(current)
     ranks = [rank for rank, side in after.items() if side.times and rank in before and before[rank].times]
     if not ranks:
@@ -156,7 +135,7 @@ def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledge
 
 
 def _closed(metric: str, rank: int | None, whole: tuple[int, int], parts: Sequence[Entry]) -> Ledger:
-    """Add what is left as the residual, and leave out what did not change."""
+    """Add the rest as the residual, and leave out unchanged parts."""
     sums = _sums(parts)
     residual = Entry(cause=Cause.RESIDUAL, base_ns=whole[0] - sums[0], current_ns=whole[1] - sums[1])
     changed = [entry for entry in parts if entry.change_ns or entry.cause in _SHOWN_UNCHANGED]
@@ -164,13 +143,13 @@ def _closed(metric: str, rank: int | None, whole: tuple[int, int], parts: Sequen
     return Ledger(metric=metric, rank=rank, base_ns=whole[0], current_ns=whole[1], entries=(*changed, residual))
 
 
-#: That an operator is another one is news, even where no time came of it.
+#: Other operators are reported even without a change of time.
 _SHOWN_UNCHANGED = frozenset({Cause.NEW, Cause.VANISHED, Cause.RENAMED})
 
 
 def _sums(parts: Sequence[Entry]) -> tuple[int, int]:
-    """Return what the parts come to on both sides."""
-    # The calls of an operator are the way to the entry of its single call: what is between them is on neither side.
+    """Return the sums of the parts on both sides."""
+    # The calls of an operator lead to the entry of its single call: the time between them is on neither side.
     between = sum(entry.current_ns for entry in parts if entry.cause is Cause.CALLS)
     return sum(entry.base_ns for entry in parts) - between, sum(entry.current_ns for entry in parts) - between
 
@@ -180,20 +159,20 @@ def _sums(parts: Sequence[Entry]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """What one rank measured: times in ns, by operator or by part."""
+    """The measurements of one rank: times in ns, by operator or by part."""
 
     times: dict[str, int] = field(default_factory=dict)
     calls: dict[str, float] = field(default_factory=dict)
     shapes: dict[str, dict[str, float]] = field(default_factory=dict)
     positions: dict[str, float] = field(default_factory=dict)
-    #: Parts perfguard saw in the profiled window, and those the profiler itself wrote down.
-    seen: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
+    #: Parts that perfguard computed from the profiled window, and those in the profiler's own files.
+    computed: dict[str, int] = field(default_factory=dict)
+    reported: dict[str, int] = field(default_factory=dict)
     wholes: dict[str, int] = field(default_factory=dict)
 
     @property
     def length_ns(self) -> int:
-        """What orders the ranks: the best measure of a step that is there."""
+        """The best available time of a step, which orders the ranks."""
         known = [self.wholes[name] for name in (*UNPROFILED, PROFILED) if name in self.wholes]
         return known[0] if known else sum(self.times.values())
 
@@ -203,13 +182,13 @@ class _Side:
         return sorted((name for name in self.times if name in self.positions), key=lambda name: self.positions[name])
 
     def signature(self, name: str) -> tuple[float, tuple[tuple[str, float], ...]] | None:
-        """What is the same of an operator under another name: calls and shapes. None where its calls are not known."""
+        """Calls and shapes, which are the same under another name; None if its calls are unknown."""
         calls = self.calls.get(name)
         return None if calls is None else (calls, tuple(sorted(self.shapes.get(name, {}).items())))
 
 
 def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
-    """Sort out what the ledger needs; of one rank alone the key is None, and so is that of the whole job."""
+    """Return the measurements of each rank; the key is None for a single rank, and for the whole job."""
     sides: dict[int | None, _Side] = defaultdict(_Side)
     for one in measurements:
         rank, subject = _split(one)
@@ -228,9 +207,9 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
         elif one.metric == OPERATORS:
             side.times[subject] = _ns(value)
         elif one.metric == "profiled_step_part":
-            side.seen[subject] = _ns(value)
+            side.computed[subject] = _ns(value)
         elif one.metric == "step_part_time":
-            side.written[subject] = _ns(value)
+            side.reported[subject] = _ns(value)
         elif one.metric in (*UNPROFILED, PROFILED) and not subject:
             side.wholes[one.metric] = _ns(value)
     return sides
@@ -253,7 +232,7 @@ def _order(rank: int | None) -> int:
 
 
 def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:
-    """Return how long the whole job's step took, by metric: its own, else the slowest rank's."""
+    """Return the step time of the whole job by metric: its own, else that of the slowest rank."""
     names = {name for side in sides.values() for name in side.wholes}
     own = sides[None].wholes if None in sides else {}
     return {
@@ -266,10 +245,10 @@ def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:
 
 
 def _of_the_step(old: _Side, new: _Side) -> Iterator[Entry]:
-    """Yield the parts of the step that are of no operator, where both sides know them."""
+    """Yield the parts of the step without an operator, if both sides have them."""
     for cause, times in (
         (Cause.COMMUNICATION, _communication(old, new)),
-        (Cause.IDLE, _known(old, new, "idle", written="free")),
+        (Cause.IDLE, _known(old, new, "idle", reported="free")),
         (Cause.OVERLAP, _known(old, new, "overlap")),
     ):
         if times is not None:
@@ -277,26 +256,26 @@ def _of_the_step(old: _Side, new: _Side) -> Iterator[Entry]:
             yield Entry(cause=cause, base_ns=sign * times[0], current_ns=sign * times[1])
 
 
-def _known(old: _Side, new: _Side, seen: str, *, written: str = "") -> tuple[int, int] | None:
-    for before, after, name in ((old.seen, new.seen, seen), (old.written, new.written, written)):
+def _known(old: _Side, new: _Side, computed: str, *, reported: str = "") -> tuple[int, int] | None:
+    for before, after, name in ((old.computed, new.computed, computed), (old.reported, new.reported, reported)):
         if name in before and name in after:
             return before[name], after[name]
     return None
 
 
 def _communication(old: _Side, new: _Side) -> tuple[int, int] | None:
-    """Return the time in which only collectives ran: what the profiler says of it, else what was seen."""
+    """Return the time in which only collectives ran: from the profiler's files, else as computed."""
     name = "communication_not_overlapped"
-    if name in old.written and name in new.written:
-        return old.written[name], new.written[name]
-    # A window in which none ran has idle time and no communication.
-    if "idle" in old.seen and "idle" in new.seen and "communication" in {*old.seen, *new.seen}:
-        return old.seen.get("communication", 0), new.seen.get("communication", 0)
+    if name in old.reported and name in new.reported:
+        return old.reported[name], new.reported[name]
+    # A window without collectives has idle time and no communication.
+    if "idle" in old.computed and "idle" in new.computed and "communication" in {*old.computed, *new.computed}:
+        return old.computed.get("communication", 0), new.computed.get("communication", 0)
     return None
 
 
 def _of_operators(old: _Side, new: _Side) -> Iterator[Entry]:
-    """Yield the parts of the operators; where communication is a part of its own, collectives are in that one."""
+    """Yield the parts of the operators, without collectives if communication is a part of its own."""
     apart = _communication(old, new) is not None
     base = [name for name in old.times if not (apart and COLLECTIVE.search(name))]
     current = [name for name in new.times if not (apart and COLLECTIVE.search(name))]
@@ -330,7 +309,7 @@ def _entry(
 
 
 def _of_operator(name: str, old: _Side, new: _Side) -> Iterator[Entry]:
-    """Yield what more or fewer calls of an operator cost at the base's price, and then by how much one of them costs more."""
+    """Yield the time of more or fewer calls of an operator at the base's time a call, then the change of the time a call."""
     before, after = old.calls.get(name), new.calls.get(name)
     reached = old.times[name]
     if before is not None and after is not None and before != after and min(before, after) > _FEWEST_CALLS:
@@ -353,7 +332,7 @@ def _of_operator(name: str, old: _Side, new: _Side) -> Iterator[Entry]:
 
 
 def _is_alike(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    """Whether the calls have the same shapes in the same proportions: more calls alone are no other shapes."""
+    """Whether the calls have the same shapes in the same proportions: more calls alone are not other shapes."""
     sums = sum(before.values()), sum(after.values())
     return before.keys() == after.keys() and all(
         math.isclose(before[shape] * sums[1], after[shape] * sums[0]) for shape in before
@@ -364,10 +343,10 @@ def _is_alike(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
 
 
 def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) -> dict[str, tuple[str, str]]:
-    """Return new name → (old name, by what they were matched): equally many calls of the same shapes, in the same place.
+    """Return new name → (old name, evidence): the same number of calls of the same shapes, in the same place.
 
-    A place lies between two operators that both sides have, renamed ones too once they were matched. Several alike in one place
-    are matched in their order, if they are equally many. Where positions are not known, the two must be the only ones alike.
+    A place is between two operators of both sides, including renamed ones that were matched before. Several candidates in one
+    place are matched in order, if both sides have the same number. Without positions, the match must be unique.
     """
     renames: dict[str, tuple[str, str]] = {}
     if not (old.positions and new.positions):
@@ -385,7 +364,7 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
         names = {name: name for name in new.times if name in old.times}
         names |= {after: before for after, (before, _) in renames.items()}
         base, current = _places(old.order, {name: name for name in names.values()}), _places(new.order, names)
-        # First both neighbours are asked for, then the one before or the one behind alone.
+        # First both neighbours must be equal, then the one before or the one behind alone.
         for neighbours in ((0, 1), (0,), (1,)):
             left = {
                 name: _key(old, name, base, neighbours) for name in old.order if name in vanished - {*names.values()}
@@ -394,7 +373,7 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
                 name: _key(new, name, current, neighbours) for name in new.order if name in appeared - names.keys()
             }
             for before, after in (pair for group in _alike(left, right) for pair in group):
-                # Equal calls alone say little: then it must lie between the same two.
+                # Equal calls alone are weak evidence: then both neighbours must be equal.
                 if old.shapes.get(before) or (len(neighbours) == 2 and None not in base[before]):
                     renames[after] = before, _reason(old.shapes.get(before), base[before], neighbours)
                     found = True
@@ -411,7 +390,7 @@ def _key(side: _Side, name: str, places: Mapping[str, _Place], neighbours: Seque
 
 
 def _places(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, _Place]:
-    """Return the nearest anchors before and behind every operator, by their names in the base; None is the edge of the step."""
+    """Return the nearest anchors before and behind every operator, by their names in the base; None is an end of the step."""
     before, behind = _nearest(order, anchors), _nearest(order[::-1], anchors)
     return {name: (before[name], behind[name]) for name in order}
 
@@ -428,7 +407,7 @@ def _nearest(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, str 
 def _alike(
     left: Mapping[str, tuple[Any, ...]], right: Mapping[str, tuple[Any, ...]]
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield the names of equal keys, each with the one in the same order, where both sides have equally many of the key."""
+    """Yield the pairs of names with equal keys, in order, if both sides have the same number of them."""
     groups: dict[tuple[Any, ...], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for side, keys in enumerate((left, right)):
         for name, key in keys.items():

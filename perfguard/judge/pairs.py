@@ -1,7 +1,7 @@
-"""Pairs: whether a step is slower than the base's, where both were timed beside each other in one session.
+"""Pairs: judge the step of an A/B run, in which both sides were timed in one session.
 
-The rules are those of the experiments in `thresholds`; the process is the unit of noise, so each gives one number and no
-test over its steps is made. They are symmetrical: what is as much faster is told, and fails nobody.
+The rules come from the experiments in `thresholds`. The process is the unit of noise: each gives one number, without a test
+over its steps. The rules are symmetrical: an equal speed-up is reported, and never fails.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from enum import Enum
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge.compare import Comparison, State, weight_of_the_step
+from perfguard.judge.compare import Comparison, State
 from perfguard.judge.step_time import milliseconds, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, outcome_of
+from perfguard.judge.weights import step_weight
 from perfguard.measure.measurement import Kind, Measurement
 from perfguard.measure.metrics import METRICS
 from perfguard.timing import LostRun, PairedTiming
 
-#: What the same steps come to where they were timed one side after the other: with `step_ab` at hand it decides nothing.
-ONE_AFTER_THE_OTHER = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
-#: What a run beside a base measures against it.
-BESIDE = frozenset({"step_ab", "step_ab_time"})
-#: All that is a time, of one run or of many; a loss is compared like one, and is none.
-TIMES = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
+#: Times of the two sides measured one after the other; `step_ab` replaces them.
+SEQUENTIAL_TIMES = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
+#: Metrics of an A/B run.
+PAIRED_METRICS = frozenset({"step_ab", "step_ab_time"})
+#: All metrics of time; a loss is compared like a time, but is none.
+TIME_METRICS = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
 
 
 class Pace(Enum):
-    """What became of the step."""
+    """The result for the step of an A/B run."""
 
     SLOWER = "slower"
     SAME = "same"
@@ -42,18 +43,18 @@ class Pace(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """What processes come to together. `effects` are logarithms of current over base, one a process."""
+    """The result of all processes. `effects` are logarithms of current over base, one a process."""
 
     pace: Pace
     effects: tuple[float, ...]
-    #: Their median, or of three pairs that took turns their mean; 0 where there is none.
+    #: Their median, or the mean of three alternating pairs; 0 without effects.
     effect: float
     #: The change, as a fraction, beyond which a step is slower.
     allowed: float
     interleaved: bool
-    #: How many processes have to be there at least.
+    #: The least number of processes.
     least: int
-    #: The smallest step of a process: of all processes the median, or of three pairs the geometric mean.
+    #: The smallest step of a process: the median of all processes, or the geometric mean of three pairs.
     base_us: float = 0.0
     current_us: float = 0.0
 
@@ -69,9 +70,9 @@ class Paired:
 
 
 def effect_of(timing: PairedTiming) -> float | None:
-    """Return the logarithm of current over base of one process, or pair of processes; None where a clock saw no time go by.
+    """Return the logarithm of current over base of one process, or pair of processes; None if a clock did not advance.
 
-    Interleaved: the median over the pairs. Taking turns: minimum over minimum.
+    Interleaved steps: the median over the pairs. Alternating processes: minimum over minimum.
     """
     if timing.interleaved:
         pairs = zip(timing.base_ns, timing.current_ns, strict=True)
@@ -82,7 +83,7 @@ def effect_of(timing: PairedTiming) -> float | None:
 
 
 def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, sensitive: bool = False) -> Paired:
-    """Decide from all processes of one design. `tolerance` is the user's own, in place of the one measured."""
+    """Return the result of all processes of one design. `tolerance` is the user's own, instead of that of the experiments."""
     timings = tuple(timings)
     interleaved = all(timing.interleaved for timing in timings)
     counted = [(timing, effect) for timing in timings if (effect := effect_of(timing)) is not None]
@@ -105,7 +106,7 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
 
 
 def _typical_us(steps: Sequence[Sequence[int]], by_median: bool) -> float:
-    """Return the smallest step of a process, over all processes; so that the two sides' are as far apart as the effect."""
+    """Return the typical smallest step of a process; the ratio of the two sides is then the effect."""
     minima = [min(ns for ns in one if ns) / 1e3 for one in steps]
     if not minima:
         return 0.0
@@ -115,13 +116,13 @@ def _typical_us(steps: Sequence[Sequence[int]], by_median: bool) -> float:
 def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:
     if not interleaved:
         return thresholds.BLOCK_TOLERANCE
-    # With fewer processes nobody measured what the narrow limit comes to.
+    # The narrow limit was not measured with fewer processes.
     narrow = sensitive and processes >= thresholds.PAIRED_PROCESSES
     return thresholds.PAIRED_SENSITIVE if narrow else thresholds.PAIRED_TOLERANCE
 
 
 def pace_of(effects: Sequence[float], effect: float, allowed: float, interleaved: bool) -> Pace:
-    """Return what became of the step: `effect` is the logarithm of current over base, `effects` that of each process."""
+    """Return the result: `effect` is the logarithm of current over base, `effects` are those of each process."""
     if abs(effect) <= math.log1p(allowed):
         return Pace.SAME
     agreeing = sum(one * effect > 0 for one in effects)
@@ -131,30 +132,30 @@ def pace_of(effects: Sequence[float], effect: float, allowed: float, interleaved
 
 
 def agreeing_of(processes: int) -> int:
-    """Return how many of so many interleaved processes have to point one way: 4 of 5, all of fewer, as large a part of more."""
+    """Return how many interleaved processes must agree: 4 of 5, all of fewer, the same share of more."""
     return min(processes, math.ceil(processes * thresholds.PAIRED_AGREEING / thresholds.PAIRED_PROCESSES))
 
 
-def with_times_shown(verdict: Verdict, metrics: frozenset[str] = ONE_AFTER_THE_OTHER) -> Verdict:
-    """Return a compared verdict in which such times are shown, and decide nothing."""
+def without_judged(verdict: Verdict, metrics: frozenset[str] = SEQUENTIAL_TIMES) -> Verdict:
+    """Return a compared verdict in which these metrics are only shown."""
     comparisons = tuple(
         replace(one, judged=False, finding=None) if one.metric in metrics and one.judged else one
         for one in verdict.comparisons
     )
-    silenced = {one.label for one in verdict.comparisons if one.metric in metrics}
-    findings = tuple(f for f in verdict.findings if f.place not in silenced)
+    labels = {one.label for one in verdict.comparisons if one.metric in metrics}
+    findings = tuple(f for f in verdict.findings if f.place not in labels)
     outcome = outcome_of(findings) if verdict.outcome is Outcome.FAILED else verdict.outcome
     return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
 
 
 def own_tolerance(policy: Policy) -> float | None:
-    """Return the tolerance that the user set for the step, if one was."""
+    """Return the user's tolerance for the step, if any."""
     rule = policy.rule("step_ab", "")
     return rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
 
 
 def judged_step(timings: Iterable[PairedTiming], *, policy: Policy, sensitive: bool = False) -> State | None:
-    """Return what timing both sides beside each other says of the step; None where it is not judged, or too few left a time."""
+    """Return the result of an A/B run for the step; None if it is not judged, or if too few processes left a time."""
     if not _is_judged(policy):
         return None
     found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
@@ -177,18 +178,18 @@ def with_pairs(
     policy: Policy,
     sensitive: bool = False,
 ) -> tuple[Verdict, Paired]:
-    """Return a compared verdict with what timing both sides beside each other came to, and that by itself.
+    """Return a compared verdict with the result of an A/B run, and that result.
 
-    A slower step makes it FAILED; where too few processes left a time, what passed otherwise is INCONCLUSIVE.
+    A slower step makes it FAILED; with too few processes, an otherwise green verdict is INCONCLUSIVE.
     """
     is_judged = _is_judged(policy)
     found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
     if found.pace is Pace.SLOWER and not found.interleaved and len(found.effects) < thresholds.CONFIRMING_PAIRS:
-        # Those that were to confirm it were lost.
+        # The confirming pairs were lost.
         found = replace(found, pace=Pace.UNDECIDED, least=thresholds.CONFIRMING_PAIRS)
     if verdict.outcome is Outcome.INVALID:
         return verdict, found
-    verdict = with_times_shown(verdict)
+    verdict = without_judged(verdict)
     findings = [*verdict.findings]
     findings += [
         Finding(code=Code.B109, severity=Severity.WARNING, message=f"process {one.number} {one.reason}") for one in lost
@@ -197,23 +198,21 @@ def with_pairs(
     measurements = list(verdict.measurements)
     if found.effects:
         finding = _finding(found)
-        standing = _standing(timings, policy)
-        waits = _waits(found, standing)
+        blocked = _blocked_time(timings, policy)
+        longer_wait = _longer_wait(found, blocked)
         counts = is_judged and found.pace is not Pace.UNDECIDED
-        comparisons += beside_comparisons(
+        comparisons += paired_comparisons(
             (found.base_us, found.current_us),
             found.ratio,
             state=_STATES[found.pace] if counts else State.NOT_COMPARABLE,
             judged=counts,
             finding=finding if counts else None,
         )
-        measurements += beside_measurements(found.ratio, found.ratios, found.current_us)
-        if standing is not None:
-            comparisons += _still(standing, waits, judged=found.pace is not Pace.SLOWER)
-        if is_judged and finding is not None:
-            findings += policy.considered([finding])
-        if waits is not None:
-            findings += policy.considered([waits])
+        measurements += paired_measurements(found.ratio, found.ratios, found.current_us)
+        if blocked is not None:
+            comparisons += _blocked_comparisons(blocked, longer_wait, judged=found.pace is not Pace.SLOWER)
+        new = (finding if is_judged else None, longer_wait)
+        findings += policy.considered([one for one in new if one is not None])
     if found.pace is Pace.UNDECIDED and is_judged:
         findings.append(_undecided(found))
     judged = replace(
@@ -246,49 +245,48 @@ def _finding(found: Paired) -> Finding | None:
         place="step_ab",
         severity=Severity.ERROR if slower else Severity.NOTE,
         message=f"{step_text(found.current_us, relative_change(1, found.ratio))} "
-        f"({'allowed' if slower else 'told beyond'} {sign}{100 * edge:.1f} %), {found.pace.value} {_how(found)}",
-        weight=weight_of_the_step(abs(found.ratio - 1)),
+        f"({'allowed' if slower else 'reported beyond'} {sign}{100 * edge:.1f} %), {found.pace.value} {_design(found)}",
+        weight=step_weight(abs(found.ratio - 1)),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
-    """How long a step stands still on both sides, in us: by the clock, and not on a CPU; the mean of the steps."""
+class _BlockedTime:
+    """The blocked time of a step on both sides, in us: wall time minus CPU time, the mean of the steps."""
 
     base_us: float
     current_us: float
-    #: CPU time beside it.
     base_cpu_us: float
     current_cpu_us: float
-    #: What one more microsecond than this is too much of.
+    #: The largest blocked time that does not fail.
     allowed_us: float
-    #: Whether every process saw more.
+    #: Whether it is longer than allowed in every process.
     everywhere: bool
 
 
-def _standing(timings: Sequence[PairedTiming], policy: Policy) -> _Standing | None:
-    """Return how long the steps of both sides stood still, None where a device does the work, or it is not judged.
+def _blocked_time(timings: Sequence[PairedTiming], policy: Policy) -> _BlockedTime | None:
+    """Return the blocked time of both sides; None if a device does the work, or if it is not judged.
 
-    What a step waits for a CPU is in it, on both sides alike; so it counts only where every process says the same.
+    It includes the wait for a CPU on both sides, so it counts only if every process agrees.
     """
     limits = policy.tolerance(METRICS["run_blocked_time"], "")
     walls = [one for one in timings if one.clock == "process" and one.base_wall_ns and one.current_wall_ns]
     if limits is None or len(walls) < thresholds.FEWEST_RUNS:
         return None
-    still = [
+    blocked = [
         (_mean_wait_us(one.base_wall_ns, one.base_ns), _mean_wait_us(one.current_wall_ns, one.current_ns))
         for one in walls
     ]
-    base_us, current_us = (statistics.median(side) for side in zip(*still, strict=True))
+    base_us, current_us = (statistics.median(side) for side in zip(*blocked, strict=True))
     cpu_us = [(statistics.median(one.base_ns) / 1e3, statistics.median(one.current_ns) / 1e3) for one in walls]
     base_cpu_us, current_cpu_us = (statistics.median(side) for side in zip(*cpu_us, strict=True))
-    return _Standing(
+    return _BlockedTime(
         base_us=round(base_us, 3),
         current_us=round(current_us, 3),
         base_cpu_us=round(base_cpu_us, 3),
         current_cpu_us=round(current_cpu_us, 3),
         allowed_us=round(base_us + limits.allowance(base_us), 3),
-        everywhere=all(current - base > limits.allowance(base) for base, current in still),
+        everywhere=all(current - base > limits.allowance(base) for base, current in blocked),
     )
 
 
@@ -296,30 +294,29 @@ def _mean_wait_us(wall_ns: Sequence[int], cpu_ns: Sequence[int]) -> float:
     return statistics.fmean(max(0, wall - cpu) for wall, cpu in zip(wall_ns, cpu_ns, strict=True)) / 1e3
 
 
-def _waits(found: Paired, standing: _Standing | None) -> Finding | None:
-    """Say that a step stands still longer than the base's without costing more: an error where every process saw that."""
-    if found.pace is Pace.SLOWER or standing is None or standing.current_us <= standing.allowed_us:
+def _longer_wait(found: Paired, blocked: _BlockedTime | None) -> Finding | None:
+    """Return a finding for a step that is blocked longer, but not slower: an error if every process agrees."""
+    if found.pace is Pace.SLOWER or blocked is None or blocked.current_us <= blocked.allowed_us:
         return None
-    before_us = standing.base_us + standing.base_cpu_us
-    now_us = standing.current_us + standing.current_cpu_us
-    ratio = relative_change(before_us, now_us)
-    more = "" if standing.everywhere else ", not in every process"
-    before, now, most = (milliseconds(us / 1e3) for us in (standing.base_us, standing.current_us, standing.allowed_us))
+    now_us = blocked.current_us + blocked.current_cpu_us
+    ratio = relative_change(blocked.base_us + blocked.base_cpu_us, now_us)
+    more = "" if blocked.everywhere else ", not in every process"
+    before, now, most = (milliseconds(us / 1e3) for us in (blocked.base_us, blocked.current_us, blocked.allowed_us))
     return Finding(
-        code=Code.R101 if standing.everywhere else Code.R105,
+        code=Code.R101 if blocked.everywhere else Code.R105,
         place="run_blocked_time",
-        severity=Severity.ERROR if standing.everywhere else Severity.WARNING,
+        severity=Severity.ERROR if blocked.everywhere else Severity.WARNING,
         message=f"{step_text(now_us, ratio)}; it waits longer: {before} → {now} ms, "
         f"allowed {most} ms{more} ({METRICS['run_blocked_time'].causes})",
-        weight=weight_of_the_step(ratio or 0.0),
+        weight=step_weight(ratio or 0.0),
     )
 
 
-def _how(found: Paired) -> str:
+def _design(found: Paired) -> str:
     count = len(found.effects)
     if found.interleaved:
         return f"step by step in {count} process{'es' if count > 1 else ''}"
-    return f"in {count} pair{'s' if count > 1 else ''} of processes that took turns"
+    return f"in {count} alternating pair{'s' if count > 1 else ''} of processes"
 
 
 def _undecided(found: Paired) -> Finding:
@@ -328,7 +325,7 @@ def _undecided(found: Paired) -> Finding:
     return Finding(code=Code.B108, message=left)
 
 
-def beside_comparisons(
+def paired_comparisons(
     times_us: tuple[float, float],
     ratio: float,
     *,
@@ -337,8 +334,7 @@ def beside_comparisons(
     allowed: float | None = None,
     finding: Finding | None = None,
 ) -> list[Comparison]:
-    """Return the step beside that of a base: its ratio, and both times (base, current) in us."""
-    base_us, current_us = times_us
+    """Return the comparisons of an A/B run: the ratio of the steps, and both times (base, current) in us."""
     return [
         Comparison(
             metric="step_ab",
@@ -350,12 +346,12 @@ def beside_comparisons(
             allowed=allowed,
             finding=finding,
         ),
-        _shown("step_ab_time", base_us, current_us),
+        _shown("step_ab_time", *times_us),
     ]
 
 
-def beside_measurements(ratio: float, ratios: Iterable[float], current_us: float) -> list[Measurement]:
-    """Return what `beside_comparisons` is of, with a ratio a process."""
+def paired_measurements(ratio: float, ratios: Iterable[float], current_us: float) -> list[Measurement]:
+    """Return the measurements of an A/B run, with a ratio a process."""
     samples = tuple(round(one, 6) for one in ratios)
     return [
         Measurement(metric="step_ab", subject="", value=round(ratio, 6), samples=samples),
@@ -367,19 +363,19 @@ def _shown(metric: str, reference: float, current: float) -> Comparison:
     return Comparison(metric=metric, subject="", state=State.SAME, judged=False, reference=reference, current=current)
 
 
-def _still(standing: _Standing, waits: Finding | None, *, judged: bool) -> list[Comparison]:
-    """Return how long the step stood still; where it is slower as well, that alone is judged: it has one time."""
-    is_worse = waits is not None and standing.everywhere
+def _blocked_comparisons(blocked: _BlockedTime, finding: Finding | None, *, judged: bool) -> list[Comparison]:
+    """Return the comparisons of the blocked time; it is not judged if the step is slower, because a step has one time."""
+    is_worse = finding is not None and blocked.everywhere
     return [
         Comparison(
             metric="run_blocked_time",
             subject="",
             state=State.WORSE if is_worse else State.SAME,
             judged=judged,
-            reference=standing.base_us,
-            current=standing.current_us,
-            allowed=standing.allowed_us,
-            finding=waits,
+            reference=blocked.base_us,
+            current=blocked.current_us,
+            allowed=blocked.allowed_us,
+            finding=finding,
         ),
-        _shown("run_cpu_time", standing.base_cpu_us, standing.current_cpu_us),
+        _shown("run_cpu_time", blocked.base_cpu_us, blocked.current_cpu_us),
     ]

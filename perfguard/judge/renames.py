@@ -1,6 +1,6 @@
-"""Renames: stored baselines that look like what a test without a baseline measured.
+"""Renames: unused baselines that are similar to a test without a baseline.
 
-A renamed test has no baseline under its new name, and its old baseline has no test. Nothing is decided here: the user is asked.
+A renamed test has no baseline under its new name, and its old baseline has no test. The user decides about the suggestion.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from perfguard.workload import moves
 
 
 def lacks_baseline(verdict: Verdict) -> bool:
-    """Whether nothing is stored under the workload's name."""
+    """Whether no baseline is stored under the workload's name."""
     return verdict.compared_with is None and any(finding.code is Code.B101 for finding in verdict.findings)
 
 
 def renames(verdicts: Iterable[Verdict], unused: Iterable[Baseline]) -> dict[str, str]:
-    """Return which unused baseline each verdict without a baseline looks like, as old name → new name.
+    """Return old name → new name, for verdicts without a baseline and similar unused baselines.
 
-    The most alike come first, and each baseline is named once.
+    The most similar come first, and each baseline is used once.
     """
     stored = tuple(unused)
     alike = [
@@ -45,7 +45,7 @@ def renames(verdicts: Iterable[Verdict], unused: Iterable[Baseline]) -> dict[str
 
 
 def with_rename(verdict: Verdict, unused: Iterable[Baseline], *, stored: Collection[str]) -> Verdict:
-    """Return the verdict of a test without a baseline with the unused one that it looks like, if one does.
+    """Return the verdict of a test without a baseline with a hint to a similar unused one, if any.
 
     `stored` are the workloads of all baselines.
     """
@@ -69,7 +69,7 @@ def move_command(old: str, new: str) -> str:
 
 
 def _likeness(verdict: Verdict, baseline: Baseline) -> tuple[float, float] | None:
-    """Return how alike the two are: their operators, tests and files, then their whole names; None where they are not."""
+    """Return the similarity of operators, tests and files, then of the whole names; None if the two are not similar."""
     if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
         return None
     operators = _overlap(_calls(verdict.measurements), _calls(baseline.measurements))
@@ -81,7 +81,7 @@ def _likeness(verdict: Verdict, baseline: Baseline) -> tuple[float, float] | Non
 
 
 def _name_likeness(one: str, other: str) -> float:
-    """Compare the names of two tests, without the file and the `test_` that all of them begin with."""
+    """Return the similarity of the names of two tests, without the file and `test_`."""
     mine, theirs = (text.rpartition("::")[2].removeprefix("test_") for text in (one, other))
     return SequenceMatcher(None, mine, theirs).ratio()
 
@@ -95,7 +95,7 @@ def _calls(measurements: Iterable[Measurement]) -> dict[str, float]:
 
 
 def _overlap(one: dict[str, float], other: dict[str, float]) -> float:
-    """Return the calls that two steps have in common, as a part of all calls of either."""
+    """Return the common calls of two steps, as a share of all calls of either."""
     names = one.keys() | other.keys()
     either = sum(max(one.get(name, 0), other.get(name, 0)) for name in names)
     return sum(min(one.get(name, 0), other.get(name, 0)) for name in names) / either if either else 0.0

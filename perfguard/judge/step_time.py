@@ -1,15 +1,15 @@
-"""The step time of a workload: one time in milliseconds and one change, the same two numbers in every report."""
+"""Step times: one time in milliseconds and one change, the same two numbers in every report."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-#: The time by the clock of a step in fresh processes: what a step is said to take wherever there were any.
+#: The wall time of a step in fresh processes: the shown step time if there were any.
 FRESH_TIME = "run_wall_time"
-#: Other measurements of the same time. Beside the step's own change theirs is a detail, and no finding to show first.
+#: Other measurements of the same time; their changes are details of the step's change.
 OTHER_TIMES = frozenset({"step_time", "step_cpu_time"})
-#: No time in us is as large, and no two times of a step are as many times apart: that comes from a damaged report.
+#: Larger times in us, and larger ratios of two times, come from a damaged report.
 _LARGEST = 1e15
 _MOST_APART = 1e9
 #: A thousandth of a nanosecond is the last digit of a time in ms.
@@ -18,31 +18,30 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """How long a step takes now, and by how much that changed.
+    """The time of a step and its change.
 
-    `now_ms` is measured. `change` is the fraction that is judged (`judged`), or the quotient of two measured times where
-    none is. Both cannot come from the clock alone: what is judged is counted in runs of a fixed kernel, because a shared
-    machine is not as quick today as it was when the baseline was made. So `baseline_ms` is computed: the baseline's step at
-    the speed that the machine has now. A reader who divides the two times gets the percentage.
+    `now_ms` is measured. `change` is the judged fraction (`judged`), else the ratio of two measured times minus 1. The judged
+    change is counted in runs of a fixed kernel, because the speed of a shared machine changes. So `baseline_ms` is computed:
+    the baseline's step at the current speed of the machine. The ratio of the two times is the change.
     """
 
     now_ms: float
-    #: None where there is nothing to compare with.
+    #: None without a reference.
     change: float | None
     judged: bool
-    #: The metric that `change` is of.
+    #: The metric of `change`.
     metric: str
-    #: Where the time comes from: "5 fresh processes".
+    #: The origin of the time: "5 fresh processes".
     source: str
 
     @property
     def baseline_ms(self) -> float | None:
-        """What the baseline's step takes at today's speed of the machine."""
+        """The baseline's step time at the current speed of the machine."""
         return None if self.change is None else self.now_ms / (1 + self.change)
 
     @property
     def plain(self) -> dict[str, float | None]:
-        """Both times and the change as numbers, rounded as they are shown: what files hold."""
+        """Both times and the change as numbers for files, rounded as they are shown."""
         before = self.baseline_ms
         return {
             "step_baseline_ms": None if before is None else float(milliseconds(before)),
@@ -58,7 +57,7 @@ class StepTime:
 
     @property
     def percentage(self) -> str:
-        """`+59.2 %`; empty where there is nothing to compare with."""
+        """`+59.2 %`; empty without a reference."""
         return "" if self.change is None else percent(self.change)
 
     @property
@@ -74,22 +73,22 @@ def step_text(now_us: float, change: float | None) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """Write a time with three digits: `0.0412`, `25.2`, `1870`."""
+    """Return a time with three digits: `0.0412`, `25.2`, `1870`."""
     if not 0 < value < 999.5:
         return f"{value:.0f}"
-    # What 9.996 is rounded to has one digit more before the point.
+    # 9.996 is rounded to a number with one more digit before the point.
     digits = 2 - math.floor(math.log10(float(f"{value:.2e}")))
     return f"{value:.{min(max(0, digits), _MOST_DIGITS)}f}"
 
 
 def percent(change: float) -> str:
-    """Write a fraction as a percentage: `+59.2 %`, `−2.4 %`."""
+    """Return a fraction as a percentage: `+59.2 %`, `−2.4 %`."""
     text = f"{abs(100 * change):.1f}"
     return f"{'−' if change < 0 and float(text) else '+'}{text} %"
 
 
 def relative_change(before: object, now: object) -> float | None:
-    """Return how much more `now` is than `before`, as a fraction; None for what is no time."""
+    """Return the change from `before` to `now` as a fraction; None unless both are times."""
     reference, current = number_of(before), number_of(now)
     if not reference or not current or not 1 / _MOST_APART < current / reference < _MOST_APART:
         return None
@@ -97,5 +96,5 @@ def relative_change(before: object, now: object) -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a time or a ratio as a number; None for what is none."""
+    """Return a time or a ratio as a number; None for anything else."""
     return float(value) if isinstance(value, (int, float)) and 0 <= value < _LARGEST else None

@@ -1,11 +1,11 @@
-"""Tolerances: the rule that says how far a metric may move, and how rules are found for a measurement."""
+"""Tolerances: how much a metric may change, and which rule holds for a measurement."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ _PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far a number may move: `relative` is a fraction of the reference, `absolute` is in the metric's unit.
+    """How much a number may change: `relative` is a fraction of the reference, `absolute` is in the metric's unit.
 
     The larger of the two is the allowance; an infinite `relative` only warns. Beyond `warn_relative` a change within the
     allowance is a warning.
@@ -33,23 +33,23 @@ class Tolerance:
     warn_relative: float | None = None
 
     def allowance(self, reference: float) -> float:
-        """Return how far a measurement may lie from `reference`, in its unit."""
+        """Return the largest allowed difference from `reference`, in its unit."""
         if self.relative == math.inf:
             return math.inf
         return max(abs(reference) * self.relative, self.absolute)
 
     def is_worse(self, current: float, reference: float, better: Better) -> bool:
-        """Whether `current` lies beyond the allowance on the bad side."""
+        """Whether `current` is beyond the allowance on the bad side."""
         return _on_bad_side(current - reference, self.allowance(reference), better)
 
     def is_warning(self, current: float, reference: float, better: Better) -> bool:
-        """Whether `current` lies beyond the narrower limit on the bad side."""
+        """Whether `current` is beyond the warning limit on the bad side."""
         if self.warn_relative is None:
             return False
         return _on_bad_side(current - reference, max(abs(reference) * self.warn_relative, self.absolute), better)
 
     def is_better(self, current: float, reference: float, better: Better) -> bool:
-        """Whether `current` is so good that swapping the two would be worse: the reference is stale."""
+        """Whether `current` is so much better that the reference is stale: swapped, the two would be worse."""
         if better is Better.EQUAL:
             return False
         if self.relative == math.inf:
@@ -66,7 +66,7 @@ def _on_bad_side(change: float, allowance: float, better: Better) -> bool:
 
 
 def is_like(name: str, glob: str) -> bool:
-    """Whether an operator's name matches a glob. Only `*` and `?` are wild: brackets are part of operators' names."""
+    """Whether an operator's name matches a glob of `*` and `?`; brackets are part of operators' names."""
     return fnmatchcase(name, glob.replace("[", "[[]"))
 
 
@@ -81,18 +81,18 @@ class Rule:
         found = _PATTERN.match(self.pattern)
         if found is None:
             raise UsageError(
-                f"{self.pattern!r} is no metric: write a name, or a name and an operator such as operator_time[MatMul*]."
+                f"{self.pattern!r} is not a metric. Write a name, or a name and an operator such as operator_time[MatMul*]."
             )
         if found["metric"] not in METRICS:
             hint = nearest(found["metric"], sorted(METRICS))
             raise UsageError(f"There is no metric {found['metric']!r} to set a tolerance for; {hint}")
         if self.tolerance is not None and METRICS[found["metric"]].name in ("operator_set", "operator_shapes"):
             raise UsageError(
-                f'{found["metric"]} is no number, so it has no tolerance; set it to "off" to show it only.'
+                f'{found["metric"]} is not a number, so it has no tolerance. Set it to "off" to show it only.'
             )
 
     def matches(self, metric: str, subject: str) -> bool:
-        """Whether the rule speaks of this measurement."""
+        """Whether the rule holds for this measurement."""
         found = _PATTERN.match(self.pattern)
         assert found is not None
         if found["metric"] != metric or found["subject"] is None:
@@ -102,7 +102,7 @@ class Rule:
 
     @property
     def precision(self) -> tuple[bool, bool, int]:
-        """Orders rules: an exact subject before a glob, a longer glob before a shorter, a bare metric last."""
+        """The sort key of rules: an exact subject before a glob, a longer glob before a shorter one, a metric alone last."""
         found = _PATTERN.match(self.pattern)
         assert found is not None
         subject = found["subject"]
@@ -111,21 +111,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Which tolerance holds for which measurement. `marker` rules (of one test) go before `settings` rules."""
+    """The tolerance of each measurement. `marker` rules (of one test) override `settings` rules."""
 
     marker: tuple[Rule, ...] = ()
     settings: tuple[Rule, ...] = ()
     judge_time: bool = True
-    #: Whether what only changed fails as well, as in a snapshot.
+    #: Whether changes fail, as in a snapshot test.
     changed_fails: bool = False
-    #: What the recording was made with; some metrics mean nothing on some backends.
+    #: The backend of the recording; some metrics are meaningless on some backends.
     backend: str = ""
-    #: Codes, or beginnings of codes, the user asked not to judge; such findings are shown as notes.
-    ignore: tuple[str, ...] = field(default=())
-    #: Codes, or beginnings of codes, to look at alone; empty means all.
-    select: tuple[str, ...] = field(default=())
-    #: Checks of the user's own, asked of a recording beside those that perfguard has.
-    checks: tuple[Check, ...] = field(default=())
+    #: Codes, or beginnings of codes, that are not judged: their findings become notes.
+    ignore: tuple[str, ...] = ()
+    #: The only codes, or beginnings of codes, that count; empty means all.
+    select: tuple[str, ...] = ()
+    #: The user's own checks.
+    checks: tuple[Check, ...] = ()
 
     def rule(self, metric: str, subject: str) -> Rule | None:
         """Return the most precise rule of the marker, else of the settings, else None."""
@@ -136,7 +136,7 @@ class Policy:
         return None
 
     def tolerance(self, metric: Metric, subject: str) -> Tolerance | None:
-        """Return the tolerance that gates a measurement, or None when it is only shown."""
+        """Return the tolerance of a measurement; None if it is only shown."""
         rule = self.rule(metric.name, subject)
         if rule is not None:
             return rule.tolerance
@@ -148,13 +148,13 @@ class Policy:
 
     @property
     def judges_runs(self) -> bool:
-        """Whether anything that controlled processes measure may fail."""
+        """Whether a metric of controlled processes can fail."""
         of_runs = (metric for metric in METRICS.values() if metric.by_run and metric.name != "step_ab")
         limits = [self.tolerance(metric, "") for metric in of_runs]
         return any(limit is not None and limit.relative < math.inf for limit in limits)
 
     def considered(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Turn what the user asked to ignore into notes: still shown, no longer decisive. Worst first."""
+        """Return the selected findings, worst first, with the ignored ones as notes."""
         return worst_first(
             [
                 replace(f, severity=Severity.NOTE, message=f"{f.message} (ignored: {f.code.name})")
@@ -167,5 +167,13 @@ class Policy:
 
 
 def default_tolerance(metric: Metric) -> Tolerance:
-    """Return the tolerance a metric declares for itself."""
+    """Return the tolerance in the description of a metric."""
     return Tolerance(relative=metric.relative, absolute=metric.absolute, warn_relative=metric.warn_relative)
+
+
+def shown_tolerance(metric: Metric | None) -> Tolerance:
+    """Return the tolerance for marking a number that is only shown: a metric that never fails is worse where it would warn."""
+    if metric is None:
+        return Tolerance()
+    relative = metric.warn_relative or 0.0 if metric.relative == math.inf else metric.relative
+    return Tolerance(relative=relative, absolute=metric.absolute)

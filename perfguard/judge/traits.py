@@ -1,7 +1,6 @@
-"""Traits: what a directory that nobody recorded tells of what its fingerprint would be.
+"""Traits: the parts of a fingerprint that the files of a foreign profiler directory show.
 
-A recording of perfguard's own has a fingerprint. A plain profiler directory has layouts, conditions and ranks; they say as
-much as is needed not to compare an NPU of one framework with a CPU of another. What they do not say is left out.
+They come from layouts, conditions and ranks, and prevent a comparison of an NPU of one framework with a CPU of another.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Any
 from perfguard.contract import Contract, Extract
 from perfguard.recording import Fingerprint
 
-#: How the ids of layouts begin that one framework's profiler writes.
+#: Beginnings of the ids of the layouts of each framework.
 _BACKENDS = {
     "mindspore": ("ms-", "mf-", "minddata", "summary", "ir", "memtrack"),
     "torch": ("pt-",),
 }
-#: How each framework calls what the conditions call npu and gpu.
+#: The names of each framework for the conditions npu and gpu.
 _DEVICES = {
     "mindspore": {"npu": "ascend", "gpu": "gpu"},
     "torch": {"npu": "npu", "gpu": "cuda"},
@@ -25,7 +24,7 @@ _DEVICES = {
 
 
 def traits_of(contract: Contract) -> dict[str, Any]:
-    """Return what is known of backend, device, mode and number of ranks."""
+    """Return backend, device, mode and number of ranks, as far as known."""
     known = {
         "backend": _common(_backend(extract) for extract in contract.extracts),
         "device": _common(_device(extract) for extract in contract.extracts),
@@ -38,9 +37,9 @@ def traits_of(contract: Contract) -> dict[str, Any]:
 def trait_differences(
     now: tuple[Fingerprint | None, Mapping[str, Any]], before: tuple[Fingerprint | None, Mapping[str, Any]]
 ) -> list[str]:
-    """Name what differs of what must be equal, as `key: before → now`; what one of the two does not know is equal.
+    """Return the differences as `key: before → now`, ignoring properties that one side does not know.
 
-    Each side is a fingerprint, where there is one, and its traits.
+    Each side is a fingerprint or None, and its traits.
     """
     if now[0] is not None and before[0] is not None:
         return now[0].differences(before[0])
@@ -49,12 +48,12 @@ def trait_differences(
 
 
 def _known(fingerprint: Fingerprint | None, traits: Mapping[str, Any]) -> dict[str, Any]:
-    told = fingerprint.as_dict() if fingerprint is not None else {}
-    return {key: value for key, value in {**traits, **told}.items() if key != "workload"}
+    recorded = fingerprint.as_dict() if fingerprint is not None else {}
+    return {key: value for key, value in {**traits, **recorded}.items() if key != "workload"}
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """Return the one value that all cycles that know it have."""
+    """Return the value that all cycles with a value have in common."""
     found = {value for value in values if value is not None}
     return found.pop() if len(found) == 1 else None
 

@@ -1,15 +1,14 @@
-"""A trend: what one number did over the runs of a history, since when it is another, and whether that is worse.
+"""Trends: the changes of one number over the runs of a history, and whether it got worse.
 
-What goes in: a `Series` in the order of its commits, and the tolerance of its metric. What comes out: a `Trend`, with lasting
-changes, slow creep, and two anchors, the run before and the last release. It needs no database.
+Input: a `Series` in the order of its commits, and the tolerance of its metric. Output: a `Trend` with lasting changes, slow
+creep, and two anchors: the previous run and the last release. It needs no database.
 
-* An exact number changes where it changes: every other value is a level of its own, but for a few runs between two that are
-  equal, none of which lasted for two.
-* A time is split into levels by PELT (Killick, Fearnhead and Eckley 2012, as `ruptures` has it) on its logarithm, where a
-  single outlier counts as the median of its neighbours (Hampel's filter). The noise comes from the differences of neighbours,
-  so that a step does not count as noise.
-* Creep is a rise beyond the tolerance in which no single step is; that it is no accident says Kendall's tau. Where a straight
-  line tells the runs better than levels do, it rises as that of Theil (1950) and Sen (1968), else from level to level.
+* Each value of an exact number is a level of its own, except for a few values between two equal levels, each in one run.
+* A time is split into levels by PELT (Killick, Fearnhead and Eckley 2012, implemented in `ruptures`) on its logarithm. A single
+  outlier counts as the median of its neighbours (Hampel's filter). The noise is that of the differences of neighbours, so a
+  step does not count as noise.
+* Creep is a rise beyond the tolerance without a single step beyond it, significant by Kendall's tau. If a straight line fits
+  the runs better than levels, it rises with the slope of Theil (1950) and Sen (1968), else from level to level.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
 from perfguard.errors import UsageError
-from perfguard.judge.tolerance import Tolerance
+from perfguard.judge.tolerance import Tolerance, shown_tolerance
 from perfguard.measure.measurement import Better, Kind, Metric, label
 
 if TYPE_CHECKING:
@@ -33,18 +32,18 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-#: Of a longer window the slope is taken of so many medians of neighbours: it looks at all pairs.
+#: Most points for a slope, which is computed from all pairs; a longer window is reduced to medians of neighbours.
 _MOST_OF_A_SLOPE = 200
-#: A step that is so much of a creep is told beside it; one that is nearly all of it is a step, and there is no creep.
+#: From this share of a creep on a step is reported too; from the second on there is only a step, and no creep.
 _OWN_SHARE = 1 / 3
 _ALONE = 3 / 4
-#: Runs whose median says what a noisy number was at one place.
+#: Neighbouring runs whose median is the value of a noisy number.
 _NEIGHBOURS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Which run a number is of. `at` is when its commit was made, where that is known, else when it ran."""
+    """The run of a number. `at` is the time of its commit if known, else of the run."""
 
     run: int
     at: datetime
@@ -63,10 +62,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What may be compared over time: one metric of one subject, in the order of the commits.
+    """One metric of one subject over time, in the order of the commits.
 
-    `machine` is empty for exact metrics. Of what is not `current` the newest runs have nothing any more. `way` says how it was
-    recorded, where the same was recorded in several ways side by side.
+    `machine` is empty for exact metrics. The newest runs lack a series that is not `current`. `way` is the kind of recording,
+    if a history has several kinds of the same workload.
     """
 
     workload: str
@@ -80,7 +79,7 @@ class Series:
 
     @property
     def label(self) -> str:
-        """How it is written: `operator_time[MatMul]`."""
+        """The name in messages: `operator_time[MatMul]`."""
         return label(self.metric, self.subject)
 
     @property
@@ -91,9 +90,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A new level: from the run at `index` on `after`, and `before` until then. `beyond` the tolerance it is worse.
+    """A new level: `after` from the run at `index` on, `before` until then. `beyond` means worse beyond the tolerance.
 
-    One that is `gradual` is no step: a straight line tells the runs on both sides better.
+    A `gradual` change is not a step: a straight line fits the runs on both sides better.
     """
 
     index: int
@@ -106,10 +105,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creep:
-    """A slow rise (or fall, where more is better) over `runs` runs since `moment`, of which no step is beyond the tolerance.
+    """A slow rise (or fall, if more is better) over `runs` runs since `moment`, without a step beyond the tolerance.
 
     `largest_step` is a fraction of the level, between neighbours (of noisy numbers, between the medians of five on each side).
-    `straight` is one that a line tells better than levels do; another one is over where the newest level begins.
+    `straight` means that a line fits better than levels; otherwise the creep ends where the newest level begins.
     """
 
     index: int
@@ -123,11 +122,11 @@ class Creep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """What a series came to. `previous` and `release` are the two anchors: the run before, and the last release before it.
+    """The result for a series. The anchors are `previous`, the run before, and `release`, the last release before it.
 
-    `level` is the newest level, `reference` that of the last release, or of the first run where there was none. It is `worse`
-    where the tolerance says so of the two. It is `judged` where there is a tolerance, enough runs, and the series goes on; else
-    it is only shown.
+    `level` is the newest level, `reference` that of the last release, or of the first run without a release. `worse` compares
+    the two by the tolerance. It is `judged` if there is a tolerance, there are enough runs, and the series is current; else it
+    is only shown.
     """
 
     series: Series
@@ -148,7 +147,7 @@ class Trend:
 
 
 def in_milliseconds(one: Trend, factor: float) -> Trend:
-    """Return a trend whose numbers are told in ms, each `factor` times what was compared: percentages stay as they are."""
+    """Return a trend with its numbers in ms, each `factor` times the compared one; percentages are unchanged."""
     points = tuple(replace(point, value=point.value * factor) for point in one.series.points)
     at = {point.moment.run: point for point in points}
     changes = (replace(change, before=change.before * factor, after=change.after * factor) for change in one.changes)
@@ -168,7 +167,7 @@ def in_milliseconds(one: Trend, factor: float) -> Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
-    """Runs `start` to `end` (not included), and what they have in common."""
+    """The runs from `start` to `end` (excluded), and their common value."""
 
     start: int
     end: int
@@ -176,14 +175,14 @@ class _Level:
 
 
 def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None) -> Trend:
-    """Return what a series came to. Raises `UsageError` without ruptures or scipy.
+    """Return the trend of a series. Raises `UsageError` without ruptures or scipy.
 
-    `metric` is None for one that this version does not know; `tolerance` is None for what is only shown.
+    `metric` is None if it is unknown to this version; `tolerance` is None if it is only shown.
     """
     values = series.values
     exact = metric is not None and metric.kind is Kind.EXACT
     better = metric.better if metric is not None else Better.EQUAL
-    limits = tolerance or _as_shown(metric)
+    limits = tolerance or shown_tolerance(metric)
     levels = _exact_levels(values) if exact else _timed_levels(values)
     changes = _changes(series, levels, limits, better, exact=exact)
     creep = _creep(series, levels, changes, limits, better, exact=exact)
@@ -192,8 +191,8 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
     level = creep.after if creep else levels[-1].value
     anchor = release or 0
-    on_its_line = creep if creep is not None and creep.straight and anchor >= creep.index else None
-    reference = _along(on_its_line, anchor) if on_its_line else _level_at(anchor, levels)
+    line = creep if creep is not None and creep.straight and anchor >= creep.index else None
+    reference = _value_on_line(line, anchor) if line else _level_at(anchor, levels)
     has_limit = tolerance is not None and tolerance.relative != math.inf
     is_judged = has_limit and (metric is None or not metric.only_changes)
     judged = is_judged and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
@@ -211,25 +210,17 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     )
 
 
-def _as_shown(metric: Metric | None) -> Tolerance:
-    """Return what is a large change of a number that is only shown."""
-    if metric is None:
-        return Tolerance()
-    relative = metric.warn_relative or 0.0 if metric.relative == math.inf else metric.relative
-    return Tolerance(relative=relative, absolute=metric.absolute)
-
-
 # -- levels ------------------------------------------------------------------------------------------------------------
 
 
 def _exact_levels(values: Sequence[float]) -> list[_Level]:
-    """Return the levels of an exact number; a few runs between two that are equal, of which none lasts, are none."""
+    """Return the levels of an exact number, without short ones between two equal levels."""
     found: list[_Level] = []
     for index, value in enumerate(values):
         if found and found[-1].value == value:
             found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
             continue
-        if (back := _before_what_did_not_last(found, value)) is not None:
+        if (back := _level_before_short_ones(found, value)) is not None:
             del found[back + 1 :]
             found[back] = _Level(start=found[back].start, end=index + 1, value=value)
             continue
@@ -237,8 +228,8 @@ def _exact_levels(values: Sequence[float]) -> list[_Level]:
     return found
 
 
-def _before_what_did_not_last(levels: Sequence[_Level], value: float) -> int | None:
-    """Return the place of the level to which a value leads back, if all since then were of one run each."""
+def _level_before_short_ones(levels: Sequence[_Level], value: float) -> int | None:
+    """Return the index of the last level with this value, if all levels since then have one run each."""
     for place in range(len(levels) - 1, max(-1, len(levels) - 2 - _NEIGHBOURS), -1):
         if levels[place].value == value:
             return place
@@ -248,7 +239,7 @@ def _before_what_did_not_last(levels: Sequence[_Level], value: float) -> int | N
 
 
 def _timed_levels(values: Sequence[float]) -> list[_Level]:
-    """Return the levels of a noisy number, each the median of its runs; fewer than `TREND_RUNS` runs are one level."""
+    """Return the levels of a noisy number, the medians of their runs; fewer than `TREND_RUNS` runs are one level."""
     starts = [0, *(change_points(values) if len(values) >= thresholds.TREND_RUNS else ())]
     ends = [*starts[1:], len(values)]
     return [
@@ -258,7 +249,7 @@ def _timed_levels(values: Sequence[float]) -> list[_Level]:
 
 
 def change_points(values: Sequence[float]) -> tuple[int, ...]:
-    """Return where new levels of a noisy number begin, as places in `values`. Raises `UsageError` without ruptures."""
+    """Return the indices in `values` at which new levels of a noisy number begin. Raises `UsageError` without ruptures."""
     try:
         from ruptures import KernelCPD
     except ImportError as error:
@@ -273,14 +264,14 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def missing(package: str, error: ImportError) -> UsageError:
-    """Say that a package is missing."""
+    """Return the error for a missing package."""
     return UsageError(
         f"perfguard history needs {package}, and it cannot be imported ({error}). Run: pip install 'perfguard[history]'"
     )
 
 
 def _scaled(values: Sequence[float]) -> Numbers:
-    """Return logarithms, so that noise is a fraction; of what can be zero or negative, fractions of its median size."""
+    """Return logarithms, so that noise is a fraction; if there are zeros or negative numbers, multiples of the median size."""
     import numpy as np
 
     numbers = np.asarray(values, dtype=float)
@@ -294,8 +285,8 @@ def _scaled(values: Sequence[float]) -> Numbers:
 def _noise(scaled: Numbers) -> float:
     """Return the standard deviation of the noise, from the differences of neighbours, of which few are steps.
 
-    The larger of what their median and a higher quantile say: of a clock of few digits, or a machine of two speeds, more than
-    half of the neighbours are equal.
+    It is the larger estimate of two quantiles: with a coarse clock, or a machine of two speeds, more than half of the
+    neighbours are equal.
     """
     import numpy as np
 
@@ -306,7 +297,7 @@ def _noise(scaled: Numbers) -> float:
 
 
 def _without_outliers(scaled: Numbers, noise: float) -> Numbers:
-    """Replace what lies apart from the median of its neighbours by that median (Hampel's filter): a step stays a step."""
+    """Replace outliers by the median of their neighbours (Hampel's filter), which keeps steps."""
     import numpy as np
 
     middle = _running_medians(scaled)
@@ -346,9 +337,9 @@ def _changes(
 
 
 def _is_straight(values: Sequence[float], places: Sequence[int]) -> bool:
-    """Whether a straight line tells runs better than the levels that begin at `places` do (least squares).
+    """Whether a straight line fits runs better than the levels that begin at `places` (least squares).
 
-    Every level but the second has to explain as much as PELT asks of one more, for the line has as many numbers as two levels.
+    Every level but the second costs PELT's penalty, because a line has as many parameters as two levels.
     """
     import numpy as np
 
@@ -363,7 +354,7 @@ def _is_straight(values: Sequence[float], places: Sequence[int]) -> bool:
 
 
 def _penalty(noise: float, runs: int) -> float:
-    """Return what one more level must explain."""
+    """Return the penalty of one more level."""
     return thresholds.TREND_PENALTY * noise**2 * math.log(runs)
 
 
@@ -379,10 +370,10 @@ def _creep(
     *,
     exact: bool,
 ) -> Creep | None:
-    """Return the creep that ends with the newest run, if there is one.
+    """Return the creep that ends with the newest run, if any.
 
-    It is looked for since the last step beyond the tolerance in either direction: from the best level, and from nearer by, for
-    a number that rested there first.
+    The search begins after the last step beyond the tolerance, in either direction: at the best level, and near its end, for a
+    number that was constant there first.
     """
     is_tight = limits.relative == limits.absolute == 0
     if is_tight or better is Better.EQUAL or len(series.points) < thresholds.TREND_RUNS or not series.current:
@@ -397,7 +388,7 @@ def _creep(
 
 
 def _share(change: Change, creep: Creep) -> float:
-    """Return how much of a creep one step is; 0 for one before it, and for what is no step."""
+    """Return the share of one step in a creep; 0 for a step before it, and for a gradual change."""
     if change.gradual or change.index < creep.index or min(change.before, change.after) <= 0:
         return 0.0
     return math.log(change.after / change.before) / math.log(creep.after / creep.before)
@@ -432,7 +423,7 @@ def _creep_from(
         before, after = math.exp(middle), math.exp(middle + slope * (len(values) - 1))
     elif not exact:
         runs = levels[-1].start - start + 1
-    # A level may begin before `start`, and with numbers that are no sizes.
+    # A level may begin before `start`, with numbers that are not positive.
     if min(before, after) <= 0 or not limits.is_worse(after, before, better):
         return None
     width = 1 if exact else _NEIGHBOURS
@@ -451,7 +442,7 @@ def _creep_from(
 
 
 def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
-    """Return places and numbers; of very many, the medians of neighbours (without a few of the oldest)."""
+    """Return indices and numbers; of very many, the medians of neighbours (without a few of the oldest)."""
     import numpy as np
 
     places = np.arange(len(scaled), dtype=float)
@@ -462,8 +453,8 @@ def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
     return thinned_places, thinned
 
 
-def _along(creep: Creep, index: int) -> float:
-    """Return the height of a creep's line at one run."""
+def _value_on_line(creep: Creep, index: int) -> float:
+    """Return the value of a creep's line at one run."""
     done = (index - creep.index) / max(1, creep.runs - 1)
     return float(creep.before * (creep.after / creep.before) ** done)
 

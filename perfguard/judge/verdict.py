@@ -1,4 +1,4 @@
-"""A verdict: all findings on one recording, and the outcome that follows."""
+"""Verdicts: all findings on one recording, and the outcome that follows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, changes_in_words, compare, lost_work, weight_of_the_whole
+from perfguard.judge.compare import Comparison, State, changes_text, compare, lost_work
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.traits import trait_differences, traits_of
+from perfguard.judge.weights import workload_weight
 from perfguard.measure import METRICS, MemoryTrack, measure_runs
 from perfguard.measure.measurement import Measurement
 from perfguard.recording import Environment, Fingerprint, Step
@@ -27,10 +28,10 @@ from perfguard.timing import LostRun, Timing
 
 
 class Outcome(Enum):
-    """What a verdict comes to. PASSED and CHANGED are green."""
+    """The result of a verdict. PASSED and CHANGED are green."""
 
     PASSED = "PASSED"
-    #: Other operators or shapes than the baseline's, and no evidence that anything got worse.
+    #: Other operators or shapes than the baseline's, without evidence that anything got worse.
     CHANGED = "CHANGED"
     FAILED = "FAILED"
     INVALID = "INVALID"
@@ -39,7 +40,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How many measurements were compared, and with which result; nothing is left out of the sum."""
+    """The number of measurements by result; each is counted once."""
 
     compared: int = 0
     worse: int = 0
@@ -69,7 +70,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """All findings on one recording, worst first, and what they come to."""
+    """All findings on one recording, worst first, and their outcome."""
 
     workload: str
     outcome: Outcome
@@ -81,33 +82,33 @@ class Verdict:
     recording: Path | None = None
     layouts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    #: What was looked at: ranks, cycles, files, rows.
+    #: Numbers of ranks, cycles, files and rows that were read.
     read: dict[str, int] = field(default_factory=dict)
-    #: How the environment differs from the baseline's, shown beside what got worse.
+    #: Differences between this environment and the baseline's.
     environment_changes: tuple[str, ...] = ()
     refresh: Refresh | None = None
     changes: tuple[str, ...] = ()
     #: The rules and ignored codes of the test's own marker, so that a report can be judged again as the test was.
     rules: tuple[Rule, ...] = ()
     ignore: tuple[str, ...] = ()
-    #: Whether what only changed failed, by the marker or the settings.
+    #: Whether changes fail, by the marker or the settings.
     changed_fails: bool = False
-    #: What the files tell of backend, device, mode and ranks; where there is no fingerprint, they stand for it.
+    #: Backend, device, mode and ranks according to the files; they replace a missing fingerprint.
     traits: Mapping[str, Any] = field(default_factory=dict)
-    #: What controlled processes measured of it, in the order they ran, and those that left nothing.
+    #: Timings of controlled processes in the order they ran, and processes without a timing.
     timings: tuple[Timing, ...] = ()
     lost_runs: tuple[LostRun, ...] = ()
-    #: Where the change of the step's time went, where the times of operators are known of both sides.
+    #: The parts of the change of the step's time, if both sides have times of operators.
     ledger: Ledger | None = None
-    #: What it was compared with, where there was a baseline that fits.
+    #: The baseline it was compared with; None without a comparable one.
     compared_with: BaselineFacts | None = None
-    #: The steps perfguard drove, in the order they ran; empty for a foreign directory.
+    #: The steps that perfguard drove, in order; empty for a foreign directory.
     steps: tuple[Step, ...] = ()
-    #: How the memory of each device moved over the profiled steps.
+    #: The memory of each device over the profiled steps.
     memory: tuple[MemoryTrack, ...] = ()
-    #: The file and line that asked for it (`tests/test_lenet.py:12`): a test, or a script; empty where nobody knows.
+    #: File and line of its test or script (`tests/test_lenet.py:12`); empty if unknown.
     source: str = ""
-    #: The report it was read from, where several were joined and it is in more than one of them.
+    #: The report it was read from, if several of the joined reports have this workload.
     origin: str = ""
 
     @property
@@ -121,9 +122,9 @@ class Verdict:
         return self.outcome in GREEN
 
 
-#: Why a slower step may be the machine's doing: the verdict is INCONCLUSIVE, and blames nobody.
+#: The machine may have caused a slower step: the verdict is INCONCLUSIVE.
 EXCUSES = frozenset({Code.B107, Code.B112})
-#: The times that a busy machine makes longer, whatever the code does.
+#: Times that are longer on a busy machine, independent of the code.
 _UNDER_LOAD = frozenset({"step_cost", "run_blocked_time"})
 
 #: Outcomes that let a build pass.
@@ -131,7 +132,7 @@ GREEN = frozenset({Outcome.PASSED, Outcome.CHANGED})
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:
-    """Return what the findings on a compared recording come to."""
+    """Return the outcome of the findings on a compared recording."""
     findings = tuple(findings)
     if any(finding.severity is Severity.ERROR for finding in findings):
         return Outcome.FAILED
@@ -147,7 +148,7 @@ def examined(
     policy: Policy,
     memory: tuple[MemoryTrack, ...] = (),
 ) -> Verdict:
-    """Judge one inspected recording by itself: INVALID when it is not whole, else PASSED with nothing compared yet."""
+    """Judge one inspected recording alone: INVALID if it is incomplete or wrong, else PASSED without comparisons."""
     recording = contract.recording
     findings = policy.considered(contract.findings)
     return Verdict(
@@ -171,7 +172,7 @@ def examined(
 
 
 def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[LostRun, ...]) -> Verdict:
-    """Return the verdict with what controlled processes measured, in place of what earlier ones did."""
+    """Return the verdict with the timings of controlled processes, in place of earlier ones."""
     others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
     measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
     lost = [
@@ -188,7 +189,7 @@ def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[Lo
 
 
 def could_judge_runs(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> bool:
-    """Whether controlled processes could be judged: the baseline is of this machine and window, and time is asked for."""
+    """Whether controlled processes can be judged: time is judged, and the baseline has the same machine and window."""
     if baseline is None or verdict.outcome is Outcome.INVALID or not policy.judges_runs:
         return False
     if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
@@ -204,17 +205,17 @@ def has_runs(baseline: Baseline | None) -> bool:
 
 
 def without_runs(verdict: Verdict) -> Verdict:
-    """Say of a verdict that its time was not judged, because its baseline has no runs."""
+    """Return the verdict with a note that its time was not judged, because its baseline has no controlled runs."""
     message = "the baseline has no times of controlled processes; measure them with: perfguard baseline refresh"
     note = Finding(code=Code.B108, severity=Severity.NOTE, message=message)
     return replace(verdict, findings=worst_first([*verdict.findings, note]))
 
 
 def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
-    """Whether what may fail is worse in every process so far, or the machine moved, so that one more has to be asked.
+    """Whether one more process is needed: a judged metric is worse in every process so far, or the machine changed.
 
-    Where a side-by-side run can decide, a step is suspect from half of its tolerance on: the best of five processes is too
-    coarse to see a step just beyond the tolerance every time (`confirmation`).
+    If an A/B run can decide, a step is suspect from half of its tolerance on: the best of five processes is too coarse to
+    detect a step just beyond the tolerance every time (`confirmation`).
     """
     if any(finding.code in EXCUSES and finding.severity is not Severity.NOTE for finding in verdict.findings):
         return True
@@ -227,25 +228,23 @@ def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
 
 
 def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
-    """Whether the stored baseline says that the step is slower by more than half of what is allowed.
+    """Whether the step is slower than the stored baseline by more than half of its tolerance.
 
-    On a busy machine that is nearly always so, and a run side by side takes long: there only what would fail is in doubt.
+    Never on a busy machine: there nearly every step is, and an A/B run takes long, so only a failing step is in doubt.
     """
     comparisons = tuple(comparisons)
     cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
-    if cost is None or cost.allowed is None or _more_load(comparisons) is not None:
+    if cost is None or cost.allowed is None or cost.numbers is None or _more_load(comparisons) is not None:
         return False
-    assert isinstance(cost.current, (int, float))
-    assert isinstance(cost.reference, (int, float))
-    return cost.current > (cost.reference + cost.allowed) / 2
+    reference, current = cost.numbers
+    return current > (reference + cost.allowed) / 2
 
 
 def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
     """Judge an examined recording against a baseline.
 
-    Validity goes before verdict: an INVALID one is not compared. Nothing compared is never green: no baseline, one of
-    another fingerprint, or one that shares nothing with the recording is INCONCLUSIVE. `step` is what the step's time was
-    judged to be where something else than `step_cost` judged it.
+    An INVALID one is not compared. Without any comparison the outcome is INCONCLUSIVE, never green: without a baseline, with
+    one of another fingerprint, or one without common metrics. `step` is as in `compare`.
     """
     if verdict.outcome is Outcome.INVALID:
         return verdict
@@ -262,8 +261,8 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
         policy = replace(policy, judge_time=False)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy, step=step)
     found = [c.finding for c in comparisons if c.finding]
-    lost = lost_work(verdict.measurements, baseline.measurements, policy=policy)
-    findings = [*verdict.findings, *policy.considered(found + [f for f in (lost, _changes(comparisons, policy)) if f])]
+    of_all = (lost_work(verdict.measurements, baseline.measurements, policy=policy), _changes(comparisons, policy))
+    findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
     if began_cold and policy_judges_time:
         message = "times are shown, not judged: a first step waits for the rank that started last"
         findings.append(Finding(code=Code.B106, severity=Severity.NOTE, message=message))
@@ -281,7 +280,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
             )
     moved = _moved_machine(verdict, baseline, comparisons)
     busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
-    # Shown, and blamed on nobody.
+    # They are shown as notes.
     excused = frozenset({"step_cost"} if moved is not None else ()) | (_UNDER_LOAD if busy else frozenset())
     findings = [replace(f, severity=Severity.NOTE) if f.place in excused else f for f in findings]
     outcome = outcome_of(findings)
@@ -295,12 +294,12 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
         ledger=ledger(baseline.measurements, verdict.measurements),
         compared_with=baseline.facts,
     )
-    both = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
-    if not both and not failed:
+    has_common = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
+    if not has_common and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
     if failed and excuse is not None:
-        # It fails for another reason; what is said of its time is still the machine's doing.
+        # It fails for another reason.
         note = Finding(code=excuse[0], severity=Severity.NOTE, message=excuse[1])
         return replace(verdict, findings=worst_first([*verdict.findings, note]))
     if failed:
@@ -318,38 +317,37 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
 
 
 def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | None:
-    """Say in one line what changed without getting worse; where that fails, each difference has said so itself."""
-    words = "" if policy.changed_fails else changes_in_words(comparisons)
-    if not words:
+    """Return one warning for all changes; None if changes fail, where each has a finding of its own."""
+    text = "" if policy.changed_fails else changes_text(comparisons)
+    if not text:
         return None
-    # It decides the outcome, so it is told before what else is a warning.
-    return Finding(code=Code.R107, severity=Severity.WARNING, message=words, weight=2 * weight_of_the_whole(1.0))
+    # It decides the outcome, so it comes before other warnings.
+    return Finding(code=Code.R107, severity=Severity.WARNING, message=text, weight=2 * workload_weight(1.0))
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
-    """Return the factor the machine moved by, where that decides: it explains why the step is slower, or nobody can tell."""
+    """Return the speed change of the machine if it explains the slower step, or if it is too large to judge the step."""
     cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
     if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
-        # The kernel knows nothing of a device's speed.
+        # The calibration kernel does not measure a device.
         return None
     found = common_mode(verdict.measurements, baseline.measurements)
     if found is None:
         return None
     if max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED:
         return found
-    if cost.state is not State.WORSE:
+    if cost.state is not State.WORSE or cost.numbers is None:
         return None
-    assert isinstance(cost.current, (int, float))
-    assert isinstance(cost.reference, (int, float))
-    # The step itself, whose cost is counted in kernels: what it took beyond its operators is the model's.
-    step = cost.current / cost.reference * found.calibration if cost.reference else math.inf
+    reference, current = cost.numbers
+    # The cost is counted in kernels. A step that slowed down more than its unchanged operators is a slower model.
+    step = current / reference * found.calibration if reference else math.inf
     return found if step <= found.factor * thresholds.CONTROLS_SPREAD else None
 
 
 def _busy_machine(comparisons: Iterable[Comparison], failing: Collection[str]) -> str:
-    """Say how much busier the machine is than it was for the baseline, where something fails that suffers from that.
+    """Return how much busier the machine is than for the baseline, if a failing time depends on that; else empty.
 
-    What would only warn (of a baseline of too few runs, or ignored by the user) needs no excuse.
+    A warning (with a baseline of too few runs, or ignored by the user) needs no excuse.
     """
     load = _more_load(comparisons) if not _UNDER_LOAD.isdisjoint(failing) else None
     if load is None:
@@ -362,15 +360,13 @@ def _busy_machine(comparisons: Iterable[Comparison], failing: Collection[str]) -
 
 
 def _more_load(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
-    """Return what others used of the machine for the baseline and now, in percent, where that is much more now.
+    """Return the load by other processes for the baseline and now, in percent, if it grew much.
 
-    The least of all processes on either side: a step that was slow in a quiet moment as well has no excuse.
+    It is the minimum over the processes of either side: a step that was slow in a quiet moment too has no excuse.
     """
-    load = next((one for one in comparisons if one.metric == "run_machine_load"), None)
-    if load is None or not isinstance(load.current, (int, float)) or not isinstance(load.reference, (int, float)):
-        return None
-    is_more = load.current - load.reference > 100 * thresholds.BUSY_SHARE
-    return (float(load.reference), float(load.current)) if is_more else None
+    load = next((one.numbers for one in comparisons if one.metric == "run_machine_load"), None)
+    is_more = load is not None and load[1] - load[0] > 100 * thresholds.BUSY_SHARE
+    return load if is_more else None
 
 
 def _machine(environment: Environment) -> str:

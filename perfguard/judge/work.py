@@ -1,7 +1,7 @@
-"""Work: what the operators that changed weigh, so that added work is told from replaced work and from views that cost nothing.
+"""Work: the share of changed operators in a step, which distinguishes added work from replaced work and from free views.
 
-Shares of operator time are compared, not times, so that the answer is the same on any machine. Operators that run as often
-as before are the scale: they are taken to cost what they cost in the baseline.
+Shares of operator time are compared, not times, so the result is the same on any machine. Operators with unchanged calls are
+the scale: their cost is assumed to be that in the baseline.
 """
 
 from __future__ import annotations
@@ -14,37 +14,36 @@ from dataclasses import dataclass, field
 from perfguard import thresholds
 from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 
-#: Metrics that say which operators ran, how often and with which shapes: their differences are weighed together.
+#: Metrics of operators, their calls and their shapes: their differences are weighed together.
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
-#: How often operators run; where nothing ran (graphs that a compiler saved), how often they stand in the graphs.
+#: Metrics that count operators: their calls, or for graphs that a compiler saved their nodes.
 COUNTED = ("operator_calls", "graph_operators")
-#: Where what was removed is so many times what stays, nothing does: shares of some tens of operators have six digits each.
+#: If the removed work is so many times the rest, there is no rest: shares of some tens of operators have six digits each.
 _NOTHING_LEFT = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The operator time that came and went between the baseline's step and the current one, on one rank.
+    """The operator time that was added and removed between the baseline's step and the current one, on one rank.
 
-    `added` and `removed` map operators to fractions: of the current operator time what is new or runs more often, of the
-    baseline's what is gone or runs less often.
+    `added` maps operators that are new or run more often to fractions of the current operator time, `removed` those that are
+    gone or run less often to fractions of the baseline's.
     """
 
     added: Mapping[str, float]
     removed: Mapping[str, float]
-    #: Share of the baseline's operator time in operators that are gone, and in those that run with none of their shapes and
-    #: more or less often: one product split in three.
+    #: Share of the baseline's operator time in operators that are gone, and in those with another number of calls and only new
+    #: shapes, such as one product split in three.
     gone_share: float
     recut_share: float
     #: Whether the fractions are of time; else they are of calls.
     is_timed: bool
 
     def growth(self, *, is_time_same: bool) -> float:
-        """Return by how much the operator time of a step grew, as a fraction; 0 where new operators replace others.
+        """Return the growth of the operator time of a step as a fraction; 0 if new operators replace others.
 
-        What replaced operators cost is known from their shares to `REPLACED_UNCERTAINTY` only, of either side where little
-        runs as before, and not at all where nothing does; from the step's time it is known exactly: `is_time_same` says that
-        it was judged, and is the same.
+        Shares give the cost of replaced operators up to `REPLACED_UNCERTAINTY` (of both sides if little is unchanged), and not
+        at all if nothing is unchanged. The step's time gives it exactly: `is_time_same` means that it was judged as the same.
         """
         added, removed = _over_rest(self.added), _over_rest(self.removed)
         if removed > _NOTHING_LEFT or (is_time_same and max(removed, self.recut_share) > thresholds.OPERATOR_WEIGHT):
@@ -60,14 +59,14 @@ class Work:
 
     @property
     def is_mostly_gone(self) -> bool:
-        """Whether most of the baseline's operator time is gone, and next to nothing stands in its place."""
+        """Whether most of the baseline's operator time is gone, with almost no replacement."""
         return self.gone_share > thresholds.MOSTLY_GONE and self.added_share < thresholds.REPLACEMENT_SHARE
 
     @property
     def carriers(self) -> frozenset[str]:
-        """The operators that make up the added work: the largest down to half of it, and all with a part worth naming.
+        """The operators with the added work: the largest up to half of it, and all with at least `CARRIER_PART` of it.
 
-        The others (views, metadata) cost next to nothing.
+        The others (views, metadata) cost almost nothing.
         """
         total = self.added_share
         found, covered = set(), 0.0
@@ -79,16 +78,16 @@ class Work:
 
 
 def _over_rest(shares: Mapping[str, float]) -> float:
-    """Return shares of a whole as a multiple of the rest of it; infinite where nothing is left, but for rounding."""
+    """Return shares of a whole as a multiple of the rest; infinite if the rest is only rounding."""
     share = math.fsum(shares.values())
     return share / (1 - share) if share < 1 - 1e-9 else math.inf
 
 
 def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) -> dict[str, Work]:
-    """Return the work of every rank, by what leads its subjects: `rank1:`, or nothing where there is one rank.
+    """Return the work of every rank by the prefix of its subjects: `rank1:`, or empty with a single rank.
 
-    Numbers of all ranks together (`ranks:`) are left out, for their shares are not measured. Reads `operator_share` and the
-    first metric of `COUNTED` there is, and `operator_shapes`; where a side has no shares, calls stand for them on both.
+    Numbers of all ranks together (`ranks:`) are ignored, because they have no shares. The input is `operator_share`, the first
+    existing metric of `COUNTED`, and `operator_shapes`; if a side has no shares, calls replace them on both.
     """
     now, before = _by_rank(current), _by_rank(reference)
     return {rank: _between(before[rank], now[rank]) for rank in now.keys() & before.keys()}
@@ -98,12 +97,12 @@ def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) ->
 class _Side:
     calls: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
-    #: With which shapes each ran, of operators that have any.
+    #: The shapes of operators that have any.
     shapes: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def by_calls(self) -> _Side:
-        """The same, with the shares of calls in place of those of time."""
+        """The same with shares of calls instead of time."""
         total = sum(self.calls.values()) or 1
         return _Side(
             calls=self.calls, shares={name: calls / total for name, calls in self.calls.items()}, shapes=self.shapes
@@ -141,7 +140,7 @@ def _between(before: _Side, now: _Side) -> Work:
 
 
 def _more(side: _Side, other: _Side) -> dict[str, float]:
-    """Return what a side has more of each operator than the other one, as a fraction of its own time."""
+    """Return the surplus of each operator over the other side, as a fraction of its own side's time."""
     return {
         name: side.shares.get(name, 0.0) * (1 - other.calls.get(name, 0) / calls)
         for name, calls in side.calls.items()
@@ -150,7 +149,7 @@ def _more(side: _Side, other: _Side) -> dict[str, float]:
 
 
 def _recut(before: _Side, now: _Side) -> Iterator[str]:
-    """Yield the operators that run more or less often, and with none of the shapes they had."""
+    """Yield the operators with another number of calls and only new shapes."""
     for name in before.shapes.keys() & now.shapes.keys():
         if before.calls.get(name) != now.calls.get(name) and not before.shapes[name] & now.shapes[name]:
             yield name

@@ -1,4 +1,4 @@
-"""A census: how often each operator of one rank ran in a step, or stands in the final graphs; and how two of them differ."""
+"""Censuses: the number of calls of each operator of a rank, or of its nodes in the final graphs, and their differences."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Counted(Enum):
-    """What the numbers of a census are."""
+    """The kind of the numbers of a census."""
 
-    #: Calls in the whole window, divided by its steps where they are known.
+    #: Calls in the whole window, divided by its steps if they are known.
     RUN = "run"
     #: Nodes of the final graphs.
     GRAPH = "graph"
@@ -26,7 +26,7 @@ class Counted(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """Operators of one rank. `steps` is None where nobody knows how many the window had, and for graphs."""
+    """Operators of one rank. `steps` is None if the number of steps is unknown, and for graphs."""
 
     counted: Counted
     rank: int
@@ -36,7 +36,7 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One operator in two censuses: `base` and `now` are per step where both know their steps, else of the window."""
+    """One operator in two censuses: `base` and `now` are per step if the steps of both are known, else of the window."""
 
     counted: Counted
     rank: int
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """What was added; below 0 what was taken away."""
+        """The increase; negative for a decrease."""
         return round(self.now - self.base, 6)
 
     def as_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Difference:
 
 
 def censuses(contract: Contract) -> list[Census]:
-    """Return what ran and what was compiled, by rank; what could not be read is left out."""
+    """Return the operators that ran and that were compiled, by rank, without what could not be read."""
     from perfguard.measure.profile import profiles
 
     found = []
@@ -74,7 +74,7 @@ def censuses(contract: Contract) -> list[Census]:
 
 
 def differences(base: Iterable[Census], now: Iterable[Census]) -> list[Difference]:
-    """Return every operator of what both counted, those that are equal as well, by rank and name."""
+    """Return every operator of the kinds that both sides have, equal ones included, by rank and name."""
     before, after = list(base), list(now)
     found: list[Difference] = []
     for counted in Counted:

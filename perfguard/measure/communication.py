@@ -1,92 +1,57 @@
-"""Communication: what collectives and links did, per rank, and how far the ranks are apart."""
+"""Metrics of communication between ranks: functions of the cycles of all ranks that yield (subject, value)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from perfguard.measure.measurement import Better, Kind, Metric
-from perfguard.measure.metrics import Measured, queried_metric, ranked_metric, shown
+from perfguard.measure.measurement import Samples
 
 if TYPE_CHECKING:
-    from perfguard.measure.taking import Taking
+    from perfguard.measure.cycles import CycleMeasurements
 
-queried_metric(
-    Metric(
-        name="communication_calls",
-        unit="calls/step",
-        kind=Kind.EXACT,
-        better=Better.LOWER,
-        meaning="How often a collective or a send ran in a step.",
-    )
-)
-queried_metric(
-    shown("communication_time", "us/step", "Time of a kind of collective in a step, from its start to its end.")
-)
-queried_metric(shown("communication_wait", "us/step", "How much of it a rank waited for the others."))
-queried_metric(
-    Metric(
-        name="communication_size",
-        unit="MB/step",
-        kind=Kind.EXACT,
-        better=Better.LOWER,
-        meaning="How much went over a kind of link (HCCS, RDMA, PCIE, SDMA) in a step.",
-    )
-)
-queried_metric(shown("communication_bandwidth", "GB/s", "Size over time of a kind of link.", better=Better.HIGHER))
-queried_metric(
-    shown(
-        "step_part_time", "us", "Parts of a step on the device: computing, communication, overlapped, free, bubble, ..."
-    )
-)
+RankMetric = Callable[[Sequence["CycleMeasurements"]], Iterator[tuple[str, Samples]]]
 
 
-@ranked_metric(
-    shown("rank_spread", "ratio", "Slowest rank over fastest rank: of operators, computing and communication.")
-)
-def rank_spread(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
-    """Sums over the window. A large spread of communication is mostly waiting for the rank that computes longest."""
+def _rank_spread(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+    """Yield ratios of sums over the window. A large one of communication is mostly the wait for the slowest rank."""
     sums: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for taking in takings:
-        if taking.executions is not None:
-            sums["operators"][taking.rank] += float(taking.executions.groups["self_ns"].sum())
-        # Parts of the cluster's own file are subjects of other names.
-        for part, samples in taking.values.get("step_part_time", ()):
+    for cycle in cycles:
+        if cycle.executions is not None:
+            sums["operators"][cycle.rank] += float(cycle.executions.groups["self_ns"].sum())
+        # The cluster's own file has subjects of other names.
+        for part, samples in cycle.values.get("step_part_time", ()):
             if part in ("computing", "communication"):
-                sums[part][taking.rank] += sum(samples)
+                sums[part][cycle.rank] += sum(samples)
     for part, by_rank in sums.items():
         if len(by_rank) > 1 and min(by_rank.values()) > 0:
             yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
 
 
-@ranked_metric(shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."))
-def collective_wait(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
-    """What a rank's call lasted beyond the shortest of the same call on any rank, whose rank came last and waited for none."""
-    for rank, kind, calls in _collectives(takings):
+def _collective_wait(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+    """Yield how much longer a rank's calls lasted than the shortest of the same call: that of the rank that came last."""
+    for rank, kind, calls in _collectives(cycles):
         yield f"rank{rank}:{kind}", round(sum(own - least for own, least in calls) / 1e3, 3)
 
 
-@ranked_metric(shown("collective_transfer", "us/step", "How long a collective took once all ranks had come."))
-def collective_transfer(takings: Sequence[Taking]) -> Iterator[tuple[str, Measured]]:
-    """The shortest duration of each call on any rank. It is the same for every rank."""
-    told = set()
-    for _, kind, calls in _collectives(takings):
-        if kind not in told:
-            told.add(kind)
-            yield kind, round(sum(least for _, least in calls) / 1e3, 3)
+def _collective_transfer(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+    """Yield the shortest duration of each call on any rank, which is the same for every rank."""
+    calls_of = {kind: calls for _, kind, calls in _collectives(cycles)}
+    for kind, calls in calls_of.items():
+        yield kind, round(sum(least for _, least in calls) / 1e3, 3)
 
 
-def _collectives(takings: Sequence[Taking]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
-    """Yield (rank, kind, [(own duration, shortest of the ranks)] in ns a step) where all ranks called it equally often."""
+def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
+    """Yield (rank, kind, [(own duration, shortest of the ranks)] in ns a step) if all ranks called it equally often."""
     calls: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     steps: dict[int, int] = defaultdict(int)
-    for taking in takings:
-        steps[taking.rank] += (taking.executions.steps if taking.executions is not None else None) or 0
-        # In the order of their starts: the n-th of a kind is the same call on every rank.
-        if taking.executions is not None:
-            for kind, duration_ns in taking.executions.collectives.select("operator", "duration_ns").iter_rows():
-                calls[kind][taking.rank].append(duration_ns)
+    for cycle in cycles:
+        steps[cycle.rank] += (cycle.executions.steps if cycle.executions is not None else None) or 0
+        # They are in the order of their starts: the n-th of a kind is the same call on every rank.
+        if cycle.executions is not None:
+            for kind, duration_ns in cycle.executions.collectives.select("operator", "duration_ns").iter_rows():
+                calls[kind][cycle.rank].append(duration_ns)
     if len(set(steps.values())) != 1 or not min(steps.values(), default=0):
         return
     count = min(steps.values())
@@ -96,3 +61,10 @@ def _collectives(takings: Sequence[Taking]) -> Iterator[tuple[int, str, list[tup
         least = [min(of_ranks) for of_ranks in zip(*by_rank.values(), strict=True)]
         for rank, durations in sorted(by_rank.items()):
             yield rank, kind, [(own / count, one / count) for own, one in zip(durations, least, strict=True)]
+
+
+OF_RANKS: dict[str, RankMetric] = {
+    "rank_spread": _rank_spread,
+    "collective_wait": _collective_wait,
+    "collective_transfer": _collective_transfer,
+}

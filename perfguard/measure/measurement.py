@@ -1,4 +1,4 @@
-"""A measurement: what was asked, of which subject, and the number; and what a metric declares about itself."""
+"""Measurements: a metric, a subject and a number; and the description of a metric."""
 
 from __future__ import annotations
 
@@ -11,35 +11,41 @@ from typing import Any
 
 #: A number, a sorted list of names, or a census (text -> number).
 Value = float | int | list[str] | dict[str, float]
+#: The same, or the samples of a number.
+Samples = Value | tuple[float, ...]
+
+
+def number(value: object) -> float | None:
+    """Return a value if it is a number; else None."""
+    return value if isinstance(value, (int, float)) else None
 
 
 class Kind(Enum):
     """The two classes of metric."""
 
-    #: The same in every run of unchanged code; gated at zero, on any machine.
+    #: The same in every run of unchanged code; judged without a tolerance, on any machine.
     EXACT = "exact"
-    #: Moves with the machine; judged with a tolerance, on the same machine only.
+    #: Depends on the machine; judged with a tolerance, on the same machine only.
     TIMED = "timed"
 
 
 class Better(Enum):
-    """Which direction of a metric is good."""
+    """The good direction of a metric."""
 
     LOWER = "lower"
     HIGHER = "higher"
-    #: Neither: a difference is a change, and by itself neither worse nor better.
+    #: Neither: a difference is a change, and by itself not worse or better.
     EQUAL = "equal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What can be asked. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
+    """A metric. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
 
-    An infinite `relative` never fails, it only warns.
+    With an infinite `relative` it never fails, it only warns.
 
-    A metric that is not `gated` is shown and ranked, but decides nothing unless the user names it in the settings; nor does
-    it on the backends of `shown_on`. One that is measured `by_run` has one sample a process. `causes` says what makes it
-    worse, where its unit does not tell.
+    A metric that is not `gated` is shown and ranked, and judged only if the settings name it; the same holds on the backends
+    of `shown_on`. A metric that is measured `by_run` has one sample a process. `causes` names causes of a worse value.
     """
 
     name: str
@@ -57,7 +63,7 @@ class Metric:
 
     @property
     def only_changes(self) -> bool:
-        """Whether a difference is a change, and neither worse nor better: exact, and no side is the good one."""
+        """Whether a difference is a change, and not worse or better."""
         return self.kind is Kind.EXACT and self.better is Better.EQUAL
 
 
@@ -80,10 +86,10 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One number (or list, or census). `subject` is the operator, device or empty; `rank1:` leads it for other ranks.
+    """One number (or list, or census). `subject` is an operator, a device or empty; with several ranks it begins with `rank1:`.
 
-    For timed metrics `value` is the best of `samples` (the minimum, where less is better), the most repeatable statistic of
-    a step window.
+    For timed metrics `value` is the best of `samples` (the minimum if less is better), the most repeatable statistic of a step
+    window.
     """
 
     metric: str
@@ -93,17 +99,17 @@ class Measurement:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies a measurement inside a workload."""
+        """The identity of a measurement inside a workload."""
         return self.metric, self.subject
 
     @property
     def label(self) -> str:
-        """How it is written: `operator_time[MatMul]`, `step_time`."""
+        """The name in messages: `operator_time[MatMul]`, `step_time`."""
         return label(self.metric, self.subject)
 
     @property
     def statistics(self) -> Statistics | None:
-        """Minimum, median and p90 of the samples, where there are any."""
+        """Minimum, median and p90 of the samples; None without samples."""
         return Statistics.of(self.samples) if self.samples else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -124,28 +130,28 @@ class Measurement:
         )
 
 
-#: A subject of one rank; that of all ranks together begins with `ranks:`.
+#: A subject of one rank; a subject of all ranks together begins with `ranks:`.
 _ONE_RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
 
 
 def rank_of(subject: str) -> tuple[int, str] | None:
-    """Split `rank3:MatMul` into 3 and `MatMul`, and `rank3` into 3 and nothing; None for what is of no single rank."""
+    """Split `rank3:MatMul` into 3 and `MatMul`, and `rank3` into 3 and an empty text; None for other subjects."""
     found = _ONE_RANK.match(subject)
     return None if found is None else (int(found[1]), found[2] or "")
 
 
-#: What leads a number of all ranks together: a job does all of their work, and waits for the slowest.
+#: Prefix of the subjects of all ranks together: a job does all of their work, and waits for the slowest.
 ALL_RANKS = "ranks:"
 _LED = re.compile(r"(rank(?:\d+|s):)?(.*)\Z", re.DOTALL)
 
 
 def split_rank(subject: str) -> tuple[str, str]:
-    """Split `rank1:aten::mm` into `rank1:` and `aten::mm`; where there is one rank nothing leads the operator."""
+    """Split `rank1:aten::mm` into `rank1:` and `aten::mm`; the prefix is empty with a single rank."""
     found = _LED.match(subject)
     assert found is not None
     return found[1] or "", found[2]
 
 
 def label(metric: str, subject: str) -> str:
-    """Write a metric and its subject the way messages and settings do."""
+    """Return a metric and its subject as messages and settings write them."""
     return f"{metric}[{subject}]" if subject else metric

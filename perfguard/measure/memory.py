@@ -1,16 +1,16 @@
-"""Memory over the window: one track a rank and device, its steps one after the other."""
+"""Memory tracks: the course of the allocated memory over the profiled steps, one track a rank and device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
     from perfguard.dialects.cycle import MemoryStep
 
-#: Of how many ranks there are tracks: those whose memory rises highest. A page shows no more, and 1024 ranks have one each.
+#: Most ranks with tracks: those with the highest memory. A page shows no more of 1024 ranks.
 MOST_RANKS = 8
 
 
@@ -18,9 +18,8 @@ MOST_RANKS = 8
 class MemoryTrack:
     """The memory of one device over the profiled steps of one rank.
 
-    `curve_bytes` is how far the allocated bytes stood above the lowest point of each step, at the most in each of `parts` equal
-    parts of its time. Where `parts` is 0 the window has too many steps, or nobody knows when they began: then it has one value
-    a step, its peak.
+    `curve_bytes` is the maximum of the allocated bytes above the lowest point of each step, in each of `parts` equal parts of
+    its time. If `parts` is 0, it has one value a step, its peak: the window has too many steps, or their starts are unknown.
     """
 
     rank: int
@@ -35,12 +34,7 @@ class MemoryTrack:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as reports keep it."""
-        return {
-            "rank": self.rank,
-            "device": self.device,
-            "parts": self.parts,
-            "curve_bytes": list(self.curve_bytes),
-        }
+        return {**asdict(self), "curve_bytes": list(self.curve_bytes)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> MemoryTrack:
@@ -49,7 +43,7 @@ class MemoryTrack:
 
 
 def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
-    """Return the tracks of every rank whose memory was recorded, the highest `MOST_RANKS` of them."""
+    """Return the tracks of the `MOST_RANKS` ranks with the highest memory."""
     from perfguard.measure.profile import profiles
 
     found: dict[int, list[MemoryTrack]] = {}
@@ -62,10 +56,7 @@ def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
 
 
 def _track(rank: int, device: str, steps: list[MemoryStep], count: int) -> MemoryTrack:
-    """Return the track of one device.
-
-    Files say nothing of a step in which its memory stood still: of `count` steps, where that is known, it is level.
-    """
+    """Return the track of one device; steps without an entry, of the `count` steps if known, had no change."""
     lengths = {len(step.curve_bytes) for step in steps}
     parts = lengths.pop() if len(lengths) == 1 else 0
     curves = {step.step: step.curve_bytes if parts else (step.rise_bytes,) for step in steps}

@@ -1,4 +1,4 @@
-"""Operators: how often, how long and with which shapes each one ran; what `perfguard ops` shows."""
+"""Operators: calls, times and shapes of each operator, for `perfguard ops`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Operator:
     """One operator of one rank over the whole window.
 
-    `total_us` counts the operators inside it, `self_us` does not; `shapes` is how often it ran with which inputs (empty where
-    the profiler recorded none).
+    `total_us` includes the operators inside it, `self_us` does not; `shapes` counts the calls by input shapes (empty if the
+    profiler recorded none).
     """
 
     rank: int
@@ -26,7 +26,7 @@ class Operator:
 
     @property
     def average_us(self) -> float:
-        """Total time of one execution, on average."""
+        """Average total time of one execution."""
         return round(self.total_us / self.occurrences, 3) if self.occurrences else 0.0
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A profile: what the artifacts of one rank say, in one spelling and one unit, whatever dialect wrote them."""
+"""Profiles: the executions, shapes and memory of one rank, over all its cycles, in one form for all dialects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.dialects.shapes import no_shapes
-from perfguard.measure.taking import Reduced, reduced
+from perfguard.measure.cycles import CycleSummary, cycle_summaries
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
-    """One rank: executions of all its cycles (steps numbered through), shapes and memory.
+    """One rank: executions of all its cycles (with consecutive step numbers), shapes and memory.
 
-    `steps` is None where nobody can tell how many steps the window had; counts are then per window.
+    `steps` is None if the number of steps of the window is unknown; counts are then per window.
     """
 
     rank: int
     steps: int | None
-    #: The groups of every cycle, one after the other (`contract.groups`); `cycle` is the number of theirs.
+    #: The execution groups of all cycles; `cycle` is the number of each.
     groups: pl.DataFrame
-    #: operator, shapes (text), calls: over the whole window.
+    #: operator, shapes (text), calls, over the whole window.
     shapes: pl.DataFrame
-    #: Of every step in which a device's memory moved; one that stands still where it was recorded and moved in none.
+    #: Of every step in which the memory of a device changed; a single one without change for a device that never changed.
     memory: tuple[MemoryStep, ...]
-    #: Start and end of every step in the clock of the executions, in ns; empty where they are not known of all steps.
+    #: Start and end of every step in the clock of the executions, in ns; empty unless known for all steps.
     edges_ns: tuple[tuple[int, int], ...] = ()
-    #: How long every step took, by its edges or by perfguard's own clock; empty where that is not known of all steps.
+    #: Duration of every step, by its edges or by perfguard's own clock; empty unless known for all steps.
     step_ns: tuple[int, ...] = ()
-    #: What covers each step of `edges_ns`.
+    #: The covered time of each step of `edges_ns`.
     covered: tuple[Covered, ...] = ()
     #: Whether start times are known.
     is_timeline: bool = True
@@ -44,19 +44,19 @@ class Profile:
 
 def profiles(contract: Contract) -> list[Profile]:
     """Return one profile a rank, from the cycles whose executions could be read."""
-    return profiles_of(reduced(contract))
+    return profiles_of(cycle_summaries(contract))
 
 
-def profiles_of(cycles: Iterable[Reduced]) -> list[Profile]:
+def profiles_of(cycles: Iterable[CycleSummary]) -> list[Profile]:
     """Return one profile a rank."""
-    by_rank: dict[int, list[Reduced]] = {}
+    by_rank: dict[int, list[CycleSummary]] = {}
     for cycle in cycles:
         if cycle.executions is not None:
             by_rank.setdefault(cycle.rank, []).append(cycle)
     return [_profile(rank, cycles) for rank, cycles in sorted(by_rank.items())]
 
 
-def _profile(rank: int, cycles: list[Reduced]) -> Profile:
+def _profile(rank: int, cycles: list[CycleSummary]) -> Profile:
     groups, shapes = [], []
     steps: int | None = 0
     memory: list[MemoryStep] = []
@@ -79,7 +79,7 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
         steps=steps,
         groups=pl.concat(groups),
         shapes=pl.concat(shapes).group_by("operator", "shapes").agg(pl.col("calls").sum()),
-        memory=_moved(memory),
+        memory=_changed(memory),
         edges_ns=tuple(edges) if len(edges) == steps else (),
         step_ns=tuple(durations) if len(durations) == steps else (),
         covered=tuple(covered),
@@ -87,7 +87,7 @@ def _profile(rank: int, cycles: list[Reduced]) -> Profile:
     )
 
 
-def _moved(memory: list[MemoryStep]) -> tuple[MemoryStep, ...]:
-    """Leave out the cycles in which a device stood still, where it moved in another: other such steps are not told either."""
-    moved = {one.device for one in memory if one.rise_bytes or one.allocations}
-    return tuple(one for one in memory if one.rise_bytes or one.allocations or one.device not in moved)
+def _changed(memory: list[MemoryStep]) -> tuple[MemoryStep, ...]:
+    """Leave out cycles without a change of a device that changed in another cycle: its steps without change are absent too."""
+    changed = {one.device for one in memory if one.rise_bytes or one.allocations}
+    return tuple(one for one in memory if one.rise_bytes or one.allocations or one.device not in changed)

@@ -1,4 +1,4 @@
-"""The timeline of a profiled step: how long it took, in which order its operators began, and when none of them ran."""
+"""Metrics of the timeline of a profiled step: its duration, the order of its operators, and its idle time."""
 
 from __future__ import annotations
 
@@ -8,32 +8,21 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.collectives import COLLECTIVE
-from perfguard.measure.measurement import Better, Kind, Metric
-from perfguard.measure.metrics import Measured, metric, shown
+from perfguard.measure.measurement import Samples
+from perfguard.measure.profile_metrics import ProfileMetric
 
 if TYPE_CHECKING:
     from perfguard.measure.profile import Profile
 
 
-@metric(shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps."))
-def profiled_step_time(profile: Profile) -> Iterator[tuple[str, Measured]]:
-    """A sample a step: its edges in the profiler's files, else perfguard's own clock."""
+def profiled_step_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield a sample a step: from the profiler's files, else from perfguard's own clock."""
     if profile.step_ns:
         yield "", tuple(ns / 1e3 for ns in profile.step_ns)
 
 
-@metric(
-    Metric(
-        name="operator_position",
-        unit="place",
-        kind=Kind.EXACT,
-        better=Better.EQUAL,
-        gated=False,
-        meaning="How many other operators began before an operator's first call in a step.",
-    )
-)
-def operator_position(profile: Profile) -> Iterator[tuple[str, Measured]]:
-    """From 0, in the order that most steps have; operators of other steps only come after."""
+def operator_position(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield positions from 0, in the most frequent order of the steps; operators of other steps follow."""
     import polars as pl
 
     if not profile.is_timeline:
@@ -48,17 +37,8 @@ def operator_position(profile: Profile) -> Iterator[tuple[str, Measured]]:
     yield from ((operator, place) for place, operator in enumerate(dict.fromkeys(chain.from_iterable(orders))))
 
 
-@metric(
-    shown(
-        "profiled_step_part",
-        "us",
-        "Parts of the fastest profiled step: in which no operator ran (idle), in which only collectives ran "
-        "(communication), and by how much the others ran beside each other (overlap).",
-        better=Better.EQUAL,
-    )
-)
-def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Measured]]:
-    """With the own time of the operators that are no collectives, the step is: their sum - overlap + communication + idle."""
+def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield parts such that the step is the self time of all operators but collectives - overlap + communication + idle."""
     import polars as pl
 
     groups = profile.groups
@@ -72,3 +52,10 @@ def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Measured]]:
     yield "overlap", (int(operators["self_ns"].sum()) - covered.operators_ns) / 1e3
     if covered.collectives_ns:
         yield "communication", (covered.either_ns - covered.operators_ns) / 1e3
+
+
+OF_PROFILE: dict[str, ProfileMetric] = {
+    "profiled_step_time": profiled_step_time,
+    "operator_position": operator_position,
+    "profiled_step_part": profiled_step_part,
+}

@@ -7,7 +7,6 @@ import shlex
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,10 @@ from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.errors import PerfguardError
-from perfguard.judge import Baseline, SideBySide, Unconfirmed, Verdict
+from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
+from perfguard.workload import workload_of
 
-_MARK = "PERFGUARD_CONFIRMATION"
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
 #: Options of the run that the comparison has no use for, or that it would overwrite files by: what is written, repeated,
 #: distributed or debugged. -k and -m go along: conftest.py may read them, and the test was selected by them.
@@ -58,7 +57,6 @@ class Confirmation:
 
     config: pytest.Config
     workload: str
-    nodeid: str
     baseline_file: Path
     #: How long pytest may take on a side.
     limit_s: float
@@ -72,7 +70,7 @@ class Confirmation:
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         return "" if found.commit is not None else found.reason
 
-    def __call__(self, baseline: Baseline) -> SideBySide | Unconfirmed:
+    def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
         """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         if found.commit is None:
@@ -90,17 +88,17 @@ class Confirmation:
     @property
     def _file(self) -> Path:
         """The file of the test."""
-        return self.config.rootpath / self.nodeid.partition("::")[0]
+        return self.config.rootpath / self.workload.partition("::")[0]
 
-    def _compared(self, commit: str, place: Path) -> SideBySide | Unconfirmed:
+    def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
         from perfguard.reports.reading import read_report
 
         report, output = place / "report.json", place / "output"
         with open(output, "wb") as stream:
             ended = run_command(
                 [sys.executable, *interpreter_flags(), "-c", _START, *self._arguments(commit, report)],
-                environment={**_environment(self.config.args), _MARK: uuid.uuid4().hex},
-                mark=_MARK,
+                environment=_environment(self.config.args),
+                mark="PERFGUARD_CONFIRMATION",
                 timeout_s=max(60.0, self.budget.left_s),
                 output=stream,
                 directory=self._directory(),
@@ -122,7 +120,7 @@ class Confirmation:
         # After an `-o addopts=` of the call.
         yield from ("-o", f"addopts={shlex.join(kept_options(self.config.getini('addopts'), self.config.args))}")
         yield f"--rootdir={self.config.rootpath}"
-        file, colons, names = self.nodeid.partition("::")
+        file, colons, names = workload_of(self.workload).test.partition("::")
         yield f"{os.path.relpath(self.config.rootpath / file, self._directory())}{colons}{names}"
 
     def _directory(self) -> Path:
@@ -154,7 +152,7 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
     return kept
 
 
-def _side_by_side(verdict: Verdict, commit: str) -> SideBySide | Unconfirmed:
+def _side_by_side(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
     measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
     times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     if measured is None or times is None:
@@ -163,7 +161,7 @@ def _side_by_side(verdict: Verdict, commit: str) -> SideBySide | Unconfirmed:
     assert isinstance(measured.value, (int, float))
     assert isinstance(times.reference, (int, float))
     assert isinstance(times.current, (int, float))
-    return SideBySide(
+    return PairedRun(
         commit=commit,
         ratio=float(measured.value),
         ratios=tuple(measured.samples),

@@ -57,7 +57,7 @@ class GateGuard:
         #: Why nothing can be driven in this process; a script runs in one of its own.
         self._no_backend: CaptureError | None = None
         try:
-            self.settings = session.settings_of(self._item)
+            self.settings = session.judging.settings_of(self._item)
             # Every other test has the guard of an autouse fixture: it pays for no framework, unless it measures after all.
             if is_gate_test(self._item):
                 self._prepare_backend()
@@ -117,7 +117,9 @@ class GateGuard:
         with self._told():
             workload = self._workload(name)
             script = script_of(command, how, backend=self.settings.backend)
-            directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
+            directory = self.session.judging.recording_directory(
+                workload, self._request.getfixturevalue("tmp_path_factory")
+            )
             run = run_script(script, workload=workload, directory=directory)
             for note in run.notes:
                 self._item.add_report_section("call", "perfguard", note)
@@ -130,7 +132,9 @@ class GateGuard:
 
         with self._told():
             workload = self._workload(name)
-            directory = self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory"))
+            directory = self.session.judging.recording_directory(
+                workload, self._request.getfixturevalue("tmp_path_factory")
+            )
             if not {"start_step", "stop_step", "start_epoch", "stop_epoch", "window"} & how.keys():
                 timed_steps = self.settings.timed_steps if self.settings.time else 0
                 how = {"window": self.settings.window, "timed_steps": timed_steps, **how}
@@ -159,19 +163,19 @@ class GateGuard:
         elif not isinstance(error, _SKIPS):
             # A test that skips itself has not been judged; it is counted as not run. What was cut short is not whole,
             # so no baseline is looked at, and none that is damaged can hide the error that is on its way.
-            self._tell(self.session.examine(driver.recording, driver.workload, self.settings))
+            self._tell(self.session.judging.examine(driver.recording, driver.workload, self.settings))
 
     def judge_callbacks(self) -> None:
         """Judge what callbacks recorded; one that no training used leaves nothing, which is told as nothing measured."""
         with self._told():
             for watch, workload in self._watches:
                 if (recording := watch.close() if watch.is_used else None) is not None:
-                    self._tell(self.session.judge(recording, workload, self.settings))
+                    self._tell(self.session.judging.judge(recording, workload, self.settings))
 
     def settle_baselines(self, *, passed: bool) -> None:
         """Write what a refresh is due to write, now that the test has ended: a test that failed leaves no baseline."""
         for index, verdict in enumerate(self.verdicts):
-            settled = self.verdicts[index] = self.session.refresh(verdict, self.settings, passed=passed)
+            settled = self.verdicts[index] = self.session.judging.refresh(verdict, self.settings, passed=passed)
             if verdict.passed and not settled.passed:
                 self.session.tests.give(self._item, settled)
             self._tell_properties(settled)
@@ -212,10 +216,12 @@ class GateGuard:
         driver = Driver(
             self._backend,
             workload=workload,
-            directory=self.session.recording_directory(workload, self._request.getfixturevalue("tmp_path_factory")),
+            directory=self.session.judging.recording_directory(
+                workload, self._request.getfixturevalue("tmp_path_factory")
+            ),
             window=self.settings.window,
             timed_steps=self.settings.timed_steps if self.settings.time else 0,
-            progress=self.session.progress,
+            progress=self.session.judging.progress,
         )
         self._driver = driver
         return driver
@@ -231,7 +237,7 @@ class GateGuard:
             )
         self._names.add(name)
         workload = named(nodeid_of(self._item), name)
-        self.session.claim(workload, self._item)
+        self.session.judging.claim(workload, self._item)
         return workload
 
     def _pace(self) -> Pace:
@@ -258,9 +264,9 @@ class GateGuard:
         __tracebackhide__ = True
         self._driver = None
         again = (self._item, time.monotonic() - self._began) if timed else None
-        verdict = self._tell(self.session.judge(recording, workload, self.settings, timed=again))
+        verdict = self._tell(self.session.judging.judge(recording, workload, self.settings, timed=again))
         if not verdict.passed:
-            pytest.fail(self.session.failure_message(verdict, nodeid_of(self._item)))
+            pytest.fail(self.session.judging.failure_message(verdict, nodeid_of(self._item)))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -278,7 +284,7 @@ class GateGuard:
         verdict = replace(verdict, source=source_of(self._item))
         self.verdicts.append(verdict)
         # Ctrl-C leaves no report of the test; what was recorded is told all the same.
-        self.session.verdicts[workload] = verdict
+        self.session.judging.verdicts[workload] = verdict
         self.session.tests.give(self._item, verdict)
         self._tell_properties(verdict)
         return verdict

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfguard.window import Phase
 
 
-class AtWork:
+class RoundProgress:
     """How many rounds of how many tests have run, and how long they took."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class AtWork:
         """So many tests are going to be measured."""
         self._tests, self._begun = tests, time.monotonic()
 
-    def worded(self, name: str, place: int, of: int, number: int, most: int, is_fixed: bool) -> str:
+    def line(self, name: str, place: int, of: int, number: int, most: int, is_fixed: bool) -> str:
         """Return `perfguard: round 2 of 5: 3 of 7 test_mlp, about 40 s left`, as a round comes to a test.
 
         `place` is the test's among those `of` the round, `most` how many rounds there are, `is_fixed` whether there will be so

@@ -14,7 +14,6 @@ import pickle
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_f
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing
 
-_MARK = "PERFGUARD_CONTROLLED"
 _START = (
     f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
@@ -36,7 +34,7 @@ _START = (
 STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
 #: Whether a workload whose test is still to come will ask for another round, as far as its timings tell.
-AsksAgain = Callable[[str, Settings, tuple[Timing, ...]], bool]
+NeedsRound = Callable[[str, Settings, tuple[Timing, ...]], bool]
 #: Called with the round, the test that is timed in it, its place and how many tests the round has.
 Show = Callable[[int, str, int, int], None]
 #: What a round measured, by test and workload.
@@ -81,11 +79,11 @@ class Rounds:
         config: pytest.Config,
         tests: Iterable[tuple[pytest.Item, Settings]],
         *,
-        asks_again: AsksAgain,
+        needs_round: NeedsRound,
         show: Show,
     ) -> None:
         self._config = config
-        self._asks_again = asks_again
+        self._needs_round = needs_round
         self._show = show
         self._groups: dict[str, _Group] = {}
         groups: dict[tuple[str, str | None, int], _Group] = {}
@@ -140,7 +138,9 @@ class Rounds:
             if workload == asked
             or (
                 (1, workload) not in group.given
-                and self._asks_again(workload, test.settings, tuple(one[workload] for one in before if workload in one))
+                and self._needs_round(
+                    workload, test.settings, tuple(one[workload] for one in before if workload in one)
+                )
             )
         }
         return replace(test, workloads=frozenset(workloads)) if workloads else None
@@ -174,8 +174,7 @@ class Rounds:
             files = Path(directory)
             request = request_for(self._config, tests, files)
             (files / "request").write_bytes(pickle.dumps(request))
-            mark = uuid.uuid4().hex
-            environment = controlled_environment(os.environ, threads=request.threads) | {_MARK: mark}
+            environment = controlled_environment(os.environ, threads=request.threads)
             environment = {name: value for name, value in environment.items() if not name.startswith(STAYS_BEHIND)}
             self._show(number, tests[0].nodeid, place + 1, of)
             watch = _Watch(files, limit_s, lambda nodeid, begun: self._show(number, nodeid, place + begun, of))
@@ -188,7 +187,7 @@ class Rounds:
                         str(files / "request"),
                     ],
                     environment=environment,
-                    mark=_MARK,
+                    mark="PERFGUARD_CONTROLLED",
                     timeout_s=None,
                     output=output,
                     directory=Path(request.directory),

@@ -286,8 +286,8 @@ class Recorder(Reasons):
             return
         self.unreached = gate.tests.unreached
         # Those with a guard of an autouse fixture are known by what they measured.
-        self.guarded |= {workload_of(workload).test for workload in gate.verdicts}
-        for workload, (item, settings, took_s) in gate.timeable.items():
+        self.guarded |= {workload_of(workload).test for workload in gate.judging.verdicts}
+        for workload, (item, settings, took_s) in gate.judging.timeable.items():
             place = self.directory / str(len(self.timed))
             place.mkdir(parents=True)
             test = TimedTest(nodeid=item.nodeid, settings=settings, workloads=frozenset({workload}))
@@ -297,7 +297,7 @@ class Recorder(Reasons):
                 "request": str(place / "request"),
                 "threads": settings.threads,
                 "took_s": took_s,
-                "before_s": gate.ready_s,
+                "before_s": gate.judging.ready_s,
                 "switches": self._switches.get(item.nodeid, {}),
             }
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Silence, Verdict, attribution_of
-from perfguard.judge.compare import show
+from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Unattributed, Verdict, attribution_of
+from perfguard.judge.quantities import show, signed_ms, signed_us
 from perfguard.reports.names import cut, printable, shortened
-from perfguard.reports.quantities import signed_ms, signed_us
 
 #: How many lines of a ledger a message shows, and which part of the whole change is too small for one of its own.
 LEDGER_LINES = 8
@@ -49,7 +48,7 @@ def asked_ledger_lines(verdict: Verdict) -> list[str]:
     if verdict.ledger is None:
         return ["no ledger: it takes a comparison, and the times of operators on both sides"]
     found = attribution_of(verdict)
-    return [*([silence_text(found)] if isinstance(found, Silence) else []), *ledger_lines(verdict.ledger)]
+    return [*([silence_text(found)] if isinstance(found, Unattributed) else []), *ledger_lines(verdict.ledger)]
 
 
 def told_ledger_lines(verdict: Verdict) -> list[str]:
@@ -59,7 +58,7 @@ def told_ledger_lines(verdict: Verdict) -> list[str]:
     return ledger_lines(verdict.ledger, most=LEDGER_LINES)
 
 
-def silence_text(silence: Silence) -> str:
+def silence_text(silence: Unattributed) -> str:
     """Say in one sentence why no operator is named for the time."""
     unknown = "Which operator took the time is not known:"
     step = signed_ms(silence.step_ns)

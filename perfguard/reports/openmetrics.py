@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from perfguard.judge import OF_THE_WHOLE, step_time_of
+from perfguard.judge import WORKLOAD_METRICS, step_time_of
 from perfguard.measure import METRICS
 from perfguard.reports import RunReport
 from perfguard.reports.names import printable
@@ -25,7 +25,7 @@ def report_openmetrics(report: RunReport) -> str:
         for verdict in report.verdicts
     ]
     lines += _step_times(report)
-    for metric in sorted(OF_THE_WHOLE & METRICS.keys()):
+    for metric in sorted(WORKLOAD_METRICS & METRICS.keys()):
         samples = list(_samples(report, metric))
         if samples:
             described = METRICS[metric]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
-from perfguard.errors import PerfguardError, StoreError
+from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import is_code
 from perfguard.judge import Verdict
 from perfguard.measure import METRICS
@@ -25,8 +26,7 @@ _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
 def read_report(path: Path) -> tuple[Verdict, ...]:
     """Read the verdicts of a report file, to judge by them: one of a newer perfguard is refused, for half of what was measured
     is not to be judged. Raises `StoreError`."""
-    document = parsed(path, remedy=_REMEDY, whole=sized_number)
-    _refuse_what_is_no_report(path, document)
+    document = _parsed(path)
     return _run_report(path, checked(path, document, "report", remedy=_REMEDY)).verdicts
 
 
@@ -35,8 +35,7 @@ def read_run(path: Path) -> RunReport:
 
     Raises `StoreError` for a file that is no report, or damaged.
     """
-    document = parsed(path, remedy=_REMEDY, whole=sized_number)
-    _refuse_what_is_no_report(path, document)
+    document = _parsed(path)
     number, newest = format_of(document), newest_format("report")
     if number <= newest:
         older = () if number in (0, newest) else (_of_an_older(path, document, number, newest),)
@@ -52,12 +51,16 @@ def read_run(path: Path) -> RunReport:
         ) from error
 
 
-def _refuse_what_is_no_report(path: Path, document: object) -> None:
-    """Say of a baseline or a trace that was named as a report what it is."""
+def _parsed(path: Path) -> Any:
+    """Return the content of a report file. Raises `UsageError` for a missing file, `StoreError` for a baseline or a trace."""
+    if not os.path.exists(path):  # unlike Path.exists, False for a name that no file system accepts
+        raise UsageError(f"{path} does not exist; write a report with: pytest --perfguard --perfguard-report {path}")
+    document = parsed(path, remedy=_REMEDY, whole=sized_number)
     if isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document):
         raise StoreError(f"{path} is not a report; if a profiler wrote it, name its directory instead. {_REMEDY}")
     if isinstance(document, dict) and "measurements" in document and "workloads" not in document:
         raise StoreError(f"{path} is a baseline, not a report; compare with it by: perfguard baseline diff REPORT")
+    return document
 
 
 def _run_report(path: Path, document: dict[str, Any], *, remarks: tuple[str, ...] = ()) -> RunReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perfguard.judge import Verdict, step_time_of
-from perfguard.judge.compare import show
+from perfguard.judge.quantities import show
 from perfguard.judge.step_time import milliseconds, percent, relative_change
 
 _IS_JUDGED = "; its change is judged"

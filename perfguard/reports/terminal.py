@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
-from perfguard.judge.compare import show
+from perfguard.judge.quantities import show
 from perfguard.measure import METRICS, Measurement, Operator
 from perfguard.reports import RunReport
 from perfguard.reports.ledger import asked_ledger_lines, told_ledger_lines

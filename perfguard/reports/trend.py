@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
-from perfguard.judge.compare import show
+from perfguard.judge.quantities import show
 from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Change, Creep, Moment, Series, Trend
 from perfguard.reports.names import printable

@@ -12,7 +12,7 @@ from operator import eq
 from perfguard import thresholds
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge import (
-    OF_THE_WHOLE,
+    WORKLOAD_METRICS,
     Attribution,
     Cause,
     Comparison,
@@ -20,19 +20,19 @@ from perfguard.judge import (
     Outcome,
     Refresh,
     Share,
-    Silence,
     State,
+    Unattributed,
     Verdict,
     attribution_of,
     step_time_of,
     without_details,
 )
+from perfguard.judge.quantities import change_text, quantity, signed_ms
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import silence_text
 from perfguard.reports.names import cut, printable
-from perfguard.reports.quantities import changed, quantity, signed_ms
 from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
@@ -157,10 +157,12 @@ def trade(verdict: Verdict) -> str:
     failed = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
     sides = {}
     for state in (State.BETTER, State.WORSE):
-        found = [one for one in verdict.comparisons if one.judged and one.state is state and one.metric in OF_THE_WHOLE]
+        found = [
+            one for one in verdict.comparisons if one.judged and one.state is state and one.metric in WORKLOAD_METRICS
+        ]
         # A time that is the machine's doing is no worse step.
         found = [one for one in found if state is State.BETTER or one.label in failed]
-        sides[state] = [f"{_name_of(one)} {changed(one.reference, one.current)}" for one in found]
+        sides[state] = [f"{_name_of(one)} {change_text(one.reference, one.current)}" for one in found]
     if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
         return ""
     better, worse = (", ".join(sides[state][:_FIRST]) for state in (State.BETTER, State.WORSE))
@@ -229,9 +231,9 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     if isinstance(one.reference, (int, float)) and isinstance(one.current, (int, float)):
         if one.metric in ("step_cost", "step_ab"):
             # A ratio that nobody knows by its number.
-            return f"{noun}: {changed(one.reference, one.current)}."
+            return f"{noun}: {change_text(one.reference, one.current)}."
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
-        return f"{noun}: {before} → {now} ({changed(one.reference, one.current)})."
+        return f"{noun}: {before} → {now} ({change_text(one.reference, one.current)})."
     if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)
     if one.is_new:
@@ -316,7 +318,7 @@ def where_words(verdict: Verdict) -> str:
     more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
     if names:
         return f"The step does more work: {', '.join(names)}{more}."
-    if is_slower and isinstance(found, Silence) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
+    if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
         return silence_text(found)
     return ""
 

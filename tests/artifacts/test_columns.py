@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.artifacts.columns import KEYS, Shape, _source, lowered, shapes_of, slot_names
-from perfguard.artifacts.layout import FoundFile, layout_named
+from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.readers.large_comma import Rows
 from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
+from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, nanoseconds
-from perfguard.artifacts.tables import TABLES, Definitions, batch
+from perfguard.artifacts.table_definitions import TABLES, Definitions
+from perfguard.artifacts.tables import batch
 
 SHAPES = {shape.name: shape for slot in sorted(slot_names()) for shape in shapes_of(slot)}
 

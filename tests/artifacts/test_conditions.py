@@ -24,7 +24,8 @@ from perfguard.artifacts.conditions import (
     undecided,
     worded,
 )
-from perfguard.artifacts.layout import FoundCycle, FoundFile, Layout, Slot, layouts
+from perfguard.artifacts.layout import Layout, Slot, layouts
+from perfguard.artifacts.survey import FoundCycle, FoundFile
 from perfguard.errors import UsageError
 
 NAMES = sorted(CONDITIONS)

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from perfguard.artifacts.layout import layout_named, survey
+from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, comma, large_comma
 from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
+from perfguard.artifacts.survey import survey
 from perfguard.artifacts.table import PassedTable, Unreadable
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Contract, inspect, reading

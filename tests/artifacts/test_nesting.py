@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts import nesting
 from perfguard.artifacts.nesting import nest, parents
-from perfguard.artifacts.tables import NULL, Definitions, batch
+from perfguard.artifacts.table_definitions import NULL, Definitions
+from perfguard.artifacts.tables import batch
 
 VIEW = "(select *, category = 0 as is_work from spans)"
 

@@ -10,7 +10,8 @@ import pytest
 
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import _NUMBERED, MEANINGS, WORDS, QueryError, Readable, make_readable
-from perfguard.artifacts.tables import TABLES, Batch, batch
+from perfguard.artifacts.table_definitions import TABLES
+from perfguard.artifacts.tables import Batch, batch
 from perfguard.dialects.queries import all_definitions, named_texts
 
 #: Columns that are numbers by themselves.

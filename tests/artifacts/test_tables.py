@@ -12,8 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from perfguard.artifacts import tables
-from perfguard.artifacts.tables import NULL, TABLES, Definitions, batch
+from perfguard.artifacts import database, tables
+from perfguard.artifacts.table_definitions import NULL, TABLES, Definitions
+from perfguard.artifacts.tables import batch
 
 STEPS = {"step": [0, 1], "number": [7, NULL], "thread": [3, 3], "start_ns": [-5, 2**62], "end_ns": [0, 2**62 + 1]}
 
@@ -34,8 +35,8 @@ def test_what_goes_in_comes_out_with_its_nulls():
 
 @pytest.mark.parametrize("rows", [1, 10, 40])
 def test_more_rows_than_wait_at_once_all_arrive(rows, monkeypatch):
-    monkeypatch.setattr(tables, "_WAITING_ROWS", 7)
-    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
+    monkeypatch.setattr(database, "WAITING_ROWS", 7)
+    monkeypatch.setattr(database, "_OWN", database.threading.local())
     with batch() as found:
         found.add("steps", 0, **steps(rows))
         found.add("steps", 1, **steps(3))
@@ -64,7 +65,7 @@ def test_ctrl_c_while_duckdb_reads_rows_is_ctrl_c(monkeypatch):
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables, "_waiting", stopped)
+    monkeypatch.setattr(database, "_waiting", stopped)
     with pytest.raises(KeyboardInterrupt):
         _hand_over_some()
 
@@ -190,9 +191,9 @@ def test_a_process_that_is_killed_leaves_a_folder_that_the_next_one_removes(tmp_
 
 
 def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(tables, "MEMORY", "12MB")
-    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
-    found = tables._database()
+    monkeypatch.setattr(database, "MEMORY", "12MB")
+    monkeypatch.setattr(database, "_OWN", database.threading.local())
+    found = database.database()
     # A file where the folder would be made: nothing can be spilled.
     assert found.folder is not None
     (found.folder / "spilled").write_text("")
@@ -213,7 +214,7 @@ def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypat
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_tables_of_large_files_are_in_a_file_that_is_removed(monkeypatch, tmp_path, fails):
-    monkeypatch.setattr(tables.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(database.tempfile, "tempdir", str(tmp_path))
 
     def inside() -> None:
         with batch(size=tables.LARGE_BYTES) as found:
@@ -234,7 +235,7 @@ def test_tables_of_large_files_are_in_a_file_that_is_removed(monkeypatch, tmp_pa
 
 def test_a_file_of_tables_that_cannot_be_made_is_said_in_a_sentence(monkeypatch, tmp_path):
     (tmp_path / "tables").mkdir()
-    monkeypatch.setattr(tables, "_own_folder", lambda: (tmp_path, -1))
+    monkeypatch.setattr(database, "_own_folder", lambda: (tmp_path, -1))
     with (
         pytest.raises(OSError, match="cannot be written to the temporary folder"),
         batch(size=tables.LARGE_BYTES) as found,
@@ -243,8 +244,8 @@ def test_a_file_of_tables_that_cannot_be_made_is_said_in_a_sentence(monkeypatch,
 
 
 def test_what_fits_into_the_memory_needs_no_place(monkeypatch, tmp_path):
-    monkeypatch.setattr(tables, "_OWN", tables.threading.local())
-    monkeypatch.setattr(tables.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(database, "_OWN", database.threading.local())
+    monkeypatch.setattr(database.tempfile, "tempdir", str(tmp_path / "nowhere"))
     with batch() as found:
         found.add("steps", 0, **steps())
         found.hand_over()

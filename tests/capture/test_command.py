@@ -57,7 +57,7 @@ def test_nothing_of_a_command_is_left_where_the_one_that_runs_it_is_ended(number
     runs = (
         "import os, sys; from perfguard.capture.command import run_command; "
         f"run_command([sys.executable, '-c', {command!r}], environment={{**os.environ, 'OF_THE_TEST': {mark!r}}}, "
-        f"mark='OF_THE_TEST', timeout_s=None, directory={str(tmp_path)!r})"
+        f"mark='OF_THE_RUN', timeout_s=None, directory={str(tmp_path)!r})"
     )
     with subprocess.Popen([sys.executable, "-c", runs]) as process:
         wait_for((tmp_path / "begun").exists)

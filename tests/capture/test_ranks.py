@@ -125,7 +125,7 @@ def test_a_rank_of_which_nothing_is_left_is_missing(two, tmp_path):
     shutil.copytree(two.directory, tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "profiler" / "rank_1")
     told = findings(read_recording(tmp_path / "copy"), Severity.ERROR)
-    assert told["A107"] == "2 ranks were started, nothing of rank 1 is here"
+    assert told["A107"] == "2 ranks were started, but rank 1 is missing"
 
 
 def test_ranks_with_different_windows_are_told(two, tmp_path):
@@ -136,7 +136,7 @@ def test_ranks_with_different_windows_are_told(two, tmp_path):
     del document["steps"][last]
     path.write_text(json.dumps(document))
     assert (
-        "3 active steps of rank 1 were asked for, 2 have a duration"
+        "3 active steps of rank 1 were requested, but 2 have a duration"
         in findings(read_recording(tmp_path / "copy"), Severity.ERROR).values()
     )
 

@@ -373,7 +373,7 @@ def test_a_missing_report_is_named_with_the_command_that_writes_it(two, project)
     found = run("baseline", "diff", "no.json")
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == (
-        "perfguard: no.json does not exist; write it with: pytest --perfguard --perfguard-report no.json\n"
+        "perfguard: no.json does not exist; write a report with: pytest --perfguard --perfguard-report no.json\n"
     )
 
 

@@ -51,7 +51,7 @@ def test_a_lost_step_is_invalid(tmp_path):
     assert found.exit_code == 3
     assert found.stdout.startswith(f"INVALID {lost} ({READ['torch-mlp']})\n")
     assert "C101" in found.stdout
-    assert "4 steps were asked for, the trace marks 3" in found.stdout
+    assert "4 steps were requested, but the trace marks 3" in found.stdout
 
 
 def test_a_truncated_trace_is_invalid(tmp_path):
@@ -288,18 +288,18 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
     ("expected", "code", "said"),
     [
         (("ranks=1",), 0, None),
-        (("ranks=2",), 3, "A107 a rank is missing: ranks=2 is expected, nothing of rank 1 is here"),
+        (("ranks=2",), 3, "A107 a rank is missing: ranks=2 is expected, but rank 1 is missing"),
         (("steps=3",), 0, None),
         (
             ("steps=4",),
             3,
-            "C101 the profiled window is not the requested one: 4 steps were asked for, the trace marks 3",
+            "C101 the profiled window is not the requested one: 4 steps were requested, but the trace marks 3",
         ),
         (("shapes,memory",), 0, None),
         (
             ("no-memory",),
             3,
-            "A110 the output differs from --expect: no-memory is expected, and it was on: profile_memory of trace",
+            "A110 the output differs from --expect: no-memory is expected, but it was on: profile_memory of trace",
         ),
         (("graph", "ranks=1,steps=3"), 0, None),
     ],

@@ -66,6 +66,17 @@ def test_an_unknown_code_is_refused_with_the_nearest(name, hint):
     assert f"There is no finding code {name!r}; {hint}" in found.stderr
 
 
+def test_codes_of_the_projects_own_checks_come_last_with_their_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.perfguard]\nchecks = ["own.sql"]\n')
+    (tmp_path / "own.sql").write_text(
+        "-- check: addmm_is_short\n-- code: U001\n-- needs: spans\n-- message: too long\nselect cycle from spans\n"
+    )
+    assert listed()[-1] == "U001"
+    assert run("codes", "u001").stdout.splitlines()[0] == "U001 not met: addmm is short"
+    assert run("codes", "U").stdout.splitlines()[-1] == "     check: own.sql:1"
+
+
 def test_the_table_of_the_readme_says_what_the_command_says():
     text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
     rows = {code: cells.split(" | ") for code, cells in re.findall(r"^\| ([A-Z]\d{3}) \| (.*) \|$", text, re.MULTILINE)}

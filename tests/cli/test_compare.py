@@ -292,7 +292,7 @@ def test_a_missing_side_is_a_usage_error(tmp_path, swap):
     assert found.exit_code == 2
     assert found.stderr == (
         f"perfguard: {tmp_path / 'missing'} does not exist; "
-        "name a recording's directory, or a file of --perfguard-report.\n"
+        f"write a report with: pytest --perfguard --perfguard-report {tmp_path / 'missing'}\n"
     )
 
 

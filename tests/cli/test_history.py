@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perfguard.cli.history import with_trends
+from perfguard.cli.trends import with_trends
 from perfguard.documents import read_document, violations
 from perfguard.errors import StoreError, UsageError
 from perfguard.judge import Outcome, Verdict
@@ -164,7 +164,7 @@ BAD = {
     "another document": (lambda text: '{"format": 1}', "is damaged"),
     "a list": (lambda text: "[]", "is not a report"),
     "a long list": (lambda text: f"[{text}]", "is not a report"),
-    "no time": (lambda text: text.replace("2026-10-02T", "tomorrow "), "is no time"),
+    "no time": (lambda text: text.replace("2026-10-02T", "tomorrow "), "is not a time"),
     "an export cut off": (lambda text: '{\n"format": 1,\n"perfguard": "0",\n"runs": [\n{', "perfguard history export"),
     "an export of nothing known": (lambda text: '{"format": 1, "perfguard": "0", "runs": [{}]}', "is damaged"),
     "a workload twice": (lambda text: text.replace('"workloads": [', '"workloads": [' + _first(text) + ", "), "twice"),
@@ -183,7 +183,7 @@ def test_a_bad_report_is_a_sentence_and_the_others_are_added(name):
     done = history("add", bad, good)
     assert done.exit_code == 2
     (said,) = done.stderr.splitlines()
-    assert said.startswith("not added: bad.json") or "is no time" in said
+    assert said.startswith("not added: bad.json") or "is not a time" in said
     assert words in said
     assert "Traceback" not in done.output
     assert "1 added, 0 already there, 1 not added" in done.output
@@ -215,7 +215,7 @@ def test_a_report_of_an_older_format_is_whole():
 
 def test_a_wrong_option_makes_no_history(tmp_path):
     path = report(Path("r.json"), 1, {"steps": 5})
-    assert "--at 'yesterday' is no time" in history("add", path, "--at", "yesterday").stderr
+    assert "--at 'yesterday' is not a time" in history("add", path, "--at", "yesterday").stderr
     assert not (tmp_path / "perfguard-history.db").exists()
 
 
@@ -346,7 +346,7 @@ def test_the_home_of_nobody_is_a_sentence(command):
     done = history(*command, "--history", "~no-such-user/history.db")
     assert done.exit_code == 2
     (said,) = done.stderr.splitlines()
-    assert "~no-such-user/history.db begins with a home directory that is not known here" in said
+    assert "~no-such-user/history.db starts with the home directory of an unknown user" in said
     assert names_the_next_command(said)
 
 
@@ -463,7 +463,7 @@ def test_nothing_to_look_at_is_its_own_exit_code(arguments):
     added([10.0])
     done = history("trend", *arguments)
     assert done.exit_code == 4
-    assert done.output.startswith("nothing to look at: ")
+    assert done.output.startswith("nothing to show: ")
 
 
 def test_operators_are_looked_at_when_they_are_named():
@@ -480,7 +480,7 @@ def test_mixed_branches_and_runs_without_a_commit_are_told():
     added([10.0, 10.0])
     history("add", report(Path("x.json"), 3, {"step_cost": 10.0}, branch="topic", commit=None))
     done = history("trend")
-    assert "these runs are of 2 branches; look at one with: --branch main" in done.output
+    assert "these runs are of 2 branches; show one with: --branch main" in done.output
     assert "1 of 3 runs have no commit" in done.output
     assert "branches" not in history("trend", "--branch", "main").output
 
@@ -621,7 +621,7 @@ def test_packages_that_are_missing_are_remarked(tmp_path, package):
     code = f"""
 import sys
 sys.modules["{package}"] = None
-from perfguard.cli.history import with_trends
+from perfguard.cli.trends import with_trends
 from perfguard.errors import UsageError
 from perfguard.judge import Outcome, Verdict
 from perfguard.reports import RunReport
@@ -661,10 +661,10 @@ def test_nobody_who_does_not_say_so_deletes_anything():
     added([1.0] * 5, releases=[1])
     done = history("prune", "--keep-runs", "2", answer="n\n")
     assert done.exit_code == 2
-    assert "1 run of releases stay: --releases deletes them as well" in done.output
+    assert "1 run of releases kept; to delete them too: --releases" in done.output
     assert "run 1 (2026-10-01 12:00) to run 3 (2026-10-03 12:00): 2 runs of 5, 4 measurements" in done.output
     assert "nothing was deleted" in done.output
-    assert "delete without being asked: --yes" in history("prune", "--keep-runs", "2").stderr
+    assert "to delete without a question: --yes" in history("prune", "--keep-runs", "2").stderr
     assert len(rows(history("show").output)) == 5
 
 

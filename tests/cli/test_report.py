@@ -87,7 +87,7 @@ def test_an_older_report_is_shown_and_the_remark_is_told(report, tmp_path):
 @pytest.mark.parametrize(
     "make, said",
     [
-        (lambda place: place / "nowhere.json", "does not exist; name a file of --perfguard-report"),
+        (lambda place: place / "nowhere.json", "does not exist; write a report with: pytest --perfguard"),
         (lambda place: shutil.copy(next(RECORDINGS.rglob("*.csv")), place / "a.csv"), "is damaged"),
         (lambda place: (place / "cut.json").write_text('{"format": 2, "workl') and place / "cut.json", "is damaged"),
     ],

@@ -50,9 +50,9 @@ def with_another_operator(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("change", "ranks", "code", "severity", "message"),
     [
-        (without_a_step, 2, "C114", "error", "rank 1 recorded 2 steps, rank 0 3"),
+        (without_a_step, 2, "C114", "error", "rank 1 recorded 2 steps, but rank 0 recorded 3"),
         (with_another_operator, 2, "C114", "warning", "rank 1 ran aten::relu"),
-        (list, 3, "A107", "error", "3 ranks were started, nothing of rank 2 is here"),
+        (list, 3, "A107", "error", "3 ranks were started, but rank 2 is missing"),
     ],
 )
 def test_a_rank_that_is_not_like_the_others_is_told(tmp_path, change, ranks, code, severity, message):

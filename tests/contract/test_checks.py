@@ -41,7 +41,7 @@ select 1
     assert (second.about, second.severity, second.place) == (
         "It goes on in the next line.", Severity.ERROR, "perf/checks.sql:12",
     )  # fmt: skip
-    assert second.worded({"step": 1, "number": 2.25}) == "1 of 2.2"
+    assert second.message_of({"step": 1, "number": 2.25}) == "1 of 2.2"
     assert [first.is_asked(filled) for filled in ({"steps", "instants"}, {"steps"}, {"spans"})] == [True, False, False]
     assert parsed("select 1", "empty.sql") == ()
 
@@ -88,8 +88,8 @@ def test_a_header_with_several_values_for_a_name_is_several_checks():
     [
         (written(each="table"), "`each` is `name, name = value, value; value, value`: 'table'"),
         (written(each="table, when = a"), "`each` is"),
-        (written(code="X1"), "code 'X1', severity 'error' are not both known"),
-        (written(severity="fatal"), "code 'I113', severity 'fatal' are not both known"),
+        (written(code="X1"), "code 'X1' or severity 'error' is unknown"),
+        (written(severity="fatal"), "code 'I113' or severity 'fatal' is unknown"),
         (written(message=""), "has no message"),
         (written(needs=""), "has no needs"),
         (written(wanted="steps"), "each key once"),

@@ -408,7 +408,7 @@ CASES = (
         layout="pt-torch",
         ranks=2,
         damage=lambda place: one(place, "*.json").unlink(),
-        says=("A107", "the trace says that there are 2 ranks, here are 1"),
+        says=("A107", "the trace says 2 ranks; only rank 1 is here"),
         severity=Severity.WARNING,
     ),
     Case(
@@ -416,7 +416,7 @@ CASES = (
         layout="ranks",
         ranks=2,
         damage=renamed("rank_1", "rank_5"),
-        says=("I113", "its files are of rank 1, the directory it is in of rank 5"),
+        says=("I113", "its files are of rank 1, but its directory is of rank 5"),
         severity=Severity.WARNING,
     ),
     Case(

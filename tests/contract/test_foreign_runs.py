@@ -319,9 +319,9 @@ def test_what_was_analysed_of_a_cluster_is_found_where_it_lies(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("PROF_000001_20250707105711991_ABCDEF/host/data/x.slice_0", "raw", "is what CANN collected, and not analysed"),
+        ("PROF_000001_20250707105711991_ABCDEF/host/data/x.slice_0", "raw", "is raw data of CANN"),
         ("run/42_results.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', ""),
-        ("42_results.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "is rocprofv3's own"),
+        ("42_results.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "is written by rocprofv3"),
         ("42_results.json", '{"benchmarks": []}', ""),
         ("PROF_of.txt", "notes", ""),
     ],

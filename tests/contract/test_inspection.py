@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.artifacts import layout as layout_module
+from perfguard.artifacts import survey as survey_module
 from perfguard.artifacts.layout import Layout, Recognition, Slot, layout_named
 from perfguard.artifacts.schema import WORDED_ROWS
 from perfguard.contract import Contract, expectation, inspect
@@ -330,7 +330,7 @@ def knowing(monkeypatch):
     def know(*slots: Slot, **more: Any) -> None:
         facts = {"order": 1, "cycle": "directory", "ranks": "one", "nests": False, "conditions": {}} | more
         layout = Layout(id="a", title="t", source="s", recognise=(Recognition(name="^run"),), slots=slots, **facts)
-        for module in (layout_module, reduction_module):
+        for module in (survey_module, reduction_module):
             monkeypatch.setattr(module, "layouts", lambda: (layout,))
 
     return know
@@ -627,13 +627,13 @@ def test_ordering_keeps_every_finding(codes):
     ("name", "expect", "errors"),
     [
         ("mindspore-graph", "graph,cpu,steps=2", []),
-        ("mindspore-graph", "npu", [("A110", "npu is expected, and it was off: layout ms-2.5+cpu")]),
+        ("mindspore-graph", "npu", [("A110", "npu is expected, but it was off: layout ms-2.5+cpu")]),
         (
             "mindspore-graph",
             "pynative,no-memory",
             [
-                ("A110", "no-graph is expected, and it was on: the recording"),
-                ("A110", "no-memory is expected, and it was on: the recording"),
+                ("A110", "no-graph is expected, but it was on: the recording"),
+                ("A110", "no-memory is expected, but it was on: the recording"),
             ],
         ),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import reduce
-from perfguard.contract.distribution import beside_each_other
+from perfguard.contract.distribution import in_parallel
 from perfguard.contract.own_checks import own_checks
 from perfguard.errors import UsageError
 from perfguard.findings import Finding, OwnCode, Severity
@@ -118,7 +118,7 @@ def test_processes_find_what_this_one_finds(tmp_path):
     generate("pt-torch", ranks=3, steps=2).write(tmp_path / "ranks")
     text = written("select cycle, row, name, duration_ns as ns from executions where name = 'aten::mm' and step = 1")
     here = found(tmp_path, tmp_path / "ranks", text)
-    assert found(tmp_path, tmp_path / "ranks", text, visit=partial(beside_each_other, jobs=2)) == here
+    assert found(tmp_path, tmp_path / "ranks", text, visit=partial(in_parallel, jobs=2)) == here
     assert {one.rank for one in here} == {0, 1, 2}
 
 
@@ -190,8 +190,8 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        ("", "own0.sql holds no check"),
-        ("select 1", "own0.sql holds no check"),
+        ("", "own0.sql has no check"),
+        ("select 1", "own0.sql has no check"),
         (f"--check: a\n{QUERY}", "own0.sql:1: a check begins with `-- check: NAME`"),
         (f"{written()}\n --  Check : b", "own0.sql:7: a check begins with `-- check: NAME`"),
         (written(code="I101"), "own0.sql:1: code 'I101'"),
@@ -199,11 +199,17 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         (written(severity="fatal"), "severity 'fatal'"),
         (written(message=""), "own0.sql:1: the header of a check has no message"),
         (written(messag="x"), "own0.sql:1: a line of a check's header"),
-        (written(needs="spns"), "own0.sql:1: needs names 'spns', which is none; did you mean 'spans'?"),
-        (written(layouts="pt-troch"), "own0.sql:1: layouts names 'pt-troch', which is none; did you mean 'pt-torch'?"),
-        (written(where="levle1"), "where names 'levle1', which is none; did you mean 'level1'?"),
-        (written(files="kernel_detail"), "files names 'kernel_detail', which is none; did you mean 'kernel_details'?"),
-        (written(**{"in": "tarce"}), "in names 'tarce', which is none; did you mean 'trace'?"),
+        (written(needs="spns"), "own0.sql:1: needs names 'spns', which does not exist; did you mean 'spans'?"),
+        (
+            written(layouts="pt-troch"),
+            "own0.sql:1: layouts names 'pt-troch', which does not exist; did you mean 'pt-torch'?",
+        ),
+        (written(where="levle1"), "where names 'levle1', which does not exist; did you mean 'level1'?"),
+        (
+            written(files="kernel_detail"),
+            "files names 'kernel_detail', which does not exist; did you mean 'kernel_details'?",
+        ),
+        (written(**{"in": "tarce"}), "in names 'tarce', which does not exist; did you mean 'trace'?"),
         (written("selct 1"), "own0.sql:5: the query of addmm_is_short: Parser Error"),
         (
             written("\n\nselect cycle,\n  nme from spans"),
@@ -220,7 +226,7 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
             "must be at the top level",
         ),
         (written("select name, duration_ns as ns from spans"), "it returns no column cycle"),
-        (written("select cycle, name from spans"), "it returns no column ns that its message names"),
+        (written("select cycle, name from spans"), "it returns no column ns (the message names it)"),
         (written("select name as cycle, name, 1 as ns from spans"), "its column cycle is VARCHAR"),
         (written("select cycle, name as row, name, 1 as ns from spans"), "its column row is VARCHAR"),
     ],
@@ -234,14 +240,14 @@ def test_a_check_that_is_none_is_refused_with_its_place(text, sentence, tmp_path
 
 @pytest.mark.parametrize("other, word", [({"code": "U002"}, "addmm_is_short"), ({"check": "other"}, "U001")])
 def test_a_name_or_a_code_that_is_there_twice_is_refused(other, word, tmp_path):
-    with pytest.raises(UsageError, match=rf"own1\.sql:1: {word} is what own0\.sql:1 has as well"):
+    with pytest.raises(UsageError, match=rf"own1\.sql:1: {word} is already used by own0\.sql:1"):
         checks(tmp_path, written(), written(**other))
 
 
 @pytest.mark.parametrize(
     "query, header, sentence",
     [
-        ("select cycle, name, 1 as ns, 'bad' as severity from spans", {}, "returned the severity 'bad', which is none"),
+        ("select cycle, name, 1 as ns, 'bad' as severity from spans", {}, "returned the unknown severity 'bad'"),
         (QUERY, {"message": "{name:.3f} {ns}"}, "the message of addmm_is_short does not fit a row that it returned"),
         (
             "select cycle, name, name::integer as ns from spans",
@@ -254,7 +260,7 @@ def test_a_name_or_a_code_that_is_there_twice_is_refused(other, word, tmp_path):
 def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, jobs, tmp_path):
     generate("pt-torch", ranks=2, steps=2).write(tmp_path / "ranks")
     with pytest.raises(UsageError) as error:
-        found(tmp_path, tmp_path / "ranks", written(query, **header), visit=partial(beside_each_other, jobs=jobs))
+        found(tmp_path, tmp_path / "ranks", written(query, **header), visit=partial(in_parallel, jobs=jobs))
     assert sentence in str(error.value)
 
 
@@ -295,8 +301,8 @@ def test_files_and_folders_are_relative_to_the_project(tmp_path, monkeypatch):
     [
         ('"perf"', "must be a list, got a str"),
         ("[1]", "as strings, got 1"),
-        ('["perf"]', "perf, where checks are to be, is no file and no folder"),
-        ('["empty"]', "empty, where checks are to be, holds no .sql file"),
+        ('["perf"]', "checks: perf does not exist"),
+        ('["empty"]', "checks: empty has no .sql file"),
         ('["bad.sql"]', "bad.sql cannot be read as UTF-8"),
     ],
 )

@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.artifacts.layout import FoundCycle, layouts
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.survey import FoundCycle
 from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
-from perfguard.contract.distribution import beside_each_other, distributed, worthwhile_jobs
+from perfguard.contract.distribution import distributed, in_parallel, worthwhile_jobs
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches
 from perfguard.dialects.cycle import Asked
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
 from perfguard.findings import Code
-from perfguard.measure import measure, taken
+from perfguard.measure import measure, measure_cycle
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
 from tests.conftest import RECORDINGS
@@ -34,7 +35,7 @@ KINDS = ["pt-torch", "pt-npu", "ms-2.5+cpu", "ir", "summary", "cluster"]
 
 
 def taken_whole(cycle, findings):
-    return taken(cycle)
+    return measure_cycle(cycle)
 
 
 class Deadly:
@@ -66,7 +67,7 @@ def judged(contract):
 
 
 def on_processes(jobs):
-    return lambda tasks, wanted: beside_each_other(tasks, wanted, jobs=jobs)
+    return lambda tasks, wanted: in_parallel(tasks, wanted, jobs=jobs)
 
 
 # -- the same, wherever ---------------------------------------------------------------------------------------------------

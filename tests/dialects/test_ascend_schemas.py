@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from perfguard.artifacts.layout import FoundCycle, layout_named, survey
+from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import OPAQUE, READERS
+from perfguard.artifacts.survey import FoundCycle, survey
 from perfguard.artifacts.table import Unreadable
 from perfguard.contract.conformity import content_findings
 from perfguard.documents import schema

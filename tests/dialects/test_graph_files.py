@@ -86,7 +86,7 @@ def test_real_output_is_whole_but_for_what_was_left_out_of_the_corpus_for_its_si
     assert contract.layouts == ("ir",)
     (finding,) = contract.findings
     assert (finding.code.name, finding.severity) == ("A102", Severity.WARNING)
-    assert "26 of the files that were numbered are not here (numbers 19 to 35, 42 to 49, 51)" in finding.message
+    assert "26 of the numbered files are missing (numbers 19 to 35, 42 to 49, 51)" in finding.message
     assert len(contract.cycles[0].files) > 30
 
 

@@ -198,10 +198,10 @@ def test_the_default_is_at_most_twenty_steps(frequency, total, wanted):
 
 def test_a_value_that_is_missing_in_a_step_is_found(found):
     events = [*losses(1, 2), record(3, scalar(LOSS, 1.0)), *losses(4)]
-    assert found(events) == ["I115 fc.weight/auto is there of 3 of 4 steps, and not of step 3"]
+    assert found(events) == ["I115 fc.weight/auto has values for 3 of 4 steps, but not for step 3"]
     events = [record(step, scalar(LOSS, 1.0), *([scalar(FIRST, 1.0)] if step != 2 else [])) for step in (1, 2, 3, 4)]
     assert found(events) == []
-    assert found(events, severity=Severity.WARNING) == ["I115 first is there of 3 of 4 steps, and not of step 2"]
+    assert found(events, severity=Severity.WARNING) == ["I115 first has values for 3 of 4 steps, but not for step 2"]
 
 
 def test_a_step_in_two_records_is_one(found):
@@ -221,22 +221,22 @@ def test_a_step_in_two_records_is_one(found):
 def test_a_step_is_there_twice_at_the_end_of_an_epoch(found):
     assert found(losses(1, 2, 3, 3, 4, 5, 6, 6)) == []
     assert found(losses(1, 2, 3, 3, 3)) == [
-        "I114 loss/auto of step 3 is there 3 times",
-        "I114 fc.weight/auto of step 3 is there 3 times",
+        "I114 loss/auto of step 3 occurs 3 times",
+        "I114 fc.weight/auto of step 3 occurs 3 times",
     ]
     assert found(losses(1, 2, 3, 3, 4, 5, 6, 6), per_epoch=3) == []
 
 
 def test_a_step_that_is_doubled_within_an_epoch_is_found(found):
     assert found(losses(1, 2, 2, 3, 3), severity=Severity.WARNING, per_epoch=3) == [
-        "I114 loss/auto of step 2 is there twice, and no epoch of 3 steps ends there",
-        "I114 fc.weight/auto of step 2 is there twice, and no epoch of 3 steps ends there",
+        "I114 loss/auto of step 2 occurs twice, but no epoch of 3 steps ends there",
+        "I114 fc.weight/auto of step 2 occurs twice, but no epoch of 3 steps ends there",
     ]
 
 
 def test_a_step_with_two_values_is_found(found):
     twice = [record(1, scalar(LOSS, 0.5)), record(1, scalar(LOSS, 0.25))]
-    assert found(twice) == ["I114 loss/auto of step 1 is 0.25, and 0.5 in record 3"]
+    assert found(twice) == ["I114 loss/auto of step 1 is 0.25, but 0.5 in record 3"]
     nan = float("nan")
     assert found([record(1, scalar(LOSS, nan)), record(1, scalar(LOSS, nan))]) == []
 
@@ -249,7 +249,7 @@ def test_a_file_larger_than_its_limit_is_found(found, tmp_path):
     size = (tmp_path / "summary" / NAME).stat().st_size
     assert found(losses(1, 2, 3), f"max_file_size={size}") == []
     assert found(losses(1, 2, 3), f"max_file_size={size - 1}") == [
-        f"A110 max_file_size={size - 1} is expected, and it has {size} bytes"
+        f"A110 max_file_size={size - 1} is expected, but it has {size} bytes"
     ]
 
 
@@ -278,13 +278,13 @@ def test_what_is_said_to_be_collected_must_be_there(tmp_path, expect, code):
 
 
 def test_lineage_that_should_not_be_there_is_said(found):
-    assert found(losses(1, 2), "no-lineage") == [f"A110 no-lineage is expected, and it was on: {LINEAGE} is there"]
+    assert found(losses(1, 2), "no-lineage") == [f"A110 no-lineage is expected, but it was on: {LINEAGE} is there"]
 
 
 def test_a_number_of_summaries_without_one_is_an_error():
     recording = read_recording(Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp")
     messages = [f.message for f in inspect(recording, expectation(["collect_freq=2,max_file_size=10"])).findings]
-    assert "collect_freq=2, max_file_size=10 is expected, and no summary file is here" in messages
+    assert "collect_freq=2, max_file_size=10 is expected, but there is no summary file" in messages
 
 
 @pytest.mark.parametrize(

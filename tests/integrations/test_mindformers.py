@@ -1083,7 +1083,7 @@ def test_the_real_collector_keeps_its_size_and_says_so(tmp_path):
     warnings = [finding for finding in verdict.findings if finding.code.name == "C101"]
     assert warnings
     assert all("the file has reached max_file_size" in warning.message for warning in warnings)
-    with pytest.raises(AssertionError, match="max_file_size=1000 is expected, and it has"):
+    with pytest.raises(AssertionError, match="max_file_size=1000 is expected, but it has"):
         perfguard.check(place, expect="max_file_size=1000")
 
 

@@ -252,7 +252,7 @@ def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindsp
         rows = dict(line.split(",")[:2] for line in counts.read_text().splitlines()[1:])
         assert (int(rows["MatMul"]), int(rows["ApplyMomentum"])) == (2 * window.steps, 2 * window.steps)
     check(tmp_path / "dynamic")  # the steps of each are known from its name
-    with pytest.raises(AssertionError, match=r"C101.*2 steps were asked for"):
+    with pytest.raises(AssertionError, match=r"C101.*2 steps were requested"):
         check(windows[0].directory.rename(windows[0].directory.with_name("rank0_start5_stop6")))
 
 
@@ -266,5 +266,5 @@ def test_a_window_without_analysis_is_raw_data_and_one_cut_short_is_told(tmp_pat
     raw, short = train(tmp_path, "graph", 10, edits)
     with pytest.raises(AssertionError, match="A104 data was collected, but not analysed"):
         check(raw.directory)
-    with pytest.raises(AssertionError, match=r"C101.*13 steps were asked for, but most operators ran 3 times"):
+    with pytest.raises(AssertionError, match=r"C101.*13 steps were requested, but most operators ran 3 times"):
         check(short.directory)

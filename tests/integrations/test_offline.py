@@ -269,7 +269,7 @@ import os, sys
 from pathlib import Path
 from perfguard.integrations.offline import analyse
 from perfguard.integrations.offline.options import AnalysisOptions
-from perfguard.artifacts.layout import survey
+from perfguard.artifacts.survey import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to
 if os.getuid() == 0:

@@ -17,13 +17,13 @@ from perfguard.judge import (
     Entry,
     Ledger,
     Outcome,
-    Silence,
     State,
+    Unattributed,
     Verdict,
     attribution,
     attribution_of,
 )
-from perfguard.judge.attribution import OF_NO_OPERATOR
+from perfguard.judge.attribution import WITHOUT_OPERATOR
 from perfguard.judge.compare import Comparison
 from perfguard.measure import Measurement
 
@@ -36,7 +36,7 @@ def ledgers(draw) -> Ledger:
     """Draw a ledger whose parts add up, the residual last, as `ledger` makes them."""
     parts = draw(st.lists(st.tuples(CAUSES, st.sampled_from("abc"), NS), max_size=8))
     entries = [
-        Entry(cause=cause, subject="" if cause in OF_NO_OPERATOR else name, base_ns=0, current_ns=ns)
+        Entry(cause=cause, subject="" if cause in WITHOUT_OPERATOR else name, base_ns=0, current_ns=ns)
         for cause, name, ns in parts
     ]
     entries.append(Entry(cause=Cause.RESIDUAL, base_ns=0, current_ns=draw(NS)))
@@ -48,13 +48,13 @@ def ledgers(draw) -> Ledger:
 def test_only_what_outweighs_all_that_is_unknown_is_named(ledger, step_ns):
     found = attribution(ledger, step_ns=step_ns)
     assert ledger.change_ns == sum(entry.change_ns for entry in ledger.entries)
-    if isinstance(found, Silence):
+    if isinstance(found, Unattributed):
         assert found.step_ns == step_ns
         assert found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED)
         assert (found.part is None) == (found.doubt is Doubt.OTHER_CHANGE)
         return
-    unknown = sum(abs(entry.change_ns) for entry in ledger.entries if entry.cause in OF_NO_OPERATOR)
-    known = sum(entry.change_ns for entry in ledger.entries if entry.cause not in OF_NO_OPERATOR)
+    unknown = sum(abs(entry.change_ns) for entry in ledger.entries if entry.cause in WITHOUT_OPERATOR)
+    known = sum(entry.change_ns for entry in ledger.entries if entry.cause not in WITHOUT_OPERATOR)
     assert abs(known) > unknown
     assert known * step_ns > 0
     assert 1 / thresholds.LEDGER_ALIKE <= ledger.change_ns / step_ns <= thresholds.LEDGER_ALIKE
@@ -65,7 +65,7 @@ def test_only_what_outweighs_all_that_is_unknown_is_named(ledger, step_ns):
         own = [
             entry.change_ns
             for entry in ledger.entries
-            if entry.subject == share.subject and entry.cause not in OF_NO_OPERATOR
+            if entry.subject == share.subject and entry.cause not in WITHOUT_OPERATOR
         ]
         assert share.change_ns == sum(own)
         assert share.change_ns * step_ns > 0
@@ -128,7 +128,7 @@ MOVED = Finding(code=Code.B107, message="the machine moved")
 )
 def test_a_recording_that_cannot_tell_is_silent(verdict, doubt):
     found = attribution_of(verdict)
-    assert isinstance(found, Silence)
+    assert isinstance(found, Unattributed)
     assert found.doubt is doubt
 
 
@@ -136,7 +136,7 @@ def test_what_was_only_warned_of_is_attributed_as_well():
     warned = Finding(code=Code.R105, severity=Severity.WARNING, place="step_cost", message="m")
     assert isinstance(attribution_of(judged(ADDMM, state=State.SAME, findings=(warned,))), Attribution)
     blamed_on_nobody = replace(warned, severity=Severity.NOTE)
-    assert isinstance(attribution_of(judged(ADDMM, state=State.SAME, findings=(blamed_on_nobody,))), Silence)
+    assert isinstance(attribution_of(judged(ADDMM, state=State.SAME, findings=(blamed_on_nobody,))), Unattributed)
 
 
 def test_without_a_ledger_or_a_time_there_is_nothing_to_attribute():

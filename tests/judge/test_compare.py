@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from perfguard.findings import Severity, worst_first
 from perfguard.judge import Policy, Rule, State, Tolerance, compare
-from perfguard.judge.compare import Comparison, changes_in_words, show
+from perfguard.judge.compare import Comparison, changes_text
+from perfguard.judge.quantities import show
 from perfguard.judge.work import COUNTED
 from perfguard.measure import METRICS, Kind, Measurement
 from perfguard.measure.measurement import Better
@@ -405,7 +406,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
     found = compare(
         now, baseline(*before, measured("graph_passes", ["y"])), environment=HERE, policy=Policy(), step=State.BETTER
     )
-    assert changes_in_words(found) == (
+    assert changes_text(found) == (
         "operators changed: 1 new (e), 2 gone (b, d), 1 called more or less often (c 2 → 1), 1 called with other shapes (a); "
         "changed: graph_passes"
     )
@@ -424,7 +425,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             {},
             "operator_calls 8 → 9 calls/step, +1 (added work: +12.5 % operators in the step, all together)",
         ),
-        ("steps", 5, 4, {}, "steps 5 → 4 steps, -1 (exact: any decrease fails)"),
+        ("steps", 5, 4, {}, "steps 5 → 4 steps, −1 (exact: any decrease fails)"),
         (
             "peak_memory_bytes",
             1000,
@@ -461,13 +462,13 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             "step_time 1000 → 1500 us, +50.0 % (warned beyond +30.0 %, allowed +100.0 %)",
         ),
         ("step_time", 1000.0, 2500.0, {}, "step_time 1000 → 2500 us, +150.0 % (warned beyond +100.0 %)"),
-        ("step_time", 1000.0, 400.0, {}, "step_time 1000 → 400 us, -60.0 %: better than the baseline knows"),
+        ("step_time", 1000.0, 400.0, {}, "step_time 1000 → 400 us, −60.0 %: better than the baseline"),
         (
             "peak_memory_bytes",
             423414784,
             423410688,
             {},
-            "peak_memory_bytes 423414784 → 423410688 bytes, -4096 bytes: better than the baseline knows",
+            "peak_memory_bytes 423414784 → 423410688 bytes, −4096 bytes: better than the baseline",
         ),
         (
             "peak_memory_bytes",

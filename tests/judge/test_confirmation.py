@@ -9,7 +9,7 @@ import pytest
 
 from perfguard.findings import Code, Severity
 from perfguard.gate import judge_again, judge_time
-from perfguard.judge import Policy, Rule, SideBySide, Tolerance, Unconfirmed, step_time_of
+from perfguard.judge import PairedRun, Policy, Rule, Tolerance, Unconfirmed, step_time_of
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.reports.words import trade, where_words
 from tests.facts import HERE, measured
@@ -26,7 +26,7 @@ class Beside:
         self.found = (
             Unconfirmed(reason=lost)
             if lost
-            else SideBySide(
+            else PairedRun(
                 commit=COMMIT,
                 ratio=statistics.median(ratios) if ratios else 1.0,
                 ratios=ratios,
@@ -106,7 +106,7 @@ def test_the_one_time_is_that_of_the_run_side_by_side():
     assert (step.text, step.metric) == ("2.08 → 2.50 ms, +20.0 %", "step_ab")
     (worst,) = decisive(verdict)
     assert worst.message == (
-        "step 2.08 → 2.50 ms, +20.0 % (allowed +10.0 %), confirmed side by side with 3f2a91c in 5 processes"
+        "step 2.08 → 2.50 ms, +20.0 % (allowed +10.0 %), confirmed by an A/B run with 3f2a91c in 5 processes"
     )
     cost = next(one for one in verdict.comparisons if one.metric == "step_cost")
     assert not cost.judged
@@ -170,10 +170,10 @@ def test_a_confirmation_without_numbers_is_left_out():
     ("ratios", "outcome", "said"),
     [
         # Pairs of processes that took turns: all have to point one way, and five of them to confirm a change.
-        ([1.2, 1.3, 1.2, 1.2, 1.2], "FAILED", "confirmed side by side"),
+        ([1.2, 1.3, 1.2, 1.2, 1.2], "FAILED", "confirmed by an A/B run"),
         ([0.99, 1.11, 1.12, 1.2, 1.23], "PASSED", "not slower"),
         ([1.0, 1.2, 0.99], "PASSED", "not slower"),
-        ([1.2, 1.3, 1.2], "FAILED", "not confirmed: side by side with 3f2a91c 3 processes left a time, of 5 needed"),
+        ([1.2, 1.3, 1.2], "FAILED", "not confirmed: in the A/B run with 3f2a91c 3 processes left a time, of 5 needed"),
     ],
 )
 def test_processes_that_took_turns_decide_by_their_own_rule(ratios, outcome, said):
@@ -187,7 +187,7 @@ def test_processes_that_took_turns_decide_by_their_own_rule(ratios, outcome, sai
     [
         (Beside(why_not="baselines is in no git repository"), "not confirmed: baselines is in no git repository"),
         (Beside(lost="perfguard ab says: INVALID: no torch"), "not confirmed: perfguard ab says: INVALID: no torch"),
-        (Beside(1.0, 1.0), "not confirmed: side by side with 3f2a91c 2 processes left a time, of 3 needed"),
+        (Beside(1.0, 1.0), "not confirmed: in the A/B run with 3f2a91c 2 processes left a time, of 3 needed"),
     ],
 )
 def test_without_a_run_side_by_side_the_stored_time_stands_and_says_why(beside, words):

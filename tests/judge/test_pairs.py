@@ -194,7 +194,7 @@ def test_a_faster_step_is_told_and_passes():
     verdict = judged(-8.0, -9.0, -7.0, interleaved=False)
     assert verdict.outcome is Outcome.PASSED
     assert verdict.findings[0].severity is Severity.NOTE
-    assert "told beyond −3.8 %), faster in 3 pairs of processes that took turns" in verdict.findings[0].message
+    assert "reported beyond −3.8 %), faster in 3 alternating pairs of processes" in verdict.findings[0].message
 
 
 def test_the_same_step_passes_without_a_word():

@@ -52,7 +52,7 @@ OWN = {"step_time": (35_600.0, 36_000.0, 40_000.0)}
             verdict(compared("step_ab", 1.0, 1.08, State.WORSE), compared("step_ab_time", 1000.0, 1100.0), **OWN),
             "1.02 → 1.10 ms, +8.0 %",
             True,
-            "fresh processes, beside the base",
+            "fresh processes, A/B with the base",
         ),
         # A step that fails because it stands still is as long as whoever waits for it says.
         (

@@ -205,18 +205,18 @@ def test_the_marker_goes_before_the_settings():
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("", "is no metric"),
-        ("step time", "is no metric"),
-        ("Step", "is no metric"),
-        ("step_time]", "is no metric"),
-        ("operator_time[MatMul", "is no metric"),
-        ("[MatMul]", "is no metric"),
-        ("step_time\n", "is no metric"),
+        ("", "is not a metric"),
+        ("step time", "is not a metric"),
+        ("Step", "is not a metric"),
+        ("step_time]", "is not a metric"),
+        ("operator_time[MatMul", "is not a metric"),
+        ("[MatMul]", "is not a metric"),
+        ("step_time\n", "is not a metric"),
         ("step_tim", r"did you mean 'step_time'\?"),
         ("operator_times[MatMul]", r"did you mean 'operator_time'\?"),
         ("xyz", "known are api_time, collective_transfer, "),
-        ("operator_set", 'set it to "off"'),
-        ("operator_shapes[MatMul]", 'set it to "off"'),
+        ("operator_set", 'Set it to "off"'),
+        ("operator_shapes[MatMul]", 'Set it to "off"'),
     ],
 )
 def test_a_pattern_of_nothing_is_refused(pattern, message):

@@ -13,9 +13,10 @@ import pytest
 
 from perfguard.artifacts.columns import shapes_of
 from perfguard.artifacts.kernel_rows import KernelRows
-from perfguard.artifacts.layout import FoundFile, Slot, layout_named
+from perfguard.artifacts.layout import Slot, layout_named
 from perfguard.artifacts.readers import Content, large_comma
 from perfguard.artifacts.slot_rows import add_tables
+from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay

@@ -18,8 +18,9 @@ import pytest
 
 from perfguard.contract import inspect
 from perfguard.measure import METRICS, Measurement, measure
-from perfguard.measure.metrics import operator_time, pause_between_steps
 from perfguard.measure.profile import Profile
+from perfguard.measure.profile_metrics import operator_times_us
+from perfguard.measure.steps import pause_between_steps
 from perfguard.recording import Recording, Step, read_recording
 from perfguard.window import Phase
 from tests.facts import RECORDINGS
@@ -453,4 +454,4 @@ def test_the_time_of_an_operator_is_of_the_steps_in_which_it_ran():
     )
     shapes = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
     profile = Profile(rank=0, steps=3, groups=frame, shapes=shapes, memory=())
-    assert dict(operator_time(profile)) == {"Add": (5.0, 7.0, 6.0), "Rare": (9.0,)}
+    assert operator_times_us(profile) == {"Add": (5.0, 7.0, 6.0), "Rare": (9.0,)}

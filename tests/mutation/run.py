@@ -19,7 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from perfguard.artifacts.layout import FoundFile, Layout
+from perfguard.artifacts.layout import Layout
+from perfguard.artifacts.survey import FoundFile
 from perfguard.contract import Contract, inspect, reading
 from perfguard.documents import schema
 from perfguard.findings import Severity

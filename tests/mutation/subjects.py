@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfguard.artifacts.conditions import CONDITIONS
-from perfguard.artifacts.layout import FoundCycle, FoundFile, survey
+from perfguard.artifacts.survey import FoundCycle, FoundFile, survey
 from perfguard.contract import Expectation
 from perfguard.errors import UsageError
 from perfguard.recording import read_recording

@@ -1,4 +1,4 @@
-"""A stored time is confirmed side by side with the commit of its baseline: real processes, in a repository of its own."""
+"""A stored time is confirmed by an A/B run with the commit of its baseline: real processes, in a repository of its own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ def test_a_run_that_spent_its_minutes_on_other_tests_confirms_no_more(pytestconf
     spent = Confirmation(
         config=pytestconfig,
         workload="test_step.py::test_step",
-        nodeid="test_step.py::test_step",
         baseline_file=tmp_path / "baseline.json",
         limit_s=60.0,
         budget=Budget(left_s=0.0),
@@ -152,7 +151,7 @@ def test_a_slower_step_is_confirmed_and_fails(copy):
     run, one = judged(copy)
     assert (run.status, one["outcome"]) == (1, "FAILED"), run.text
     head = git(copy, "rev-parse", "HEAD")[:7]
-    assert f"confirmed side by side with {head} in 5 processes" in run.line(
+    assert f"confirmed by an A/B run with {head} in 5 processes" in run.line(
         "E       Failed: perfguard FAILED: R101 step "
     )
 
@@ -165,9 +164,7 @@ def test_a_step_that_is_slower_than_stored_and_not_side_by_side_passes_and_says_
     run, one = judged(copy)
     assert (run.status, one["outcome"]) == (0, "PASSED"), run.text
     head = git(copy, "rev-parse", "HEAD~")[:7]
-    assert f"the step is not slower than the baseline's commit {head}, run side by side in 5 processes" in run.line(
-        "B113 "
-    )
+    assert f"the step is not slower than the baseline's commit {head} in an A/B run of 5 processes" in run.line("B113 ")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from perfguard.plugin.progress import AtWork
+from perfguard.plugin.progress import RoundProgress
 from tests.plugin.conftest import TORCH_HEAD
 from tests.terminals import on_a_terminal
 
@@ -119,9 +119,9 @@ FIXED, OPEN = True, False
 def test_what_is_said_of_a_round(monkeypatch, calls, worded):
     now = 0.0
     monkeypatch.setattr("perfguard.plugin.progress.time.monotonic", lambda: now)
-    work = AtWork()
+    work = RoundProgress()
     work.begin(3)
     for at, *facts in calls:
         now = at
-        told = work.worded(*facts)
+        told = work.line(*facts)
     assert told == worded

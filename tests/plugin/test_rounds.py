@@ -369,10 +369,10 @@ class Scripted(Rounds):
         self.ran: list[str] = []
         self.settings = {name: Settings(root=Path(), **(marked or {}).get(name, {})) for name in tests}
         items = [(SimpleNamespace(nodeid=f"f.py::{name}"), self.settings[name]) for name in tests]
-        super().__init__(None, items, asks_again=self.asks_again, show=lambda *_: None)
+        super().__init__(None, items, needs_round=self.needs_round, show=lambda *_: None)
         self.slow = slow
 
-    def asks_again(self, workload, settings, timings):
+    def needs_round(self, workload, settings, timings):
         assert timings
         return workload.removeprefix("f.py::") in self.slow
 

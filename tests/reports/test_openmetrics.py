@@ -11,7 +11,7 @@ parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="pro
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from perfguard.judge import OF_THE_WHOLE, Outcome, Verdict  # noqa: E402
+from perfguard.judge import WORKLOAD_METRICS, Outcome, Verdict  # noqa: E402
 from perfguard.measure import Measurement  # noqa: E402
 from perfguard.reports.names import printable  # noqa: E402
 from perfguard.reports.openmetrics import report_openmetrics  # noqa: E402
@@ -46,7 +46,7 @@ def test_a_run_without_a_workload_is_whole():
 
 @given(
     st.dictionaries(
-        st.tuples(st.text(max_size=9), st.sampled_from(sorted(OF_THE_WHOLE)), st.text(max_size=9)),
+        st.tuples(st.text(max_size=9), st.sampled_from(sorted(WORKLOAD_METRICS)), st.text(max_size=9)),
         st.one_of(st.integers(-(2**60), 2**60), st.floats()),
         max_size=5,
     )

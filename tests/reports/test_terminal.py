@@ -35,12 +35,12 @@ MORE_CALLS = Finding(
 SLOWER = Finding(
     code=Code.R101, place="step_time", message="step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)", weight=2.5
 )
-LEAKED = Finding(code=Code.C101, place="run_ascend_ms", message="5 steps were asked for, the trace marks 4")
+LEAKED = Finding(code=Code.C101, place="run_ascend", message="5 steps were requested, but the trace marks 4")
 STALE = Finding(
     code=Code.R106,
     place="step_time",
     severity=Severity.WARNING,
-    message="step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+    message="step_time 100.0 → 20.0 us, −80.0 %: better than the baseline",
 )
 OTHER_MACHINE = Finding(code=Code.B103, severity=Severity.NOTE, message="times are shown, not judged: A there, B here")
 SLOWER_LEDGER = Ledger(
@@ -80,10 +80,10 @@ def verdict(outcome: Outcome = Outcome.PASSED, *findings: Finding, **facts: obje
     "finding, line",
     [
         (MORE_CALLS, "R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails)"),
-        (STALE, "R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows"),
+        (STALE, "R106 (warning) step_time 100.0 → 20.0 us, −80.0 %: better than the baseline"),
         (
             LEAKED,
-            "C101 the profiled window is not the requested one: run_ascend_ms 5 steps were asked for, the trace marks 4",
+            "C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4",
         ),
         (NO_BASELINE, "B101 no baseline to compare with: there is none"),
         (
@@ -232,7 +232,7 @@ torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
         pytest.param(
             verdict(Outcome.INVALID, LEAKED, recording=Path("/data/recording")),
             """\
-perfguard INVALID: C101 the profiled window is not the requested one: run_ascend_ms 5 steps were asked for, the trace marks 4
+perfguard INVALID: C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4
   the capture is not whole, so nothing was compared and no baseline was touched; look at: perfguard check /data/recording
   workload: test_a.py::test_a
   recording: /data/recording""",
@@ -567,7 +567,7 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
     )
     assert summary(report).splitlines()[3:] == [
         "",
-        "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, -80.0 %: better than the baseline knows",
+        "test_a.py::test_a: R106 (warning) step_time 100.0 → 20.0 us, −80.0 %: better than the baseline",
         "",
         "B104 a baseline whose test no longer exists: test_old.py::test_old",
         "remove with: perfguard baseline prune test_old.py::test_old",
@@ -615,7 +615,7 @@ def test_the_summary_of_a_refresh():
         "  changed: steps is gone: 3 steps",
         "kept: c",
         "refused: d",
-        "  C101 the profiled window is not the requested one: run_ascend_ms 5 steps were asked for, the trace marks 4",
+        "  C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4",
         "refused: d2",
         "  B110 the baseline would get worse without a reason: steps 3 → 4 steps",
         "  worse: steps 3 → 4 steps",

@@ -8,9 +8,9 @@ import pytest
 
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge.quantities import change_text, quantity
 from perfguard.measure import Measurement
 from perfguard.recording import Provenance
-from perfguard.reports.quantities import changed, quantity
 from perfguard.reports.words import headline, sentence, told
 from tests.reports import runs_to_show as show
 
@@ -401,4 +401,4 @@ def test_quantities_have_the_unit_that_suits_them(value, unit, expected):
     ],
 )
 def test_changes_are_told_as_percentages(before, now, expected):
-    assert changed(before, now) == expected
+    assert change_text(before, now) == expected

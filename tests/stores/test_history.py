@@ -100,8 +100,8 @@ def test_the_same_report_is_one_run(place):
 def test_what_is_said_of_a_run_is_kept_where_its_report_does_not_say_it(place):
     history = opened(place)
     first = entry(1, {"steps": 5}, branch=None)
-    said = RunFacts(commit="another", branch="main", committed_at=FIRST, ci_url="https://ci/1")
-    history.add(first, said=said)
+    given = RunFacts(commit="another", branch="main", committed_at=FIRST, ci_url="https://ci/1")
+    history.add(first, given=given)
     (run,) = history.runs()
     assert run.facts == replace(first.facts, branch="main", ci_url="https://ci/1")
 
@@ -111,16 +111,16 @@ def test_of_a_run_that_is_there_only_a_release_is_kept(place):
     first = entry(1, {"steps": 5}, branch=None, release="v0")
     history.add(first)
     for number, marked in enumerate(("v1", None)):
-        done = history.add(first, said=RunFacts(commit="another", branch="main", committed_at=FIRST, release="v1"))
+        done = history.add(first, given=RunFacts(commit="another", branch="main", committed_at=FIRST, release="v1"))
         assert (done.is_new, done.marked) == (False, marked), number
-    assert history.add(first, said=RunFacts(branch="main")).marked is None
+    assert history.add(first, given=RunFacts(branch="main")).marked is None
     (run,) = history.runs()
     assert run.facts == replace(first.facts, release="v1")
 
 
 def test_a_release_that_is_said_goes_before_that_of_the_report(place):
     history = opened(place)
-    history.add(entry(1, {"steps": 5}, release="v0"), said=RunFacts(release="v1"))
+    history.add(entry(1, {"steps": 5}, release="v0"), given=RunFacts(release="v1"))
     assert history.runs()[0].facts.release == "v1"
 
 
@@ -293,10 +293,10 @@ def test_what_is_invalid_has_an_outcome_and_no_numbers():
 @pytest.mark.parametrize(
     "verdicts, message",
     [
-        ((verdict(), verdict()), f"{WORKLOAD} is there twice"),
-        ((verdict(measured("steps", 5), measured("steps", 6)),), r"steps\[\] is there twice"),
-        ((verdict(measured("steps", 10**400)),), "steps of .* is no number that can be kept"),
-        ((verdict(measured("step_time", float("nan"))),), "step_time of .* is no number that can be kept"),
+        ((verdict(), verdict()), f"{WORKLOAD} occurs twice"),
+        ((verdict(measured("steps", 5), measured("steps", 6)),), r"steps\[\] occurs twice"),
+        ((verdict(measured("steps", 10**400)),), "steps of .* is not a finite number"),
+        ((verdict(measured("step_time", float("nan"))),), "step_time of .* is not a finite number"),
     ],
 )
 def test_what_nobody_could_read_back_is_refused(verdicts, message):
@@ -332,7 +332,7 @@ def test_a_time_without_a_zone_is_utc(text, hour):
 
 def test_what_is_no_time_is_refused():
     for text in ("yesterday", "", "2026-13-01", "9999-12-31T23:59:59-23:00"):
-        with pytest.raises(UsageError, match=r"--at '.*' is no time; write it as 2026-11-21"):
+        with pytest.raises(UsageError, match=r"--at '.*' is not a time; write it as 2026-11-21"):
             instant(text, where="--at")
 
 

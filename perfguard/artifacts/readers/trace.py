@@ -76,9 +76,10 @@ def stream_trace(
     Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read. A
     `second` process decodes some of the chunks.
     """
-    from perfguard.artifacts.readers.chunks import Chunks, Source
+    from perfguard.artifacts.readers.chunks import Chunks
     from perfguard.artifacts.readers.decoder import EventDecoder
     from perfguard.artifacts.readers.event_schema import TIMES
+    from perfguard.artifacts.readers.source import Source
 
     decoder = EventDecoder(schema)
     document: dict[str, Any] = {}

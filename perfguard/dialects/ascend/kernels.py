@@ -1,15 +1,15 @@
-"""What kernel_details says: what ran on the device, added up; its steps and times."""
+"""What kernel_details says: what ran on the device, added up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfguard.artifacts.tables import NULL, Batch, frame, frames
-from perfguard.dialects.ascend.view import by_cycle, view_of
+from perfguard.artifacts.table_definitions import NULL
+from perfguard.artifacts.tables import Batch, frame, frames
+from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.groups import KEYS
@@ -25,24 +25,8 @@ _SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", 
 _Part = TypeVar("_Part")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kernels:
-    """What a kernel_details table says."""
-
-    executions: Executions
-    #: Texts of the step column, as they are in the file; blank where a kernel is of no step. Empty without such a column.
-    step_texts: frozenset[str]
-    #: When the first and the last kernel began; None without kernels.
-    span_ns: tuple[int, int] | None
-    #: By device, type and core how many kernels there are that are no communication (`rows`), and their times: device, type,
-    #: core, rows, total_us, least_us, most_us. The device is null where the file names none.
-    kinds: pl.DataFrame
-    #: Collectives by name: name, calls, outside (those in no step), start_ns (of the last).
-    collectives: pl.DataFrame
-
-
-def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Kernels]:
-    """Return what the kernel_details of each cycle says, by its number. What the trace_views say is known already.
+def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
+    """Return what ran on the devices of each cycle, by its number; what the trace_views say is known already.
 
     Fills `steps`, and what follows from `kernels`. Raises `OSError` where the memory of this machine is not enough.
     """
@@ -60,26 +44,16 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ker
             )  # fmt: skip
     groups = _groups(batch, marked)
     covered = covered_sums(batch, edges)
-    texts = by_cycle(batch, "select cycle, word(step_text) from (select distinct cycle, step_text from kernels)")
-    spans = by_cycle(batch, "select cycle, min(start_ns), max(start_ns) from kernels group by cycle")
-    kinds = frames(batch, "from kernel_kinds order by cycle, row", cycles)
-    collectives = frames(batch, "from kernel_collectives order by cycle, name", cycles)
     return {
-        cycle: Kernels(
-            executions=Executions(
-                groups=groups[cycle],
-                covered=covered[cycle],
-                steps=len(numbers) or None,
-                by_step=bool(numbers) and groups[cycle]["step"].null_count() == 0,
-                step_numbers=tuple(numbers),
-                edges_ns=edges[cycle],
-                marks_steps=bool(numbers),
-                on_device=True,
-            ),
-            step_texts=frozenset(text for (text,) in texts.get(cycle, ()) if text is not None),
-            span_ns=next(((first, last) for first, last in spans.get(cycle, ())), None),
-            kinds=kinds[cycle].drop("row"),
-            collectives=collectives[cycle],
+        cycle: Executions(
+            groups=groups[cycle],
+            covered=covered[cycle],
+            steps=len(numbers) or None,
+            by_step=bool(numbers) and groups[cycle]["step"].null_count() == 0,
+            step_numbers=tuple(numbers),
+            edges_ns=edges[cycle],
+            marks_steps=bool(numbers),
+            on_device=True,
         )
         for cycle, numbers in marked.items()
     }

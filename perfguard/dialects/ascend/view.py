@@ -1,4 +1,4 @@
-"""What a trace_view says: its steps, its processes, and sums by name."""
+"""What a trace_view says: its steps, and how often each operator of the host was drawn."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from perfguard.artifacts.tables import Batch
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers import Content
-
-
-#: Lanes of Overlap Analysis that step_trace_time adds up.
-OVERLAP_LANES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +35,12 @@ class StepMark:
         return self.start_ns, self.start_ns + self.duration_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneSum:
-    """What the events of one name under Overlap Analysis add up to, on a device (None: it is not said on which)."""
-
-    device: str | None
-    lane: str
-    total_us: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
     """What a trace_view says."""
 
     #: The marks of steps, in the order of the trace.
     step_marks: tuple[StepMark, ...]
-    #: The names of the processes that have events with a duration.
-    drawn_processes: frozenset[str]
-    #: The first and the last start [ns], without what CANN tells of a graph (when it was loaded).
-    range_ns: tuple[int, int] | None
-    #: What the lanes of Overlap Analysis add up to; empty where it has no event.
-    lane_sums: tuple[LaneSum, ...]
     #: How often each operator of the host was drawn by MindSpore.
     host_calls: Counter[str]
 
@@ -73,11 +54,8 @@ def view_of(content: Content) -> View:
 def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
     """Return what the trace_view of each cycle says, by its number."""
     numbers = list(cycles)
-    marks = by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
-    processes = by_cycle(batch, "from drawn_processes")
-    ranges = by_cycle(batch, "from ranges")
-    lanes = by_cycle(batch, "select cycle, device, lane, total_ns from lane_sums order by all")
-    calls = by_cycle(
+    marks = _by_cycle(batch, "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row")
+    calls = _by_cycle(
         batch, "select cycle, word(name), count(*) from host_operators group by cycle, name order by min(row)"
     )
     return {
@@ -85,26 +63,15 @@ def views_of(batch: Batch, cycles: Iterable[int]) -> dict[int, View]:
             step_marks=tuple(
                 StepMark(label=label, start_ns=start, duration_ns=lasts) for label, start, lasts in marks.get(cycle, ())
             ),
-            drawn_processes=frozenset(name for (name,) in processes.get(cycle, ())),
-            range_ns=next(((first, last) for first, last in ranges.get(cycle, ())), None),
-            lane_sums=tuple(
-                LaneSum(device=device, lane=lane, total_us=(total or 0) / 1000)
-                for device, lane, total in lanes.get(cycle, ())
-            ),
             host_calls=Counter(dict(calls.get(cycle, ()))),
         )
         for cycle in numbers
     }
 
 
-def by_cycle(batch: Batch, query: str) -> dict[int, list[tuple[Any, ...]]]:
+def _by_cycle(batch: Batch, query: str) -> dict[int, list[tuple[Any, ...]]]:
     """Run a query whose rows begin with a cycle; return the rest of the rows of each."""
     found: dict[int, list[tuple[Any, ...]]] = {}
     for cycle, *row in batch.execute(query):
         found.setdefault(cycle, []).append(tuple(row))
     return found
-
-
-def step_numbers(texts: Iterable[str]) -> frozenset[int]:
-    """Return the numbers of steps among texts; blanks around them do not count."""
-    return frozenset(int(text) for text in texts if re.fullmatch(r"\s*\d{1,18}\s*", text))

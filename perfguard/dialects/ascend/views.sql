@@ -8,14 +8,13 @@ create view lanes as
 select cycle, threads.number as thread, process, threads.thread as depth, process_names.name
 from process_names join threads using (process);
 
+-- The number of a step, as a text that names it has it.
+create macro step_number(label) as try_cast(regexp_extract(label, '^\s*([0-9]{1,18})\s*$', 1) as bigint);
+
 create view view_step_marks as
 select cycle, row, substr(text, 14) as label, start_ns, duration_ns
 from view_spans join words on words.number = view_spans.name
 where starts_with(text, 'ProfilerStep#');
-
-create view drawn_processes as
-select distinct cycle, word(name) as process
-from (select distinct cycle, thread from view_spans) join lanes using (cycle, thread);
 
 -- First and last start, without what CANN tells of a graph.
 create view ranges as

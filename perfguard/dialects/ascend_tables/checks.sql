@@ -477,3 +477,141 @@ sampled as (
 select cycle, row, apart_s
 from (select *, count(*) over (partition by cycle) as samples, count(*) filter (is_far) over (partition by cycle) as far from sampled)
 where is_far and {told}
+
+-- check: the_collection_ends_with_the_run
+-- code: I113
+-- layouts: pt-npu
+-- needs: kernel_details, profiler_info_run
+-- in: profiler_info
+-- at: $.end_info.collectionTimeEnd
+-- about: The end of the collection [ns] lies behind the start of the last kernel, and within an hour of it: the profiler ends its
+--   collection when the last step has ended.
+-- tolerance: 0.3 s
+-- source: torch_npu level 1, real output, both ranks
+-- message: the collection ended {late_s:.6g} s after the last kernel of kernel_details.csv began
+select cycle, (collection_time_end_ns - last_ns) / 1e9 as late_s
+from profiler_info_run join (select cycle, last_ns from file_times where slot = 'kernel_details') using (cycle)
+where collection_time_end_ns > 0 and collection_time_end_ns - last_ns not between -300000000 and 3600000000000
+
+-- check: metadata_is_of_the_rank
+-- code: I113
+-- layouts: pt-npu
+-- needs: profiler_metadata_arguments, profiler_info_run
+-- in: profiler_metadata
+-- at: $.distributed_args.rank
+-- about: distributed_args.rank is the rank that profiler_info tells of. Exact.
+-- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
+-- message: it is of rank {rank}, {name} of rank {told}
+select cycle, split.rank, name, try_cast(rank_id as bigint) as told
+from profiler_metadata_arguments as split
+join profiler_info_run using (cycle)
+join (from files where slot = 'profiler_info' and file = 0) as files using (cycle)
+where told >= 0 and split.rank <> told
+
+-- check: metadata_is_of_the_rank
+-- code: I113
+-- layouts: pt-npu
+-- needs: profiler_metadata_groups, profiler_info_run
+-- in: profiler_metadata
+-- about: That rank is a member of each group of ranks, at the place that the group names. Exact.
+-- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
+-- message: group {communicator}: place {group_rank} of ranks {global_ranks} is not rank {told}
+select cycle, groups.row, '$.parallel_group_info' as path, communicator, group_rank, global_ranks, try_cast(rank_id as bigint) as told
+from profiler_metadata_groups as groups join profiler_info_run using (cycle)
+where told >= 0 and group_rank is not null and (
+  group_rank < 0 or json_extract_string(global_ranks, '$[' || greatest(group_rank, 0) || ']') is distinct from told::varchar)
+
+-- check: step_times_are_the_lanes_of_the_trace
+-- code: I108
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: step_trace_time, trace_view
+-- in: step_trace_time
+-- each: lane, column = Computing, computing_ns; Communication, communication_ns; Communication(Not Overlapped), exposed_ns; Free, free_ns
+-- about: Computing, Communication, its not overlapped part and Free = the events of that name under Overlap Analysis, where the file has
+--   one step of a device. Of several, what lies in no step is left out, so the steps may add up to less, never to more; MindSpore does so
+--   for one step too, unless no step is marked.
+-- tolerance: 2 ns for three printed decimals, and half a ns for each row of versions that print all
+-- source: torch_npu at levels 0, 1 and 2, real output; _trace_step_time_parser.py; MindSpore 2.10: ascend_step_trace_time_viewer.py
+-- message: {whose}{lane} is {here_us:.9g} us here{several}, its events in trace_view.json add up to {there_us:.9g} us
+with drawn as (
+  select added.cycle, added.device, {column} as here_ns, steps, rows, coalesce(sum(total_ns), 0) as there_ns
+  from added_steps as added
+  left join lane_sums on lane_sums.cycle = added.cycle and lane = '{lane}' and coalesce(lane_sums.device = added.device, added.device is null)
+  group by all)
+select cycle, coalesce('device ' || device || ': ', '') as whose, '{lane}' as lane, here_ns / 1000 as here_us,
+  if(steps = 1, '', ' in ' || steps || ' steps') as several, there_ns / 1000 as there_us
+from drawn
+where here_ns - there_ns > 2 + 0.5 * rows + 1e-9 * there_ns
+  or (steps = 1 and there_ns - here_ns > 2 + 0.5 * rows + 1e-9 * there_ns and cycle not in (from cut_steps))
+
+-- check: steps_are_the_same_everywhere
+-- code: I113
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: {slot}, odd_steps
+-- in: {slot}
+-- each: slot = step_trace_time; kernel_details; communication
+-- about: ProfilerStep#N of the trace, Step of step_trace_time, Step Id of kernel_details and keys of communication agree. Exact. A
+--   warning where steps are only missing, and nobody requested a number of steps: they may have run nothing on the device.
+-- source: torch_npu at levels 0, 1 and 2, real output; Ascend/pytorch issue 167, where steps of the window were lost
+-- message: it holds steps {steps}, {name} steps {expected}
+select cycle, steps, name, expected, if(is_wrong, 'error', 'warning') as severity from odd_steps where slot = '{slot}'
+
+-- check: the_window_has_the_steps_asked_for
+-- code: C101
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: trace_view, named_steps
+-- about: ProfilerStep#N follow each other without a gap.
+-- message: it marks steps {steps}: they are not in a row
+select cycle, some_of(list(step order by step)) as steps
+from named_steps where slot = 'trace_view' group by cycle having max(step) - min(step) + 1 <> count(*)
+
+-- check: the_window_has_the_steps_asked_for
+-- code: C101
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: trace_view, named_steps, profiler_info_run
+-- about: They are as many as the schedule has active ones. More is an error; fewer is a warning: the loop may have been left early on
+--   purpose.
+-- source: torch_npu writes the schedule into profiler_info.json
+-- message: the schedule has {planned} active steps, the trace marks {steps}
+select cycle, coalesce(active, active_2023) as planned, steps, if(steps > planned, 'error', 'warning') as severity
+from profiler_info_run
+join (select cycle, count(*) as steps from named_steps where slot = 'trace_view' group by cycle) using (cycle)
+where steps <> planned
+
+-- check: something_ran_on_the_device
+-- code: C112
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- when: npu
+-- needs: kernel_details
+-- in: kernel_details
+-- about: Where the NPU was traced, kernel_details has rows: a profiler that loses the device says so nowhere else, its files are all
+--   there.
+-- source: pytorch issue 192021 and the like
+-- message: the NPU was traced, and no kernel is here
+select cycle from cycles where cycle not in (select cycle from kernels)
+
+-- check: something_ran_on_the_device
+-- code: C112
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- when: npu
+-- needs: trace_view
+-- about: The trace has events on Ascend Hardware.
+-- message: the NPU was traced, and no event lies on Ascend Hardware
+select cycle from cycles
+where cycle not in (
+  select cycle from view_spans semi join (from lanes where name = number_of('Ascend Hardware')) as hardware using (cycle, thread))
+
+-- check: files_are_of_one_run
+-- code: I113
+-- layouts: pt-npu, ms-2.5+, ms-2.3
+-- needs: {slot}, foreign_files
+-- in: {slot}
+-- each: slot = kernel_details; memory_record; operator_memory; npu_module_mem; trace_view; communication
+-- about: The times of all files lie in the time that profiler_info says was profiled, else near those of the kernels. Of npu_module_mem it
+--   is a warning only: a published sample mixes two runs there.
+-- tolerance: 10 s: host and device have clocks of their own, and a host runs ahead of its device; no run is restarted in less
+-- source: three real directories of torch_npu
+-- message: its times {how} {apart_s:.6g} s {which} those of {name}: it is of another run
+select cycle, if(is_told, 'reach', 'lie') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
+  if(slot = 'npu_module_mem', 'warning', 'error') as severity
+from foreign_files where slot = '{slot}'

@@ -114,3 +114,109 @@ from here full join kernel_collectives as there on there.cycle = here.cycle and 
 -- How many of them there are, and how many have the same name.
 create view communication_counts as
 select cycle, sum(here) as here, sum(there) as there, sum(least(here, there)) as common from communication_kernels group by cycle;
+
+-- Steps that files name. The first file of `place` says which the others must have. One that names no step is not here: no schedule
+-- was set, or the level is 0. MindSpore has step0 in communication.json where it does not tell steps apart, even if it does so
+-- elsewhere (a whole graph on the device).
+create view fill_named_steps as
+with told as (
+  select cycle, regexp_replace(step, '^step', '') as label from communication_steps)
+select distinct cycle, place, slot, name, known(step) as step
+from (
+  select cycle, 0 as place, 'trace_view' as slot, 'trace_view.json' as name, step_number(label) as step from view_step_marks
+  union all
+  select cycle, 1, 'step_trace_time', 'step_trace_time.csv', step from step_trace_time
+  union all
+  select cycle, 2, 'kernel_details', 'kernel_details.csv', step from kernels
+  union all
+  select cycle, 3, 'communication', 'communication.json', step_number(label)
+  from told
+  where cycle in (
+    select cycle from cycles where layout = 'pt-npu' union all select cycle from told where step_number(label) <> 0))
+where known(step) is not null;
+
+-- Files that name other steps than the first that names any. A step that only the first one has may have run nothing on the device;
+-- communication names some steps only.
+create view fill_odd_steps as
+with files_of as (
+  select cycle, place, slot, any_value(name) as name, count(*) as count, some_of(list(step order by step)) as steps
+  from named_steps group by cycle, place, slot),
+first_of as (select * from files_of qualify place = min(place) over (partition by cycle)),
+common as (
+  select here.cycle, here.slot, count(*) as count
+  from named_steps as here
+  join (from named_steps semi join first_of using (cycle, slot)) as there using (cycle, step)
+  group by all)
+select here.cycle, here.slot, here.steps, first_of.name, first_of.steps as expected,
+  here.count > coalesce(common.count, 0) or requested_steps is not null as is_wrong
+from files_of as here
+join first_of using (cycle)
+join cycles using (cycle)
+left join common on common.cycle = here.cycle and common.slot = here.slot
+where here.count > coalesce(common.count, 0)
+  or (here.slot <> 'communication' and first_of.count > coalesce(common.count, 0));
+
+-- The first and the last time in files.
+create view fill_file_times as
+select cycle, slot, first_ns::hugeint as first_ns, last_ns::hugeint as last_ns
+from (
+  select cycle, 'kernel_details' as slot, min(start_ns) as first_ns, max(start_ns) as last_ns from kernels group by cycle
+  union all
+  select cycle, 'memory_record', min(timestamp_ns), max(timestamp_ns) from memory_record group by cycle
+  union all
+  select cycle, 'operator_memory', min(allocation_time_ns), max(allocation_time_ns) from operator_memory group by cycle
+  union all
+  select cycle, 'npu_module_mem', min(timestamp_ns), max(timestamp_ns) from npu_module_mem group by cycle
+  union all
+  select cycle, 'communication', min(start_timestamp_ns), max(start_timestamp_ns) from communication_operations group by cycle
+  union all
+  select cycle, 'trace_view', first_ns, last_ns from ranges)
+where first_ns is not null;
+
+-- Files whose times reach more than ten seconds beyond those that were profiled, as profiler_info says them: the end in UNIX ns,
+-- start and end on a monotonic clock. Both are read from clocks that drift apart with the machine's age: 28 s in 19 days on real output
+-- of torch_npu 2.10, which is one part in 20 000. Without them the kernels tell; a file may begin long before the first one (a graph is
+-- compiled first) and end long after the last, so only one that lies wholly apart is of another run.
+create view fill_foreign_files as
+with told as (
+  select cycle, collection_time_end_ns - (stop_ns - begin_ns) - begin_ns // 20000 as first_ns,
+    collection_time_end_ns + begin_ns // 20000 as last_ns
+  from (
+    select *, monotonic_time_end_ns::hugeint as stop_ns, start_monotonic_ns::hugeint as begin_ns from profiler_info_run)
+  where stop_ns >= begin_ns and collection_time_end_ns is not null),
+run as (
+  select told.*, true as is_told, name
+  from told join files using (cycle) where slot = 'profiler_info' and file = 0
+  union all
+  select cycle, first_ns, last_ns, false, 'kernel_details.csv'
+  from file_times where slot = 'kernel_details' and cycle not in (select cycle from told))
+select cycle, slot, is_told, name,
+  if(is_told, greatest(run.first_ns - times.first_ns, times.last_ns - run.last_ns),
+    greatest(run.first_ns - times.last_ns, times.first_ns - run.last_ns)) as apart_ns
+from file_times as times join run using (cycle)
+where apart_ns > 10000000000;
+
+-- Times of steps in step_trace_time, added up, by device where the lanes of the trace name all of its devices. `steps`: how many there
+-- are of a device. Not of a cycle without any lane.
+create view fill_added_steps as
+with unmet as (
+  select step_trace_time.cycle from step_trace_time
+  left join lane_sums on lane_sums.cycle = step_trace_time.cycle and lane_sums.device = device_id::varchar
+  where lane_sums.cycle is null)
+select cycle, device, max(of_device) as steps, count(*) as rows, coalesce(sum(computing_ns), 0) as computing_ns,
+  coalesce(sum(communication_ns), 0) as communication_ns, coalesce(sum(communication_not_overlapped_ns), 0) as exposed_ns,
+  coalesce(sum(free_ns), 0) as free_ns
+from (
+  select *, if(cycle in (from unmet), null, device_id::varchar) as device, count(*) over (partition by cycle, device_id) as of_device
+  from step_trace_time)
+where cycle in (select cycle from lane_sums)
+group by cycle, device;
+
+-- Cycles whose step_trace_time leaves out what lies in no step, though there is only one: MindSpore where steps are marked. Kernels of a
+-- graph (torchair) belong to no step, and torch_npu leaves out what ran before the first one that does.
+create view cut_steps as
+select cycle from cycles where layout <> 'pt-npu' and cycle in (select cycle from named_steps where slot = 'trace_view')
+union all
+select cycle from cycles
+where layout = 'pt-npu' and cycle in (select cycle from named_steps where slot = 'step_trace_time')
+  and cycle in (select cycle from kernels where step_text in (select number from words where trim(text) = ''));

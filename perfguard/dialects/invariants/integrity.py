@@ -1,7 +1,7 @@
-"""Capture integrity: did the profiler record the window it was asked for, the same in every step?
+"""Capture integrity: the profiler recorded the requested window, with the same operators in every step.
 
-Profilers lose data silently: MindSpore 2.10 in graph mode leaks the tail of the step before the window when nobody
-synchronises, torch has dropped kernels at session start (pytorch#192021), torch_npu returned 8 of 10 steps
+Profilers lose data silently: MindSpore 2.10 in graph mode leaks the tail of the step before the window without a
+synchronise, torch has dropped kernels at session start (pytorch#192021), torch_npu returned 8 of 10 steps
 (Ascend/pytorch#167). Each shows in the counts.
 """
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from perfguard.dialects.cycle import Cycle, Executions
 
-#: How many operators one finding names before it counts the rest.
+#: The largest number of operators that a finding names.
 _NAMED = 8
 
 
 @invariant()
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
-    """A profiled window holds at least one operator."""
+    """A profiled window has at least one operator."""
     if cycle.executions is not None and not cycle.executions.calls:
-        yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output holds no operator at all")
+        yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output has no operator")
 
 
 @invariant()
 def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
-    """No execution has start 0 and duration 0: the profiler never filled it in."""
+    """No execution has start 0 and duration 0: the profiler never filled in its times."""
     if cycle.executions is None or not cycle.executions.is_timeline:
         return
     groups = cycle.executions.groups
@@ -43,15 +43,15 @@ def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(
             code=Code.C104,
             place=cycle.place.name,
-            message=f"{counts.total()} executions begin at 0 and last 0: {_names(counts)}",
+            message=f"{counts.total()} executions have start 0 and duration 0: {_names(counts)}",
         )
 
 
 @invariant()
 def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
-    """Steps asked = steps found, and nothing lies outside them.
+    """Requested steps = recorded steps, and no operator ran outside of them.
 
-    Steps are found by torch's ProfilerStep annotations, or by the edges perfguard itself took around each step.
+    Steps are known from torch's ProfilerStep annotations, or from the times that perfguard took around each step.
     """
     executions = cycle.executions
     if executions is None or not executions.calls:
@@ -61,14 +61,14 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"the profiler's steps are numbered {list(numbers)}, not in a row",
+            message=f"the profiler's steps are numbered {list(numbers)}, which is not consecutive",
         )
     asked = cycle.asked.active
     if executions.marks_steps and asked is not None and len(numbers) != asked:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{asked} steps were asked for, the trace marks {len(numbers)}",
+            message=f"{asked} steps were requested, but the trace marks {len(numbers)}",
         )
     if not executions.by_step:
         return
@@ -77,7 +77,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         named = ", ".join(str(step + 1) for step in absent)
         if asked is not None or cycle.asked.steps:
             why = (
-                f"{asked or executions.steps} steps were asked for, but no operator ran in step {named} of the window: "
+                f"{asked or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
             )
             yield Finding(code=Code.C101, place=cycle.place.name, message=f"{why}the profiler lost it")
         else:
@@ -87,24 +87,24 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 place=cycle.place.name,
                 message=f"{executions.steps} steps are marked, but no operator ran in step {named}: the loop ended or "
-                "passed over it, or the profiler lost it (`--expect steps=N` says what there must be)",
+                "skipped it, or the profiler lost it (state the number of steps with `--expect steps=N`)",
             )
     steps = executions.groups["step"]
     outside = calls_by(executions.groups.filter(steps.is_null()), "name") if steps.null_count() else None
-    # A whole run begins and ends with what is no step, and may evaluate in between.
+    # A whole run has work before, between and after its steps.
     is_whole_run = cycle.asked.active is None and bool(cycle.asked.steps)
     if outside and not is_whole_run:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{outside.total()} executions lie outside every step of the window, a neighbouring step leaked in: "
+            message=f"{outside.total()} executions are outside of every step of the window, a neighbouring step leaked in: "
             f"{_names(outside)}",
         )
 
 
 @invariant()
 def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
-    """The operator census (how often each ran) is the same in every step of the window."""
+    """Every step of the window has the same operator census (number of calls of each operator)."""
     executions = cycle.executions
     if executions is None or not executions.by_step or (executions.steps or 0) < 2:
         return
@@ -118,21 +118,21 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
             yield Finding(
                 code=Code.C102,
                 # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that
-                # compiles), a device's kernels also change with the data: remarkable, not wrong.
+                # compiles), and a device's kernels depend on the data: a warning.
                 severity=Severity.WARNING if executions.on_device or cycle.asked.active is None else Severity.ERROR,
                 place=cycle.place.name,
-                message=f"step {step + 1} of the window ran other operators than the rest: {differing}",
+                message=f"step {step + 1} of the window ran different operators from the other steps: {differing}",
             )
 
 
 @invariant(needs=("cpu_op_detail_info", "cpu_op_execute_timestamp"))
 def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
-    """Where nobody wrote down the steps: every operator ran a multiple of the window's steps.
+    """Without recorded steps: the number of calls of every operator is a multiple of the number of steps.
 
-    MindSpore 2.10 in graph mode starts the profiler without waiting for the step under way; the operators of its tail
-    are then counted once more, at the head of the window (3 of 24 runs without a synchronise). Operators that ran
-    N+1 times with the surplus before everything else, or N-1 times at the end, prove it; other surpluses are only
-    remarkable, since a model may run an operator in some steps only.
+    MindSpore 2.10 in graph mode starts the profiler without waiting for the running step; the operators of its tail are then
+    counted once more, at the head of the window (3 of 24 runs without a synchronise). Operators that ran N+1 times with the
+    surplus before everything else, or N-1 times at the end, prove it. Other surpluses are a warning, because a model may run
+    an operator in some steps only.
     """
     executions = cycle.executions
     if executions is None or executions.by_step or executions.steps is None:
@@ -148,20 +148,20 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{steps} steps were asked for, and no operator ran more than {max(counts.values())} times",
+            message=f"{steps} steps were requested, but no operator ran more than {max(counts.values())} times",
         )
         return
     if cycle.asked.active is not None and shown is not None and shown % steps:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{steps} steps were asked for, but most operators ran {shown} times: {named}",
+            message=f"{steps} steps were requested, but most operators ran {shown} times: {named}",
         )
         return
     if _surplus_at_an_edge(executions, odd, steps):
-        why = f"these operators were counted otherwise, with the surplus at its edge, so a neighbouring step leaked in: {named}"
+        why = f"these operators have a surplus at its edge, so a neighbouring step leaked in: {named}"
         if all(count % steps == steps - 1 for count in odd.values()):
-            why = f"these operators ran once less than in all of them: an execution is missing, or a step was cut off: {named}"
+            why = f"these operators ran once less: an execution is missing, or a step was cut off: {named}"
         yield Finding(code=Code.C101, place=cycle.place.name, message=f"the window has {steps} steps, but {why}")
     else:
         yield Finding(
@@ -173,9 +173,9 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
 
 
 def step_census(executions: Executions) -> pl.DataFrame:
-    """Return how often each operator ran in each step (`step`, `name`, `calls`), by step.
+    """Return the calls of each operator in each step (`step`, `name`, `calls`), by step.
 
-    A device's kernels are counted by type, since their names are numbered through.
+    A device's kernels are counted by type, because their names contain running numbers.
     """
     import polars as pl
 
@@ -185,7 +185,7 @@ def step_census(executions: Executions) -> pl.DataFrame:
 
 
 def _alike(calls: pl.DataFrame) -> list[list[int]]:
-    """Return the steps of a census that ran the same operators equally often, together; these as they come."""
+    """Return the steps of a census in groups of equal operators and calls, in their order."""
     import numpy as np
     import polars as pl
 
@@ -206,14 +206,14 @@ def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:
 
 
 def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
-    """Whether a neighbouring step's part at one end of the window explains every odd count.
+    """Whether a part of a neighbouring step at one end of the window explains every odd count.
 
-    A surplus of one execution that precedes (follows) everything else is the tail (head) of a neighbouring step; a lack
-    of one, where the others went on later (began earlier), is a step cut off at the end (at the head).
+    A surplus of one execution that precedes (follows) everything else is the tail (head) of a neighbouring step. A lack of
+    one execution, with other operators running later (earlier), is a step cut off at the end (at the head).
     """
     first: dict[str, tuple[int, int]] = {}
     last: dict[str, tuple[int, int]] = {}
-    # What begins in the same nanosecond is in the order in which the profiler wrote it; what has no time is before all else.
+    # Executions that begin in the same nanosecond are in the order of the file; those without a time come first.
     times = executions.groups.select("name", "first_ns", "first_place", "last_ns", "last_place").fill_null(-1)
     for name, first_ns, first_place, last_ns, last_place in times.iter_rows():
         first[name] = min(first.get(name, (first_ns, first_place)), (first_ns, first_place))

@@ -1,4 +1,4 @@
-"""The profiler's own log: what it says went wrong."""
+"""Rules for the profiler's own log: no errors, and a complete window."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _LONGEST_LINE = 200
 def the_log_tells_of_no_error(cycle: Cycle) -> Iterator[Finding]:
     """No line of logs/profiler_*.log has the level ERROR; a WARNING is shown as one.
 
-    Lines are `[time] [LEVEL] [file.py:line] message`; what a message itself says of errors does not count, and lines that
-    do not begin like this go on with the message above. Source: MindSpore 2.10: log.py; MindSpore's own tests search the
+    Lines are `[time] [LEVEL] [file.py:line] message`; the text of a message does not count, and other lines continue the
+    message above. Source: MindSpore 2.10: log.py; MindSpore's own tests search the
     same files. An ERROR that MindSpore prints to stderr (`CPU device is not supported`) is not in these files.
     """
     logs = [file for file in cycle.files if file.slot.name == "log"] or [cycle.artifacts["log"]]
     for artifact in logs:
-        said: dict[Severity, list[tuple[str, str]]] = {Severity.ERROR: [], Severity.WARNING: []}
+        lines_of: dict[Severity, list[tuple[str, str]]] = {Severity.ERROR: [], Severity.WARNING: []}
         lines = artifact.content.document if isinstance(artifact.content.document, list) else []
         for number, line in enumerate(lines, start=1):
             if (found := _LEVEL.match(line)) is not None:
                 severity = Severity.WARNING if found[1] == "WARNING" else Severity.ERROR
-                said[severity].append((f"{artifact.place}:{number}", f"{found[1]}: {_short(found[2])}"))
-        for severity, lines_said in said.items():
+                lines_of[severity].append((f"{artifact.place}:{number}", f"{found[1]}: {_short(found[2])}"))
+        for severity, found_lines in lines_of.items():
             yield from disagreements(
-                Code.C111, lines_said, count=len(lines_said), place=artifact.place, severity=severity
+                Code.C111, found_lines, count=len(found_lines), place=artifact.place, severity=severity
             )
 
 
 @invariant(needs=("log",), layouts=("ms-2.5+cpu",))
 def the_log_tells_of_a_whole_window(cycle: Cycle) -> Iterator[Finding]:
-    """What the profiler started, it stopped; and what it ran for left more than a log.
+    """The profiler was stopped after it was started, and left more files than its log.
 
-    A process that is killed leaves `CpuProfiler start.` as the last word. A loop that ends while the schedule waits leaves a
-    directory that was finalised and never started (a warning: the other cycles are whole). Source: MindSpore 2.7 to 2.10:
+    A killed process leaves `CpuProfiler start.` as the last message. A loop that ends while the schedule waits leaves a
+    directory that was finalised and never started (a warning: the other cycles are complete). Source: MindSpore 2.7 to 2.10:
     cpu_profiler.py, real output of runs that were killed, cut short, and empty.
     """
     said = {
@@ -61,15 +61,15 @@ def the_log_tells_of_a_whole_window(cycle: Cycle) -> Iterator[Finding]:
     place = cycle.artifacts["log"].place
     is_empty = not any(artifact.slot.name != "log" for artifact in cycle.files)
     if "start" in said and not said & {"stop", "finalize"}:
-        message = "it tells that the profiler started, and not that it stopped: the process died in the window"
+        message = "the profiler started and never stopped: the process died in the window"
         yield Finding(code=Code.C110, place=place, message=message)
     elif is_empty and "start" not in said:
         message = "the profiler was opened, but never started: the loop ended before the window began"
         yield Finding(code=Code.C103, severity=Severity.WARNING, place=place, message=message)
     elif is_empty:
         message = (
-            "the profiler was started and stopped, and left nothing but this log: no operator ran on the CPU, or the other "
-            "files are gone"
+            "the profiler was started and stopped, but left only this log: no operator ran on the CPU, or the other "
+            "files were removed"
         )
         yield Finding(code=Code.C103, place=place, message=message)
 
@@ -80,7 +80,7 @@ def _short(text: str) -> str:
 
 @invariant(needs=("log",))
 def a_log_is_where_it_says(cycle: Cycle) -> Iterator[Finding]:
-    """A log whose first line names the file it is written to has that name.
+    """The first line of a log names the log file itself.
 
     Only the name of the file counts: directories are moved and renamed. Source: MindSpore 2.10: log.py, torch_npu: _log.py
     (`Profiler logger initialized at: <path>`).
@@ -90,5 +90,5 @@ def a_log_is_where_it_says(cycle: Cycle) -> Iterator[Finding]:
         if not isinstance(lines, list) or not lines or (found := _ITSELF.search(lines[0])) is None:
             continue
         if (named := found[1].rpartition("/")[2]) != artifact.path.name:
-            message = f"it says that it is {named}: it is the log of another run"
+            message = f"its first line names {named}: it is the log of another run"
             yield Finding(code=Code.I113, place=f"{artifact.place}:1", message=message)

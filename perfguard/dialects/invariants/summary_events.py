@@ -1,8 +1,8 @@
-"""What must hold in MindSpore's summary files and in the configuration of a dynamic profiler.
+"""Rules for MindSpore's summary files, and for the configuration of a dynamic profiler.
 
-SummaryCollector tags what it collects itself `.../auto`, by a fixed rule: the first step, and every step that its frequency
-divides. So a step that was lost in the middle is seen without being told the frequency. At the end of an epoch it
-collects once more, so that such a step stands twice, with the same values. SummaryRecord writes whatever its user says.
+SummaryCollector tags the values that it collects by itself `.../auto`. It collects them in the first step, and in every step
+that its frequency divides, so that a lost step is found without knowing the frequency. At the end of an epoch it collects once
+more: such a step occurs twice, with the same values. SummaryRecord writes whatever its user records.
 Source: MindSpore 2.0 and 2.10, train/callback/_summary_collector.py, and real output of both.
 """
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @invariant(needs=("summary_events",))
 def summary_files_are_in_order(cycle: Cycle) -> Iterator[Finding]:
-    """The first record says the version, and only it; steps and wall times of collected values do not go back. Exact.
+    """The first record, and no other, is the version; steps and wall times of collected values never decrease. Exact.
 
-    Wall times of the version, the graph and of lineage are taken when a worker process packs them, so they may.
+    Wall times of the version, the graph and of lineage may decrease: a worker process takes them when it packs the record.
     Source: MindSpore 2.0 and 2.10, real output and train/summary/_writer_pool.py.
     """
     for artifact in _files(cycle, "summary_events"):
@@ -41,7 +41,7 @@ def summary_files_are_in_order(cycle: Cycle) -> Iterator[Finding]:
             yield Finding(code=Code.I111, place=f"{artifact.place}:1", message=message)
         again = frame["kind"] == "version"
         again[0] = False
-        yield from disagreeing_rows(artifact, again, Code.I114, lambda row: "the version is said a second time")
+        yield from disagreeing_rows(artifact, again, Code.I114, lambda row: "a second version record")
         collected = frame["kind"] == "summary"
         for column, numbers in (("step", as_int64(frame["step"])), ("wall_time", as_float64(frame["wall_time"]))):
             before = numbers.set(~collected, None).shift(1).fill_null(strategy="forward")
@@ -58,9 +58,9 @@ def summary_files_are_in_order(cycle: Cycle) -> Iterator[Finding]:
 def every_summary_file_has_its_lineage(cycle: Cycle) -> Iterator[Finding]:
     """`events.out.events.summary.<time>.<id>.<host>_MS` and `..._lineage` come in pairs. A warning.
 
-    SummaryRecord writes no lineage of its own, and SummaryCollector each of the two only when it collects something for it;
-    so where no lineage is there at all, one is missed only beside a graph and values that SummaryCollector tagged `/auto`, as
-    it collects them by default. Source: MindSpore 2.0, 2.8, 2.9 and 2.10, real output with all options of both.
+    SummaryRecord writes no lineage, and SummaryCollector writes each of the two files only when it collects something for it.
+    If there is no lineage at all, one is required only for a file with a graph and values tagged `/auto`, the defaults of
+    SummaryCollector. Source: MindSpore 2.0, 2.8, 2.9 and 2.10, real output with all options of both.
     """
     frame = cycle.artifacts["summary_events"].content.frame
     by_default = (frame["kind"] == "graph_def").any() and frame["tags"].str.contains("/auto", literal=True).any()
@@ -75,17 +75,17 @@ def every_summary_file_has_its_lineage(cycle: Cycle) -> Iterator[Finding]:
             code=Code.A102,
             severity=Severity.WARNING,
             place=names[here][stem].place,
-            message=f"there is no {stem}{other} beside it",
+            message=f"its other half, {stem}{other}, is missing",
         )
 
 
 @invariant(needs=("summary_events",))
 def a_summary_has_every_step_of_its_frequency(cycle: Cycle) -> Iterator[Finding]:
-    """Values `/auto` are there of the first step and of every step the frequency divides, and of no other. Exact.
+    """Values `/auto` exist for the first step and for every step that the frequency divides, and for no other. Exact.
 
-    `collect_freq`, `collect_tensor_freq` and `summary_steps` are what the caller says. Where he says no frequency it is the
-    greatest number that divides every step but the first, once three are there; where he says no steps, the last one there is
-    the last. Tensors follow a frequency of their own: `collect_tensor_freq`, else at most 20 steps and the first.
+    The caller may state `collect_freq`, `collect_tensor_freq` and `summary_steps`. The default frequency is the greatest common
+    divisor of all steps but the first, if there are three; the default last step is the last one recorded. Tensors have a
+    frequency of their own: `collect_tensor_freq`, else at most 20 steps and the first.
     """
     for artifact in _files(cycle, "summary_events"):
         values = collected_values(artifact)
@@ -94,18 +94,18 @@ def a_summary_has_every_step_of_its_frequency(cycle: Cycle) -> Iterator[Finding]
         is_tensor = values["kind"] == "tensor"
         steps = set(values.filter(values["is_auto"] & ~is_tensor)["step"].unique())
         tensors = set(values.filter(is_tensor)["step"].unique())
-        told = cycle.asked.numbers
-        total = told.get("summary_steps")
-        yield from _misses(cycle, artifact, "values", steps, _rule(steps, told.get("collect_freq"), total))
+        expected = cycle.asked.numbers
+        total = expected.get("summary_steps")
+        yield from _misses(cycle, artifact, "values", steps, _rule(steps, expected.get("collect_freq"), total))
         if tensors:
-            yield from _misses(cycle, artifact, "tensors", tensors, _tensor_rule(tensors, told))
+            yield from _misses(cycle, artifact, "tensors", tensors, _tensor_rule(tensors, expected))
 
 
 @invariant(needs=("summary_events",))
 def every_step_of_a_summary_has_every_value(cycle: Cycle) -> Iterator[Finding]:
-    """What SummaryCollector collects in one step it collects in every one. Exact; a warning for summary operators.
+    """A value that SummaryCollector collects in one step exists in every step. Exact; a warning for summary operators.
 
-    Tensors have a frequency of their own. A summary operator may stand in a branch of the network.
+    Tensors have a frequency of their own. A summary operator may be in a branch of the network.
     """
     import polars as pl
 
@@ -133,10 +133,10 @@ def every_step_of_a_summary_has_every_value(cycle: Cycle) -> Iterator[Finding]:
 
 @invariant(needs=("summary_events",))
 def a_step_of_a_summary_stands_for_one_value(cycle: Cycle) -> Iterator[Finding]:
-    """A value `/auto` is there of a step once, at the end of an epoch twice, and then its number is the same. Exact.
+    """A value `/auto` occurs once in a step; at the end of an epoch twice, with the same number. Exact.
 
-    How many steps an epoch has is known where a landscape is collected: step_per_epoch of train_metadata.json. That it is
-    there twice within an epoch, and the same, is a warning.
+    The steps of an epoch are known if a landscape is collected: step_per_epoch of train_metadata.json. Two equal values
+    within an epoch are a warning.
     """
     metadata = cycle.content("train_metadata")
     per_epoch = metadata.document.get("step_per_epoch") if metadata else None
@@ -150,7 +150,7 @@ def a_step_of_a_summary_stands_for_one_value(cycle: Cycle) -> Iterator[Finding]:
 
 @invariant(needs=("summary_events",))
 def a_summary_file_keeps_its_size(cycle: Cycle) -> Iterator[Finding]:
-    """No summary or lineage file is larger than `max_file_size`, where the caller says one. Exact."""
+    """No summary or lineage file is larger than `max_file_size`, if the caller states it. Exact."""
     largest = cycle.asked.numbers.get("max_file_size")
     if largest is None:
         return
@@ -158,13 +158,13 @@ def a_summary_file_keeps_its_size(cycle: Cycle) -> Iterator[Finding]:
         if artifact.slot.name in ("summary_events", "summary_lineage"):
             size = artifact.path.stat().st_size
             if size > largest:
-                message = f"max_file_size={largest} is expected, and it has {size} bytes"
+                message = f"max_file_size={largest} is expected, but it has {size} bytes"
                 yield Finding(code=Code.A110, place=artifact.place, message=message)
 
 
 @invariant(needs=("profiler_config",))
 def a_window_ends_after_it_begins(cycle: Cycle) -> Iterator[Finding]:
-    """0 <= start_step <= stop_step, or both -1 for none; another window is silently never profiled. A warning.
+    """0 <= start_step <= stop_step, or both -1; any other window is silently never profiled. A warning.
 
     Source: MindSpore 2.10 source: dynamic_profiler.py; stop_step is inclusive. torch_npu has `active` instead.
     """
@@ -181,17 +181,17 @@ def a_window_ends_after_it_begins(cycle: Cycle) -> Iterator[Finding]:
 
 
 _AUTO = "/auto"
-#: How many steps a message names.
+#: The largest number of steps that a message names.
 _NAMED = 8
-#: SummaryCollector collects tensors of this many steps where it is told no frequency for them.
+#: The number of steps for which SummaryCollector collects tensors by default.
 _TENSOR_STEPS = 20
 
 
 def collected_values(artifact: Artifact) -> pl.DataFrame:
     """Return every value of a summary file that has a step, in the order of the file.
 
-    Columns: record (from 1), step, tag, kind, scalar (as it is written, blank for what is none), number (null for what is
-    none), and is_auto: whether SummaryCollector collected it by itself, not a summary operator of the network.
+    Columns: record (from 1), step, tag, kind, scalar (as written, blank for other kinds), number (null for other kinds), and
+    is_auto: SummaryCollector collected it by itself, not a summary operator of the network.
     """
     import polars as pl
 
@@ -211,7 +211,7 @@ def collected_values(artifact: Artifact) -> pl.DataFrame:
 
 
 def tensor_frequency(collect_freq: int, total: int) -> tuple[int, int]:
-    """Return every how many steps SummaryCollector collects tensors by default, and the last step it may do so in.
+    """Return the default step interval for tensors of SummaryCollector, and the last step with tensors.
 
     Source: MindSpore 2.10, SummaryCollector._get_tensor_collect_range.
     """
@@ -224,8 +224,8 @@ def tensor_frequency(collect_freq: int, total: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The steps there must be, in order: the first, and others, which may be as many as numbers there are."""
+class _RequiredSteps:
+    """The required steps, in order: the first one, and a range of others, which may be huge."""
 
     first: int
     others: range
@@ -234,57 +234,59 @@ class _Wanted:
         return step == self.first or step in self.others
 
     def absent(self, there: set[int]) -> tuple[list[int], int]:
-        """Return the first few that are not there, and how many are not."""
+        """Return the first few missing steps, and the number of missing steps."""
         first = range(self.first, self.first + (self.first not in self.others))
         named = islice((step for step in merge(first, self.others) if step not in there), _NAMED)
         return list(named), len(first) + len(self.others) - sum(step in self for step in there)
 
 
-def _rule(steps: set[int], frequency: int | None, total: int | None) -> _Wanted | None:
-    """Return the steps there must be; None where nobody can know."""
+def _rule(steps: set[int], frequency: int | None, total: int | None) -> _RequiredSteps | None:
+    """Return the required steps, or None if they are unknown."""
     first, *others = sorted(steps) or [1]
     if frequency is not None:
         last = total if total is not None else max(steps, default=1)
-        return _Wanted(1, range(frequency, last + 1, frequency))
+        return _RequiredSteps(1, range(frequency, last + 1, frequency))
     if len(others) < 3:
         return None
     divisor = gcd(*others)
     last = total if total is not None else others[-1]
-    return _Wanted(first, range((first // divisor + 1) * divisor, last + 1, divisor))
+    return _RequiredSteps(first, range((first // divisor + 1) * divisor, last + 1, divisor))
 
 
-def _tensor_rule(steps: set[int], told: Mapping[str, int]) -> _Wanted | None:
-    total = told.get("summary_steps")
-    if "collect_tensor_freq" in told or "collect_freq" not in told or total is None:
-        return _rule(steps, told.get("collect_tensor_freq"), total if "collect_tensor_freq" in told else None)
-    frequency, last = tensor_frequency(told["collect_freq"], total)
-    return _Wanted(1, range(frequency, min(last, total) + 1, frequency))
+def _tensor_rule(steps: set[int], expected: Mapping[str, int]) -> _RequiredSteps | None:
+    total = expected.get("summary_steps")
+    if "collect_tensor_freq" in expected or "collect_freq" not in expected or total is None:
+        return _rule(steps, expected.get("collect_tensor_freq"), total if "collect_tensor_freq" in expected else None)
+    frequency, last = tensor_frequency(expected["collect_freq"], total)
+    return _RequiredSteps(1, range(frequency, min(last, total) + 1, frequency))
 
 
-def _misses(cycle: Cycle, artifact: Artifact, what: str, there: set[int], wanted: _Wanted | None) -> Iterator[Finding]:
-    """Say which steps are missing, and which should not be there."""
-    if wanted is None:
+def _misses(
+    cycle: Cycle, artifact: Artifact, what: str, there: set[int], required: _RequiredSteps | None
+) -> Iterator[Finding]:
+    """Yield findings for missing and for unexpected steps."""
+    if required is None:
         return
-    absent, missing = wanted.absent(there)
-    extra = sorted(step for step in there if step not in wanted)
+    absent, missing = required.absent(there)
+    extra = sorted(step for step in there if step not in required)
     if absent and absent[0] > max(there, default=0) and _is_full(cycle, artifact):
         yield Finding(
             code=Code.C101,
             severity=Severity.WARNING,
             place=artifact.place,
-            message=f"there are no {what} of {_worded(absent, missing)}: the file has reached max_file_size",
+            message=f"there are no {what} of {_steps_in_words(absent, missing)}: the file has reached max_file_size",
         )
     elif absent:
         yield Finding(
-            code=Code.C101, place=artifact.place, message=f"there are no {what} of {_worded(absent, missing)}"
+            code=Code.C101, place=artifact.place, message=f"there are no {what} of {_steps_in_words(absent, missing)}"
         )
     if extra:
-        message = f"there are {what} of {_worded(extra, len(extra))}, which should not be collected"
+        message = f"there are {what} of {_steps_in_words(extra, len(extra))}, which should not be collected"
         yield Finding(code=Code.C101, place=artifact.place, message=message)
 
 
 def _is_full(cycle: Cycle, artifact: Artifact) -> bool:
-    """Whether one more record, as large as the largest there, would not have gone into the file."""
+    """Whether one more record of the largest size would not have fitted into the file."""
     largest = cycle.asked.numbers.get("max_file_size")
     if largest is None:
         return False
@@ -295,14 +297,14 @@ def _is_full(cycle: Cycle, artifact: Artifact) -> bool:
 
 def _absent_steps(tag: str, count: int, there: pl.DataFrame, steps: pl.DataFrame) -> str:
     absent = steps.filter(~steps["step"].is_in(there["step"].implode()))["step"]
-    worded = _worded(absent.head(_NAMED).to_list(), len(absent))
-    return f"{tag} is there of {count} of {steps.height} steps, and not of {worded}"
+    missing = _steps_in_words(absent.head(_NAMED).to_list(), len(absent))
+    return f"{tag} has values for {count} of {steps.height} steps, but not for {missing}"
 
 
 def _there_again(values: pl.DataFrame) -> pl.DataFrame:
-    """Return the values `/auto` that are there of a step a second time and more often.
+    """Return the values `/auto` that repeat an earlier value of their step.
 
-    Columns `first_record` and `first` say where the first one is and what it is; `times` how often it was there so far.
+    `first_record` and `first` are the record and the value of the first one; `times` counts them so far.
     """
     import polars as pl
 
@@ -319,27 +321,27 @@ def _there_again(values: pl.DataFrame) -> pl.DataFrame:
 def _contradicting(artifact: Artifact, again: pl.DataFrame) -> Iterator[tuple[str, str]]:
     import polars as pl
 
-    # As text, so that NaN is NaN.
+    # Compared as text, so that NaN equals NaN.
     differs = pl.col("scalar") != pl.col("first")
     for value in again.filter(differs | (pl.col("times") > 2)).iter_rows(named=True):
         where, what = f"{artifact.place}:{value['record']}", f"{value['tag']} of step {value['step']}"
         if value["scalar"] != value["first"]:
             own, first = (one or "None" for one in (value["scalar"], value["first"]))
-            yield where, f"{what} is {own}, and {first} in record {value['first_record']}"
+            yield where, f"{what} is {own}, but {first} in record {value['first_record']}"
         else:
-            yield where, f"{what} is there {value['times']} times"
+            yield where, f"{what} occurs {value['times']} times"
 
 
 def _within_an_epoch(artifact: Artifact, again: pl.DataFrame, per_epoch: int) -> Iterator[tuple[str, str]]:
     import polars as pl
 
     for value in again.filter(pl.col("step") % in_int64(per_epoch) != 0).iter_rows(named=True):
-        what = f"{value['tag']} of step {value['step']} is there twice, and no epoch of {per_epoch} steps ends there"
+        what = f"{value['tag']} of step {value['step']} occurs twice, but no epoch of {per_epoch} steps ends there"
         yield f"{artifact.place}:{value['record']}", what
 
 
-def _worded(steps: list[int], count: int) -> str:
-    """Name the first of so many steps."""
+def _steps_in_words(steps: list[int], count: int) -> str:
+    """Return `steps 1, 2 and 8 more` for the first of `count` steps."""
     named = ", ".join(map(str, steps[:_NAMED]))
     more = f" and {count - _NAMED} more" if count > _NAMED else ""
     return f"step {named}{more}" if count == 1 else f"steps {named}{more}"

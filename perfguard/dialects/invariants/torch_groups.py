@@ -1,4 +1,4 @@
-"""Process groups that a torch trace names in its header."""
+"""Rules for the process groups in the header of a torch trace."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 def process_groups_are_of_the_world(cycle: Cycle) -> Iterator[Finding]:
     """rank < world_size, at most pg_count groups, each of pg_size ranks of the world. Exact.
 
-    `pg_config` lists the groups that this rank is in, `pg_count` counts all ever made: with `new_group`, a mesh of two
-    dimensions, FSDP2 or TP they are more. Source: kineto output_json.cpp; torch.distributed `_world.group_count`.
+    `pg_config` lists the groups of this rank; `pg_count` counts all groups ever made, which are more with `new_group`, a
+    2-D mesh, FSDP2 or TP. Source: kineto output_json.cpp; torch.distributed `_world.group_count`.
     """
     artifact = cycle.artifacts["trace"]
-    told = artifact.content.document.get("distributedInfo")
-    if not isinstance(told, Mapping):
+    distributed = artifact.content.document.get("distributedInfo")
+    if not isinstance(distributed, Mapping):
         return
-    for message in _group_faults(told):
+    for message in _group_faults(distributed):
         yield Finding(code=Code.I109, place=f"{artifact.place} $.distributedInfo", message=message)
 
 
-def _group_faults(told: Mapping[str, Any]) -> Iterator[str]:
-    world, rank, groups = told.get("world_size"), told.get("rank"), told.get("pg_config")
+def _group_faults(distributed: Mapping[str, Any]) -> Iterator[str]:
+    world, rank, groups = (distributed.get(key) for key in ("world_size", "rank", "pg_config"))
     if not isinstance(world, int) or not isinstance(rank, int):
         return
     if rank >= world:
-        yield f"it is rank {rank} of {world}"
+        yield f"rank is {rank}, but there are {world} ranks"
     if not isinstance(groups, list) or not groups:
         return
-    if isinstance(count := told.get("pg_count"), int) and count < len(groups):
-        yield f"it counts {count} process groups and lists {len(groups)}"
+    if isinstance(count := distributed.get("pg_count"), int) and count < len(groups):
+        yield f"pg_count is {count}, but {len(groups)} process groups are listed"
     sizes = []
     for group in groups:
         ranks, size = group.get("ranks"), group.get("pg_size")
         if isinstance(ranks, list) and ranks:
             if isinstance(size, int) and size != len(ranks):
-                yield f"group {group.get('pg_name')} has size {size} and lists {len(ranks)} ranks"
+                yield f"group {group.get('pg_name')} has size {size}, but lists {len(ranks)} ranks"
             if len(set(ranks)) != len(ranks) or not all(isinstance(one, int) and 0 <= one < world for one in ranks):
                 yield f"group {group.get('pg_name')} lists ranks {ranks} of a world of {world}"
             sizes.append(len(ranks))
         elif ranks == []:
-            # torch lists no ranks of the group that is the world.
+            # torch lists no ranks for the default group.
             sizes.append(world)
-    # The first group made is the world itself.
+    # The default group has all ranks.
     if sizes and max(sizes) != world:
-        yield f"no process group holds all {world} ranks"
+        yield f"no process group has all {world} ranks"

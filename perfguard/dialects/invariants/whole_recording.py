@@ -1,4 +1,4 @@
-"""What must hold of a whole recording: it ended well, every cycle is there, every timed step was timed."""
+"""Rules for a whole recording: it completed, and every cycle, rank and timed step exists."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _ENDINGS = {
 
 @recording_invariant
 def the_capture_ended_well(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """A capture that was cut short holds less than was asked for, whatever the profiler managed to write."""
+    """A capture that was cut short has less than was requested, whatever the profiler wrote."""
     if recording.ending in _ENDINGS:
-        # The cause goes before what follows from it: lost steps, missing files.
-        message = recording.reason or "nobody wrote down why"
+        # The cause is listed before its consequences: lost steps, missing files.
+        message = recording.reason or "the reason was not recorded"
         yield Finding(code=_ENDINGS[recording.ending], place=RECORDING_FILE, message=message, weight=1.0)
 
 
 def _windows(extracts: tuple[Extract, ...]) -> Counter[int]:
-    """Count the profiler's cycles by rank. Graphs and summaries lie where they like, and are no window."""
+    """Count the profiler's cycles by rank. Graphs and summaries are no windows."""
     counts: Counter[int] = Counter()
     for extract in extracts:
         counts[extract.rank] += extract.is_window
@@ -53,7 +53,7 @@ def _windows(extracts: tuple[Extract, ...]) -> Counter[int]:
 
 @recording_invariant
 def every_cycle_is_there(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """A window that repeats R times leaves R cycles for every rank; what was saved beside them (graphs, summaries) is none."""
+    """A window that repeats R times leaves R cycles for every rank; graphs and summaries do not count."""
     if recording.window is None or not extracts:
         return
     for rank, count in sorted(_windows(extracts).items()):
@@ -61,15 +61,15 @@ def every_cycle_is_there(recording: Recording, extracts: tuple[Extract, ...]) ->
             yield Finding(
                 code=Code.C101,
                 place=f"rank {rank}",
-                message=f"the window repeats {recording.window.repeat} times, the profiler wrote {count} cycles",
+                message=f"the window repeats {recording.window.repeat} times, but the profiler wrote {count} cycles",
             )
 
 
 @recording_invariant
 def every_rank_has_as_many_cycles(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """Ranks of a foreign directory have as many cycles as most of them: one that has fewer died. A warning.
+    """The ranks of a foreign directory have the same number of cycles: a rank with fewer died. A warning.
 
-    Seen with torch 1.12 and 2.4 on CPU, where a rank crashed while it stopped its profiler, and the others had written.
+    Seen with torch 1.12 and 2.4 on CPU: a rank crashed while it stopped its profiler, after the others had written.
     """
     counts = _windows(extracts)
     if recording.window is not None or len(set(counts.values())) < 2:
@@ -84,41 +84,41 @@ def every_rank_has_as_many_cycles(recording: Recording, extracts: tuple[Extract,
                 rank=rank,
                 message=f"rank {rank} has {count} of the {usual} cycles that other ranks have"
                 if count < usual
-                else f"rank {rank} has {count} cycles, other ranks have {usual}",
+                else f"rank {rank} has {count} cycles, but other ranks have {usual}",
             )
 
 
 @recording_invariant
 def every_step_was_timed(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """Every step asked for, timed or profiled, has an entry with a duration."""
+    """Every requested step, timed or profiled, has an entry with a duration."""
     if recording.window is None or recording.ending is not Ending.COMPLETE:
         return
-    wanted = {
+    requested = {
         Phase.TIMED: recording.timed_steps or 0,
         Phase.ACTIVE: recording.window.active * recording.window.repeat,
     }
     several = len(recording.ranks) > 1
-    for phase, count in wanted.items():
+    for phase, count in requested.items():
         for rank in recording.ranks or (0,):
             timed = sum(step.wall_ns > 0 for step in recording.steps_of(phase, rank=rank))
             if timed != count:
                 of = f"of rank {rank} " if several else ""
-                message = f"{count} {phase.value} steps {of}were asked for, {timed} have a duration"
+                message = f"{count} {phase.value} steps {of}were requested, but {timed} have a duration"
                 yield Finding(code=Code.C107, place=STEPS_FILE, rank=rank if several else None, message=message)
 
 
 @cycle_fact()
 def world_size(cycle: Cycle) -> int | None:
-    """How many ranks there are, as a trace says."""
+    """The number of ranks that a trace states."""
     trace = cycle.content("trace")
-    told = trace.document.get("distributedInfo") if trace is not None else None
-    size = told.get("world_size") if isinstance(told, Mapping) else None
+    distributed = trace.document.get("distributedInfo") if trace is not None else None
+    size = distributed.get("world_size") if isinstance(distributed, Mapping) else None
     return size if isinstance(size, int) else None
 
 
 @recording_invariant
 def every_rank_of_the_world_is_there(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """A trace names the size of its world: with fewer ranks here, some were not copied along. A warning.
+    """The directory has as many ranks as a trace states; otherwise some were not copied. A warning.
 
     Many projects profile one rank only, on purpose. Source: torch: distributedInfo.world_size.
     """
@@ -129,18 +129,18 @@ def every_rank_of_the_world_is_there(recording: Recording, extracts: tuple[Extra
             code=Code.A107,
             severity=Severity.WARNING,
             place="ranks",
-            message=f"the trace says that there are {max(worlds)} ranks, here are {', '.join(map(str, ranks))} "
-            f"(`--expect ranks={len(ranks)}` says that this is all)",
+            message=f"the trace says {max(worlds)} ranks; only rank {', '.join(map(str, ranks))} is here "
+            f"(if that is intended: `--expect ranks={len(ranks)}`)",
         )
 
 
-#: What was measured at a time; two cycles cannot have the same.
+#: Slots with times: two cycles cannot have equal ones.
 _TIMED = ("trace", "trace_view", "kernel_details", "cpu_op_execute_timestamp", "output_timeline_data")
 
 
 @cycle_fact()
 def times_seen(cycle: Cycle) -> tuple[tuple[str, str, bytes], ...]:
-    """Slot, place and digest of each table of what was measured at a time; equal tables have equal digests."""
+    """Slot, place and digest of each table with times; equal tables have equal digests."""
     found = []
     for slot in _TIMED:
         artifact = cycle.artifacts.get(slot)
@@ -159,10 +159,9 @@ def times_seen(cycle: Cycle) -> tuple[tuple[str, str, bytes], ...]:
 
 
 def _digest(frame: pl.DataFrame) -> bytes:
-    """Return 32 bytes that are the same for equal tables, however they were read and in whichever process.
+    """Return 32 bytes that are the same for equal tables in every process.
 
-    They are the names of the columns, the number of rows, and two sums of a 64-bit number of each row and its place: parts of a
-    table can be added up, in any order.
+    They consist of a hash of the column names, the number of rows, and two sums of a 64-bit hash of each row and its place.
     """
     import polars as pl
 
@@ -174,7 +173,7 @@ def _digest(frame: pl.DataFrame) -> bytes:
 
 @recording_invariant
 def no_cycle_is_there_twice(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """Two cycles have not the same times: one of them is a copy, perhaps in the place of another rank's. Exact."""
+    """No two cycles have the same times: one of them is a copy, perhaps instead of another rank's. Exact."""
     seen: dict[tuple[str, bytes], str] = {}
     for extract in extracts:
         for slot, place, digest in extract.fact(times_seen) or ():
@@ -185,13 +184,13 @@ def no_cycle_is_there_twice(recording: Recording, extracts: tuple[Extract, ...])
                     code=Code.I113,
                     place=place,
                     rank=extract.rank,
-                    message=f"it is the same as {same}: one of the two is a copy",
+                    message=f"it has the same rows as {same}: one of the two is a copy",
                 )
 
 
 @recording_invariant
 def a_directory_is_of_the_rank_in_its_files(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """The rank in the name of the directory above is that of the files' names. A warning: old GPU files name their device."""
+    """The directory above names the same rank as the files. A warning: old GPU files name their device."""
     for extract in extracts:
         above = extract.rank_above
         if above is not None and above != extract.rank:
@@ -200,23 +199,23 @@ def a_directory_is_of_the_rank_in_its_files(recording: Recording, extracts: tupl
                 severity=Severity.WARNING,
                 place=extract.name,
                 rank=extract.rank,
-                message=f"its files are of rank {extract.rank}, the directory it is in of rank {above}",
+                message=f"its files are of rank {extract.rank}, but its directory is of rank {above}",
             )
 
 
 @recording_invariant
 def every_rank_of_the_recording_is_there(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """A recording of several ranks holds output of each. An error: perfguard started them itself."""
+    """A recording of several ranks has output of each. An error: perfguard started them itself."""
     if recording.fingerprint is None or recording.rank is not None or not extracts:
         return
     world = recording.fingerprint.world_size
     there = {extract.rank for extract in extracts}
     for rank in islice((rank for rank in range(world) if rank not in there), WORDED_ROWS):
-        message = f"{world} ranks were started, nothing of rank {rank} is here"
+        message = f"{world} ranks were started, but rank {rank} is missing"
         yield Finding(code=Code.A107, place=f"rank {rank}", rank=rank, message=message)
     missing = world - sum(0 <= rank < world for rank in there)
     if (more := missing - WORDED_ROWS) > 0:
-        message = f"and of {more} more ranks nothing is here"
+        message = f"and {more} more ranks are missing"
         yield Finding(code=Code.A107, place="ranks", message=message, more=more)
 
 
@@ -230,7 +229,7 @@ Ran = tuple[int, tuple[tuple[str, int], ...]]
 
 @cycle_fact(wanted=_has_several_ranks)
 def ran_in_the_window(cycle: Cycle) -> Ran | None:
-    """How many steps there were, and how often every operator ran in them."""
+    """The number of steps, and the calls of every operator in them."""
     if cycle.executions is None:
         return None
     calls = calls_by(cycle.executions.of_the_window, "operator")
@@ -246,9 +245,9 @@ def _added_up(cycles: list[Ran]) -> tuple[int, Counter[str]]:
 
 @recording_invariant
 def ranks_ran_the_same(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """Ranks have as many steps as each other, and ran the same operators as often.
+    """All ranks have the same number of steps, and the same calls of the same operators.
 
-    Operators are a warning: the stages of a pipeline have their own. Steps are an error where perfguard recorded them.
+    Different operators are a warning: the stages of a pipeline have their own. Different steps are an error.
     """
     if not _has_several_ranks(recording):
         return
@@ -265,17 +264,17 @@ def ranks_ran_the_same(recording: Recording, extracts: tuple[Extract, ...]) -> I
             continue
         steps, calls = _added_up(ran[rank])
         if steps != first_steps:
-            message = f"rank {rank} recorded {steps} steps, rank {first} {first_steps}"
+            message = f"rank {rank} recorded {steps} steps, but rank {first} recorded {first_steps}"
             yield Finding(code=Code.C114, place=f"rank {rank}", rank=rank, message=message)
             continue
         differing = sorted(name for name in calls.keys() | first_calls.keys() if calls[name] != first_calls[name])
         if differing:
-            told = ", ".join(f"{name} {calls[name]} x, not {first_calls[name]}" for name in differing[:4])
+            named = ", ".join(f"{name} {calls[name]} x, not {first_calls[name]}" for name in differing[:4])
             more = f" and {len(differing) - 4} more" if len(differing) > 4 else ""
             yield Finding(
                 code=Code.C114,
                 severity=Severity.WARNING,
                 place=f"rank {rank}",
                 rank=rank,
-                message=f"rank {rank} ran {told}{more}, as rank {first} did",
+                message=f"rank {rank} ran {named}{more}, as rank {first} did",
             )

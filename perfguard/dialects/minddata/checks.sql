@@ -188,6 +188,45 @@ from pipeline_rows where (average is null) <> (len(sizes) = 0) or (length is nul
 -- message: operator {op_id} has {samples} samples of its queue, others {usual}
 select cycle, op_id, samples, usual from sampled_queues where place = '{table}' and samples <> usual
 
+-- check: the_raw_table_is_the_pipeline
+-- code: I113
+-- needs: pipeline_profiling_operators, minddata_pipeline_raw
+-- in: minddata_pipeline_raw
+-- about: Some operator has the type that it has in the document.
+-- message: no operator has the type it has in pipeline_profiling: the two are not of one run
+select cycle from pipeline_pairs group by cycle having not bool_or(is_of_one_run)
+
+-- check: the_raw_table_is_the_pipeline
+-- code: I111
+-- needs: pipeline_profiling_operators, minddata_pipeline_raw
+-- in: minddata_pipeline_raw
+-- about: Every operator of the table is in the document.
+-- message: operator {op_id} is not in pipeline_profiling
+select cycle, row, op_id from pipeline_pairs where is_of_one_run and number_there is null
+
+-- check: the_raw_table_is_the_pipeline
+-- code: I111
+-- needs: pipeline_profiling_operators, minddata_pipeline_raw
+-- in: minddata_pipeline_raw
+-- each: key, here, there = op_type, op_type, type_there; num_workers, num_workers, workers_there;
+--   sample_interval, interval, interval_there; output_queue_size, sizes, sizes_there; output_queue_length, length, length_there
+-- about: Every row repeats what the document says of the operator. Exact.
+-- message: operator {op_id}: {key} {said} here, {said_there} in pipeline_profiling
+select cycle, row, op_id, shown({here}::varchar) as said, shown({there}::varchar) as said_there
+from pipeline_pairs where is_of_one_run and number_there is not null and {here} is distinct from {there}
+
+-- check: the_raw_table_is_the_pipeline
+-- code: I111
+-- needs: pipeline_profiling_operators
+-- in: minddata_pipeline_raw
+-- about: The root has a row, and every operator with a queue from which rows come to it.
+-- message: operator {op_id} of pipeline_profiling has a queue and no row here
+select cycle, op_id
+from pipeline_parts join last_operators using (cycle, op_id)
+where (op_id = 0 or length is not null)
+  and (cycle, op_id) not in (select (cycle, op_id) from minddata_pipeline_raw where op_id is not null)
+  and cycle not in (select cycle from pipeline_pairs where not is_of_one_run)
+
 -- check: parents_and_children_of_a_pipeline_agree
 -- code: I114
 -- needs: minddata_pipeline_raw
@@ -291,6 +330,140 @@ select cycle, row, batch, earlier from batches where slot = '{table}' and batch 
 -- message: batch {batch} took {whole_ms:.0f} ms, its pipeline and push {parts_ms:.0f} ms together
 select cycle, row, batch, whole_ns / 1000000 as whole_ms, parts_ns / 1000000 as parts_ms
 from batches where slot = '{table}' and kinds = [1, 2, 0, 3] and abs(whole_ns - parts_ns) > 1000000
+
+-- check: {check}
+-- code: I114
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: Operators are listed once, in the order of their numbers.
+-- message: {ids} is not ascending, or an operator is there twice
+select cycle, '$.op_ids' as path, shown(op_ids) as ids
+from (select *, try_cast(op_ids as hugeint[]) as numbers from {form})
+where numbers <> list_sort(list_distinct(numbers))
+
+-- check: {check}
+-- code: I111
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: One entry an operator in every list.
+-- message: {length} entries for {operators} operators
+select cycle, '$.' || key as path, length, operators from summary_lists where form = '{form}' and is_by_operator and length <> operators
+
+-- check: {check}
+-- code: I111
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: An operator is called by its name and number.
+-- message: {label} here, {own_label} by name and number
+select cycle, '$.pipeline_ops[' || index || ']' as path, label, own_label
+from summary_operators where form = '{form}' and label <> own_label
+
+-- check: {check}
+-- code: I111
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: Children are there.
+-- message: {own_label} has the child {child}, which is not there
+select cycle, '$.children_ids[' || index || ']' as path, own_label, child
+from (select *, unnest(children) as child from summary_operators where form = '{form}')
+where (cycle, child) not in (select (cycle, op_id) from summary_operators where form = '{form}')
+
+-- check: {check}
+-- code: I111
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: The parent of an operator is one that names it as a child; -1 where none does.
+-- message: {own_label} has the parent {parent}, but is a child of {parents}
+with named as (
+  select cycle, child, list_sort(list_distinct(list(op_id))) as parents
+  from (select cycle, op_id, unnest(children) as child from summary_operators where form = '{form}')
+  group by cycle, child)
+select here.cycle, '$.parent_id[' || index || ']' as path, own_label, parent, coalesce(parents, [-1])::varchar as parents
+from summary_operators as here left join named on named.cycle = here.cycle and child = op_id
+where form = '{form}' and not list_contains(coalesce(parents, [-1]), parent)
+
+-- check: {check}
+-- code: I105
+-- needs: {form}
+-- in: {form}
+-- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
+--   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- about: The use of the CPU by a worker is that by the operator / its workers; -1 where it is not known. It is written only where it is
+--   known of all operators.
+-- tolerance: 0.0051: two decimals
+-- message: {share_per_worker} here, {share} / {workers} workers gives {expected}
+select cycle, '$.avg_cpu_pct_per_worker[' || index || ']' as path, share_per_worker, share, workers, expected
+from (
+  select *, coalesce(rounded(case when share::double >= 0 then share::double end / nullif(workers::double, 0))::varchar, '-1') as expected
+  from summary_operators where form = '{form}')
+where abs(share_per_worker::double - expected::double) > 0.0051
+
+-- check: both_summaries_say_the_same
+-- code: I111
+-- needs: minddata_pipeline_summary_json_summary, minddata_pipeline_summary_csv_summary
+-- in: minddata_pipeline_summary_csv_summary
+-- about: Both forms have the same keys and values; only the order of keys may differ. Exact.
+-- message: {key}: {said} here, {said_there} in minddata_pipeline_summary_json
+with here as (from summary_lists where form = 'minddata_pipeline_summary_csv_summary'),
+there as (from summary_lists where form = 'minddata_pipeline_summary_json_summary')
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.key, there.key) as key, shown(here.list) as said,
+  shown(there.list) as said_there
+from here full join there on there.cycle = here.cycle and there.key = here.key
+where numbers_as_such(here.list) is distinct from numbers_as_such(there.list)
+
+-- check: the_summary_follows_from_the_pipeline
+-- code: I111
+-- needs: pipeline_profiling_operators, minddata_pipeline_summary_json_summary
+-- in: minddata_pipeline_summary_json_summary
+-- about: The operators of the summary are those of the pipeline.
+-- message: op_ids {ids} here, {ids_there} in pipeline_profiling
+select cycle, '$.op_ids' as path, shown(ids) as ids, shown(ids_there::varchar) as ids_there
+from pipeline_ids where not is_same
+
+-- check: the_summary_follows_from_the_pipeline
+-- code: {code}
+-- needs: pipeline_profiling_operators, minddata_pipeline_summary_json_summary
+-- in: minddata_pipeline_summary_json_summary
+-- each: code, key, value = I111, op_names, name; I111, num_workers, num_workers; I105, queue_average_size, average;
+--   I105, queue_utilization_pct, utilization; I105, queue_empty_freq_pct, empty_share
+-- about: Operators, workers and queues of the summary are those sampled: the average is the mean; the utilisation 100 * that / length;
+--   empty the share of samples that are 0.
+-- tolerance: 0.0051 for the queues: two decimals
+-- message: operator {op_id}: {key} {here} here, {there} follows from pipeline_profiling
+with pairs as (
+  select cycle, op_id, place, pipeline.{value} as there, (summary.{key}::json::varchar[])[place] as here
+  from sampled_operators as pipeline join minddata_pipeline_summary_json_summary as summary using (cycle)
+  where cycle in (select cycle from pipeline_ids where is_same))
+select cycle, '$.{key}[' || (place - 1) || ']' as path, op_id, coalesce(here, 'nothing') as here, there
+from pairs
+where '{code}' = 'I111' and here is distinct from there::varchar
+  or '{code}' = 'I105' and abs(try_cast(here as double) - try_cast(there as double)) > 0.0051
+
+-- check: {check}
+-- code: I105
+-- needs: minddata_pipeline_summary_json_summary, {slot}
+-- in: minddata_pipeline_summary_json_summary
+-- each: check, slot = the_mean_times_follow_from_the_batches, dataset_iterator_profiling;
+--   the_mean_times_follow_from_the_device_queue, device_queue_profiling
+-- about: Mean times are those of all batches but the first; -1 where there are none.
+-- tolerance: 0.00051 ms: three decimals
+-- source: minddata_analyzer.py (2.0), ms_minddata_viewer.py (2.10)
+-- message: {said} ms here, the batches in {slot} give {mean_ms:.3f} ms
+select cycle, '$.' || key || '[0]' as path, said, mean_ms
+from (select cycle, key, (list::json::varchar[])[1] as said from summary_lists where form = 'minddata_pipeline_summary_json_summary')
+join batch_means using (cycle, key)
+where slot = '{slot}' and abs(said::double - mean_ms) > 0.00051
+  and cycle in (select cycle from minddata_pipeline_summary_json_summary where per_pipeline_time is not null)
 
 -- check: waits_of_the_device_are_in_order
 -- code: I106

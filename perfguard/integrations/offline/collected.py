@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.artifacts.layout import survey
+from perfguard.artifacts.survey import survey
 from perfguard.capture.replay import recordings_in
 from perfguard.integrations.offline.analyser import ANALYSERS
 from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE

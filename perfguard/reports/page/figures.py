@@ -15,13 +15,13 @@ from typing import Any
 
 from perfguard.findings import Code, Severity
 from perfguard.judge import Attribution, Ledger, Outcome, Verdict, attribution_of, step_time_of
+from perfguard.judge.quantities import quantity, signed_us, size_bytes, time_us
 from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
 from perfguard.reports.names import printable
-from perfguard.reports.quantities import quantity, signed_us, size_bytes, time_us
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 

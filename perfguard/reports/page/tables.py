@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfguard.findings import Finding, Severity, split_place
-from perfguard.judge import Comparison, Silence, State, Verdict, attribution_of
+from perfguard.judge import Comparison, State, Unattributed, Verdict, attribution_of
+from perfguard.judge.quantities import change_text, quantity
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import Value, rank_of
 from perfguard.reports.ledger import ledger_rows, silence_text
 from perfguard.reports.names import printable
-from perfguard.reports.quantities import changed, quantity
 from perfguard.reports.step_time import step_details
 
 #: How many findings of a workload are written out; all of them are in the JSON report.
@@ -69,7 +69,7 @@ def tables_of(verdict: Verdict) -> Tables:
         notes=tuple(printable(note) for note in verdict.notes),
         step=tuple(step_details(verdict)),
         ledger=tuple(ledger_rows(verdict.ledger)) if verdict.ledger is not None else (),
-        silence=silence_text(found) if isinstance(found, Silence) else "",
+        silence=silence_text(found) if isinstance(found, Unattributed) else "",
     )
 
 
@@ -147,7 +147,7 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
                 _plain(one.allowed),
                 _told(one.reference, unit),
                 _told(one.current, unit),
-                changed(one.reference, one.current),
+                change_text(one.reference, one.current),
                 "" if one.allowed is None else quantity(one.allowed, unit),
             ]
         )

@@ -1,9 +1,8 @@
-"""A history: what every run measured, in one file (SQLite) or in a database that a team shares (PostgreSQL).
+"""The history of all runs, in one file (SQLite) or in a database that a team shares (PostgreSQL).
 
-What goes in: an `Entry`, one run of a suite, whole or not at all, and the same one only once. What comes out: runs, and
-`Series` of numbers in the order of their commits. `entry` has the values and where they come from, `tables` the columns,
-`migrations` how older ones become these, `place` names a file, `database` opens it and words what a database says, `archive`
-reads and writes them.
+Input is an `Entry`: one run of a suite, stored completely and only once. Output are runs, and `Series` of numbers in the
+order of their commits. `entry` has the values, `tables` the columns, `migrations` the changes of older tables, `place` the
+file name, `database` the connection and its errors; `archive` reads and writes.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from perfguard.stores.history.place import NoHistoryError, file_of
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History
 
-#: The file beside pyproject.toml, where nobody named another place.
+#: The default file, in the directory of pyproject.toml.
 HISTORY_FILE = "perfguard-history.db"
-#: How long a writer waits for the others.
+#: How long a writer waits for other writers.
 WAIT_S = 30.0
 
 __all__ = ["HISTORY_FILE", "WAIT_S", "NoHistoryError", "open_history"]
 
 
 def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float | None = None) -> History:
-    """Open the history at a file (a relative one lies below `root`) or a URL; raises `UsageError` and `StoreError`.
+    """Open the history in a file (a relative path starts at `root`) or at a URL. Raises `UsageError` and `StoreError`.
 
-    Only `writing` makes one that is not there yet; else that is a `NoHistoryError`, also where the packages are missing. One of
-    an older perfguard becomes one of this.
+    Only `writing` creates a missing history; otherwise it is a `NoHistoryError`, even without the optional packages. The
+    tables of an older perfguard are upgraded.
     """
     if not writing and "://" not in place and not os.path.exists(file := file_of(place, root=root)):
         raise NoHistoryError(str(file))

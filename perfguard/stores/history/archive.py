@@ -1,4 +1,4 @@
-"""A history that is open: runs go in whole, and series, runs and entries come out."""
+"""An open history: adds and deletes runs, and reads runs, series and entries."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from perfguard.stores.history.entry import (
     moment,
     sha256,
 )
-from perfguard.stores.history.series import Told, documents_of, parts, told_series
+from perfguard.stores.history.series import RecordedSeries, documents_of, parts, recorded_series
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, number_of, text_of
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
-#: Rows that are fetched at a time when all of them are read.
+#: Rows fetched at a time when all of them are read.
 _FETCHED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run as it is kept. `outcomes` counts its workloads by what they came to."""
+    """One stored run. `outcomes` counts its workloads by outcome."""
 
     number: int
     digest: str
@@ -51,19 +51,19 @@ class Run:
 
     @property
     def at(self) -> datetime:
-        """What orders runs: when the commit was made, else when the run ended, else when it was added."""
+        """The time that orders runs: of the commit, else of the end of the run, else of adding it."""
         return self.facts.committed_at or self.facts.finished_at or self.added_at
 
     @property
     def moment(self) -> Moment:
-        """How a trend names it."""
+        """The run as a trend shows it."""
         facts = self.facts
         return Moment(run=self.number, at=self.at, commit=facts.commit, branch=facts.branch, release=facts.release)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What adding came to: a report that was there already is the `run` it was; `marked` is the release it is of since now."""
+    """The result of adding: the number of the new or known `run`; `marked` is the release that a known run now has."""
 
     run: int
     is_new: bool
@@ -78,25 +78,25 @@ class History:
 
     @property
     def shown(self) -> str:
-        """The place, as it may be printed."""
+        """The file or URL, without secrets."""
         return self.database.shown
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
-    def add(self, entry: Entry, *, said: RunFacts | None = None) -> Added:
-        """Keep an entry, whole or not at all; `said` are facts it does not have itself. Raises `StoreError`.
+    def add(self, entry: Entry, *, given: RunFacts | None = None) -> Added:
+        """Add an entry, completely or not at all; `given` are facts that complete its own. Raises `StoreError`.
 
-        One that is there already is not added again, and only its release is kept: what is `said` of it in any case, and what
-        the entry brings where there is none yet.
+        An entry that the history already has is not added again. Only its release is stored: the `given` one always, the
+        entry's own if the run has none yet.
         """
-        said = said or RunFacts()
+        given = given or RunFacts()
         with self.database.writing() as connection:
             known = connection.execute(select(RUNS.c.id).where(RUNS.c.digest == entry.digest)).scalar()
             if known is not None:
-                marked = _mark(connection, known, said.release, entry.facts.release)
+                marked = _mark(connection, known, given.release, entry.facts.release)
                 return Added(run=known, is_new=False, marked=marked)
             added_us = microseconds(entry.added_at) if entry.added_at else time.time_ns() // 1000
-            facts = _columns(entry.facts.completed_by(said))
+            facts = _columns(entry.facts.completed_by(given))
             run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at_us": added_us, **facts}
             number = _made(connection, RUNS, run)
             for workload in entry.workloads:
@@ -104,7 +104,7 @@ class History:
         return Added(run=number, is_new=True)
 
     def forget(self, runs: Iterable[int]) -> int:
-        """Delete runs with all they measured, and series nobody has any more; return how many runs there were."""
+        """Delete runs with their measurements, and series without measurements; return the number of deleted runs."""
         with self.database.writing() as connection:
             doomed = list(runs)
             count = 0
@@ -123,7 +123,7 @@ class History:
             return _runs(connection, branch=branch)
 
     def workloads_of(self, run: int) -> tuple[WorkloadEntry, ...]:
-        """Return what the workloads of a run came to, by name, with their numbers."""
+        """Return the results of a run's workloads, sorted by name."""
         with self.database.reading() as connection:
             numbers = connection.execute(
                 select(*_NUMBER)
@@ -138,16 +138,16 @@ class History:
         workload: Callable[[str], bool],
         metric: Callable[[str, str], bool],
         runs: Sequence[Run],
-    ) -> tuple[Told, ...]:
-        """Return the series of the workloads and metrics that are asked for, over `runs` in their order."""
+    ) -> tuple[RecordedSeries, ...]:
+        """Return the series of the selected workloads and metrics, over `runs` in their order."""
         with self.database.reading() as connection:
-            return told_series(
+            return recorded_series(
                 connection, workload=workload, metric=metric, moments={run.number: run.moment for run in runs}
             )
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every run with all it measured, in the order they were added; one at a time is held in memory."""
-        asked = (
+        """Yield every run with its measurements, in the order of adding; one is in memory at a time."""
+        statement = (
             select(MEASUREMENTS.c.run_id, *_NUMBER)
             .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
             .order_by(MEASUREMENTS.c.run_id, MEASUREMENTS.c.series_id)
@@ -155,7 +155,7 @@ class History:
         )
         with self.database.reading() as connection:
             documents, runs = documents_of(connection), _runs(connection)
-            with connection.execute(asked) as numbers:
+            with connection.execute(statement) as numbers:
                 grouped = groupby(numbers, key=lambda row: row.run_id)
                 of_run: tuple[int, list[Any]] = (-1, [])
                 for run in sorted(runs, key=lambda run: run.number):
@@ -172,16 +172,18 @@ class History:
 
 
 def run_named(runs: Sequence[Run], name: str) -> Run:
-    """Return the run a name means: its number, its release, or the beginning of its commit (of several the newest).
+    """Return the run with this number, release or beginning of a commit; of several runs the newest.
 
-    Raises `UsageError` for a name of none, and of several commits.
+    Raises `UsageError` for no run, and for runs of several commits.
     """
     text = name.removeprefix("#")
     found = [run for run in runs if str(run.number) == text] or [run for run in runs if run.facts.release == name]
     if not found and len(name) >= 4:
         found = [run for run in runs if (run.facts.commit or "").startswith(name)]
         if len({run.facts.commit for run in found}) > 1:
-            raise UsageError(f"{name!r} begins {len({run.facts.commit for run in found})} commits; give more of it.")
+            raise UsageError(
+                f"{name!r} begins {len({run.facts.commit for run in found})} commits; give more characters."
+            )
     if not found:
         raise UsageError(
             f"There is no run {name!r}: give a number, a release or a commit. List them with: perfguard history show"
@@ -204,10 +206,10 @@ def _columns(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _mark(connection: Connection, run: int, said: str | None, brought: str | None) -> str | None:
-    """Keep that a run which is there already is of a release; return that, where it is new."""
+def _mark(connection: Connection, run: int, given: str | None, own: str | None) -> str | None:
+    """Store the release of a run that the history already has; return it if it is new."""
     known = connection.execute(select(RUNS.c.release).where(RUNS.c.id == run)).scalar()
-    release = said or known or brought
+    release = given or known or own
     if release == known:
         return None
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(release=release))
@@ -239,7 +241,7 @@ def _add_workload(connection: Connection, run: int, entry: WorkloadEntry) -> Non
 
 
 def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fingerprint: int | None) -> list[int]:
-    """Return the ids of the series that the numbers belong to; those that are not there yet are made."""
+    """Return the ids of the numbers' series; missing series are created."""
     rows = {}
     recorded = canonical(entry.fingerprint)
     for one in entry.numbers:
@@ -268,7 +270,7 @@ def _keys_of(connection: Connection, workload: int) -> dict[str, int]:
 
 
 def _fact(connection: Connection, plain: object) -> int | None:
-    """Return the id of a document, which is kept once."""
+    """Return the id of a document, which is stored once."""
     if plain is None:
         return None
     document = canonical(plain)
@@ -276,7 +278,7 @@ def _fact(connection: Connection, plain: object) -> int | None:
 
 
 def _id_of(connection: Connection, table: Any, key: str, values: dict[str, Any]) -> int:
-    """Return the id of what has a key, made where it is not there; writers come one after the other."""
+    """Return the id of the row with this key, created if missing; there is one writer at a time."""
     found: int | None = connection.execute(select(table.c.id).where(table.c.key == key)).scalar()
     return found if found is not None else _made(connection, table, {"key": key, **values})
 
@@ -354,7 +356,7 @@ def _workloads(
         .where(OUTCOMES.c.run_id == run)
     ).all()
     for row in rows:
-        machine_of(documents.get(row.environment_id))  # raises for what is no environment
+        machine_of(documents.get(row.environment_id))  # raises for anything else than an environment
     found = [
         WorkloadEntry(
             workload=text_of(row.name),

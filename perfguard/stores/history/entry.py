@@ -1,4 +1,4 @@
-"""An entry: one run of a suite as a history takes it, with what is known of it and every number it measured."""
+"""An entry: one run of a suite as a history stores it, with its facts and all its numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfguard.findings import Severity
 from perfguard.judge import Outcome, Rule, Tolerance, Verdict, step_time_of
 from perfguard.measure import METRICS, Kind
 
-#: Metrics whose unit has another name now. The unit is part of what a series is known by, so these stay what they were.
+#: Metrics whose unit was renamed. The unit is part of the key of a series, so the key keeps the old one.
 FIRST_UNITS = {"step_cost": "units"}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,20 +23,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known of a run beside its numbers; None is what nobody said. Times are aware of their zone."""
+    """The facts of a run besides its numbers; None is unknown. Times have a time zone."""
 
     commit: str | None = None
     branch: str | None = None
-    #: The release that this run is of.
+    #: The release that this run measured.
     release: str | None = None
     committed_at: datetime | None = None
     finished_at: datetime | None = None
     ci_url: str | None = None
 
-    def completed_by(self, said: RunFacts) -> RunFacts:
-        """Return these facts, and what is `said` where nothing is known here; a release that is said goes first."""
+    def completed_by(self, given: RunFacts) -> RunFacts:
+        """Return these facts, with the `given` ones where they are unknown; a `given` release overrides."""
         known = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
-        return replace(said, **{**known, "release": said.release or self.release})
+        return replace(given, **{**known, "release": given.release or self.release})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,9 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadEntry:
-    """What one workload came to: `finding` is the worst one in words, `fingerprint` and `environment` are as reports have them.
+    """The result of one workload: `finding` is the worst one in words; `fingerprint` and `environment` are those of reports.
 
-    Without a fingerprint what its files told of it stands there. `tolerance` are the rules of the test's own marker.
+    Without a fingerprint, `fingerprint` holds the facts from its files. `tolerance` are the rules of the test's own marker.
     """
 
     workload: str
@@ -66,7 +66,7 @@ class WorkloadEntry:
 
     @property
     def machine(self) -> str:
-        """What decides whether times may be compared, as text; empty where nobody knows."""
+        """The machine, as text: times are comparable only on one machine. Empty if unknown."""
         return machine_of(self.environment)
 
 
@@ -74,7 +74,7 @@ class WorkloadEntry:
 class Entry:
     """One run of a suite. `digest` is the SHA-256 of its report; `perfguard` is the version that wrote it.
 
-    `added_at` is when it was added to the history it comes from, and None for a report.
+    `added_at` is the time it was added to the history that was exported; None for a report.
     """
 
     digest: str
@@ -85,32 +85,33 @@ class Entry:
 
 
 def entry_of(verdicts: Iterable[Verdict], *, digest: str, perfguard: str, facts: RunFacts) -> Entry:
-    """Return the entry of a report's verdicts. Raises `StoreError` for what is there twice, and for no number at all."""
+    """Return the entry of a report's verdicts. Raises `StoreError` for duplicates and for numbers that are not finite."""
     workloads = tuple(_workload(verdict) for verdict in verdicts)
     _refuse_twice(one.workload for one in workloads)
     return Entry(digest=digest, perfguard=perfguard, facts=facts, workloads=workloads)
 
 
 def machine_of(environment: Mapping[str, Any] | None) -> str:
-    """Return what decides whether times may be compared, as text; empty where nobody knows."""
-    known = environment
-    return f"{known['cpu_model']}, {known['cpu_count']} cores, {known['device_name']}" if known else ""
+    """Return the machine as text, empty if unknown: times are comparable only on one machine."""
+    if not environment:
+        return ""
+    return f"{environment['cpu_model']}, {environment['cpu_count']} cores, {environment['device_name']}"
 
 
 def recorded_as(verdict: Verdict) -> dict[str, Any] | None:
-    """Return how a verdict's numbers were recorded, as `WorkloadEntry.fingerprint` has it; None where nobody knows."""
+    """Return how a verdict's numbers were recorded, as in `WorkloadEntry.fingerprint`; None if unknown."""
     known = verdict.fingerprint.as_dict() if verdict.fingerprint else dict(verdict.traits)
     known.pop("workload", None)
     return known or None
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a document, whatever the order and the spaces it was written with."""
+    """Return the SHA-256 of a document, independent of key order and white space."""
     return hashlib.sha256(canonical(document).encode("ascii")).hexdigest()
 
 
 def sha256(text: str) -> str:
-    """Return what a text is found by, and held against what was written."""
+    """Return the SHA-256 of a text: its key, and its checksum."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -120,7 +121,7 @@ def canonical(document: object) -> str:
 
 
 def is_timed(metric: str) -> bool:
-    """Whether a metric's numbers belong to a machine; of one that this version does not know they do."""
+    """Whether a metric's numbers depend on the machine; those of an unknown metric do."""
     return metric not in METRICS or METRICS[metric].kind is Kind.TIMED
 
 
@@ -135,14 +136,14 @@ def moment(at_us: int) -> datetime:
 
 
 def instant(text: str, *, where: str) -> datetime:
-    """Read a time as ISO 8601 has it; without a zone it is UTC. Raises `UsageError`."""
+    """Read a time in ISO 8601; without a time zone it is UTC. Raises `UsageError`."""
     text = text.strip()
     try:
         found = datetime.fromisoformat(text)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{where} {text!r} is no time; write it as 2026-11-21 or 2026-11-21T11:52:48+00:00."
+            f"{where} {text!r} is not a time; write it as 2026-11-21 or 2026-11-21T11:52:48+00:00."
         ) from error
 
 
@@ -167,11 +168,11 @@ def _workload(verdict: Verdict) -> WorkloadEntry:
 def _numbers(verdict: Verdict) -> Iterator[Number]:
     for one in verdict.measurements:
         if not isinstance(one.value, (int, float)):
-            continue  # a list of names or a census is no number, and has no trend
+            continue  # a list of names or a census has no trend
         unit = METRICS[one.metric].unit if one.metric in METRICS else ""
         yield Number(metric=one.metric, subject=one.subject, unit=unit, value=_finite(one.value, verdict, one.label))
     if (step := step_time_of(verdict)) is not None:
-        # As the report shows them, so that the run is found again by them.
+        # As the report shows them, so that a reader recognises the run.
         for name, unit in (("step_ms", "ms"), ("step_change_percent", "%")):
             if (value := step.plain[name]) is not None:
                 yield Number(metric=name, subject="", unit=unit, value=value)
@@ -183,7 +184,7 @@ def _finite(value: float, verdict: Verdict, name: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise StoreError(f"{name} of {verdict.workload} is no number that can be kept; measure again.")
+        raise StoreError(f"{name} of {verdict.workload} is not a finite number and cannot be stored; measure again.")
     return number
 
 
@@ -191,12 +192,12 @@ def _refuse_twice(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise StoreError(f"{name} is there twice, so nobody knows which counts; write the report again.")
+            raise StoreError(f"{name} occurs twice, so neither can be used; write the report again.")
         seen.add(name)
 
 
 def _plain(tolerance: Tolerance | None) -> Any:
-    """Return a tolerance as JSON has it: null switches off, and so does an infinite `relative` that is not there."""
+    """Return a tolerance as JSON: null switches it off, a missing `relative` is infinite."""
     if tolerance is None:
         return None
     relative = {} if tolerance.relative == math.inf else {"relative": tolerance.relative}
@@ -205,7 +206,7 @@ def _plain(tolerance: Tolerance | None) -> Any:
 
 
 def rules_of(plain: Mapping[str, Any]) -> tuple[Rule, ...]:
-    """Return the rules of `WorkloadEntry.tolerance`, without those for metrics of a later version: they judge nothing here."""
+    """Return the rules of `WorkloadEntry.tolerance`, without those for metrics that this version does not have."""
     known = {pattern: one for pattern, one in plain.items() if pattern.partition("[")[0] in METRICS}
     return tuple(Rule(pattern=pattern, tolerance=_tolerance(one)) for pattern, one in known.items())
 

@@ -1,4 +1,4 @@
-"""A history as a document (schema: `history`) or as CSV, written run by run, and entries read back from a document."""
+"""Export of a history as JSON (schema: `history`) or CSV, run by run; and import of the JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 def document_text(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the text of the document, a run a line; one run is held at a time."""
+    """Yield the text of the document, one run per line; one run is in memory at a time."""
     newest = newest_format("history")
     yield f'{{\n"format": {newest},\n"perfguard": {canonical(__version__)},\n"runs": ['
     for number, entry in enumerate(entries):
@@ -47,7 +47,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
-    """Read the runs of an exported history. Raises `StoreError`, and `UsageError` for a time that is none."""
+    """Read the runs of an exported history. Raises `StoreError`, and `UsageError` for an invalid time."""
     document = parsed(path, remedy=_REMEDY, whole=sized_number)
     return tuple(entry_from(plain) for plain in checked(path, document, "history", remedy=_REMEDY)["runs"])
 
@@ -71,12 +71,12 @@ def entry_from(plain: dict[str, Any]) -> Entry:
 
 
 def time_of(plain: dict[str, Any], name: str) -> datetime | None:
-    """Return a time of a document, None where it has none. Raises `UsageError` for what is no time."""
+    """Return a time of a document, or None. Raises `UsageError` for an invalid time."""
     return None if plain.get(name) is None else instant(plain[name], where=name)
 
 
 def csv_text(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield CSV (RFC 4180), a measurement a line, the names of its columns first."""
+    """Yield CSV (RFC 4180), one measurement per line, after a line of column names."""
     yield _csv_line(_COLUMNS)
     for number, entry in enumerate(entries, start=1):
         facts = entry.facts
@@ -144,7 +144,7 @@ def _workload_from(plain: dict[str, Any]) -> WorkloadEntry:
 
 
 def _short(value: float) -> float | int:
-    """Return a whole number as one, so that it is written without a point."""
+    """Return an integer for a whole number, so that it is written without a decimal point."""
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 

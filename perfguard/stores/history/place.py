@@ -1,4 +1,4 @@
-"""The file of a history, before anything is opened; and that there is none."""
+"""The file of a history, by name; and the error for a missing history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perfguard.errors import UsageError
 
 
 class NoHistoryError(UsageError):
-    """Nobody has added anything there yet."""
+    """Nothing has been added to this history yet."""
 
     def __init__(self, shown: str) -> None:
         super().__init__(
@@ -18,10 +18,10 @@ class NoHistoryError(UsageError):
 
 
 def file_of(place: str, *, root: Path) -> Path:
-    """Return the file that a place which is no URL names. Raises `UsageError` for the home of somebody nobody knows."""
+    """Return the file that `place`, which is not a URL, names. Raises `UsageError` for the home of an unknown user."""
     try:
         return root / Path(place).expanduser()
     except RuntimeError as error:
         raise UsageError(
-            f"{place} begins with a home directory that is not known here. Name another file: --history FILE"
+            f"{place} starts with the home directory of an unknown user. Name another file: --history FILE"
         ) from error

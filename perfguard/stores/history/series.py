@@ -1,4 +1,4 @@
-"""Series read from a history: which numbers belong together, what else decides about them, and which are of the past."""
+"""Series read from a history: which numbers belong together, which rules apply to them, and which are outdated."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from perfguard.judge import Verdict
 
-#: Ids that are named in one statement; SQLite takes 32 766 (999 before 3.32).
+#: The number of ids in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A series with what else decides about it: the rules of its test's own marker, and how it was recorded (or None)."""
+class RecordedSeries:
+    """A series, with the tolerances of its test's own marker and the way it was recorded (None if unknown)."""
 
     series: Series
     tolerance: dict[str, Any]
@@ -35,11 +35,11 @@ class Told:
 
     @property
     def backend(self) -> str:
-        """What it was recorded with; empty where nobody knows."""
+        """The backend that recorded it; empty if unknown."""
         return str((self.recorded or {}).get("backend", ""))
 
     def is_of(self, verdict: Verdict) -> bool:
-        """Whether a verdict's numbers belong here: they were recorded alike, and times on the machine of the series."""
+        """Whether a verdict's numbers belong to this series: recorded the same way, and times on the same machine."""
         environment = verdict.environment.as_dict() if verdict.environment else None
         if verdict.workload != self.series.workload or self.series.machine not in ("", machine_of(environment)):
             return False
@@ -48,7 +48,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A row of the table of series, with its numbers and the places of their runs in the order, the newest last."""
+    """A row of the table of series, with its numbers and the positions of their runs, the newest last."""
 
     row: Row[Any]
     values: list[tuple[int, float]]
@@ -62,21 +62,21 @@ class _Found:
         return self.values[-1][0]
 
 
-def told_series(
+def recorded_series(
     connection: Connection,
     *,
     workload: Callable[[str], bool],
     metric: Callable[[str, str], bool],
     moments: Mapping[int, Moment],
-) -> tuple[Told, ...]:
-    """Return the series of the workloads and metrics that are asked for, over the runs of `moments` in their order.
+) -> tuple[RecordedSeries, ...]:
+    """Return the series of the selected workloads and metrics, over the runs of `moments` in their order.
 
-    One that was recorded in another way (another window, another mode) from some run on is followed by the new one, and left
-    out; where both go on side by side, on a CPU and on an NPU for instance, each is a series, and says how it was recorded.
+    If a workload was recorded differently from some run on (another window, another mode), only the new series is returned. If
+    both continue in parallel, on a CPU and on an NPU for instance, both are returned, each with the way it was recorded.
     """
     order = {run: place for place, run in enumerate(moments)}
-    asked = select(SERIES, WORKLOADS.c.name).join(WORKLOADS, WORKLOADS.c.id == SERIES.c.workload_id)
-    rows = [row for row in connection.execute(asked) if workload(row.name) and metric(row.metric, row.subject)]
+    statement = select(SERIES, WORKLOADS.c.name).join(WORKLOADS, WORKLOADS.c.id == SERIES.c.workload_id)
+    rows = [row for row in connection.execute(statement) if workload(row.name) and metric(row.metric, row.subject)]
     values = _values(connection, [row.id for row in rows], order)
     outcomes = _outcomes(connection, sorted({row.workload_id for row in rows}), order)
     documents = documents_of(connection)
@@ -90,22 +90,21 @@ def told_series(
         going_on = [one for one in group if all(other.first <= one.last for other in group)]
         ways = _ways([documents.get(one.row.fingerprint_id) or {} for one in going_on])
         for one, way in zip(going_on, ways, strict=True):
-            found.append(_told(one, way, outcomes[one.row.workload_id], documents, list(moments.values())))
+            found.append(_recorded(one, way, outcomes[one.row.workload_id], documents, list(moments.values())))
     return tuple(found)
 
 
 def _is_past(places: Sequence[int], runs: int) -> bool:
-    """Whether what ran at these places is in no run any more: a test that was deleted, or has another name now.
+    """Whether a workload that ran at these positions has stopped running, because its test was deleted or renamed.
 
-    One that is not in every run, of a job of every night beside those of every push, is waited for as long as it was ever away,
-    and as long again.
+    A workload that is not in every run, such as that of a nightly job, may be missing for twice its longest gap so far.
     """
     longest = max((after - before for before, after in pairwise(places)), default=0)
     return runs - 1 - places[-1] >= max(thresholds.TREND_STALE_RUNS, 2 * longest)
 
 
 def documents_of(connection: Connection) -> dict[int, Any]:
-    """Return what belongs to many rows, by its id. Raises `ValueError` for one that is not as it was written."""
+    """Return the documents that many rows refer to, by id. Raises `ValueError` for a wrong checksum."""
     found = {}
     for row in connection.execute(select(FACTS.c.id, FACTS.c.key, FACTS.c.document)):
         if sha256(row.document) != row.key:
@@ -115,13 +114,13 @@ def documents_of(connection: Connection) -> dict[int, Any]:
 
 
 def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield ids in parts that one statement takes."""
+    """Yield ids in parts small enough for one statement."""
     for start in range(0, len(ids), _AT_ONCE):
         yield ids[start : start + _AT_ONCE]
 
 
 def _values(connection: Connection, series: list[int], order: dict[int, int]) -> dict[int, list[tuple[int, float]]]:
-    """Return (place in the order, value) of every series that has any, sorted."""
+    """Return sorted (position of the run, value) pairs of every series that has any."""
     found: dict[int, list[tuple[int, float]]] = {}
     columns = (MEASUREMENTS.c.series_id, MEASUREMENTS.c.run_id, MEASUREMENTS.c.value)
     for some in parts(series):
@@ -134,7 +133,7 @@ def _values(connection: Connection, series: list[int], order: dict[int, int]) ->
 def _outcomes(
     connection: Connection, workloads: list[int], order: dict[int, int]
 ) -> dict[int, list[tuple[int, Row[Any]]]]:
-    """Return the outcomes of every workload as (place in the order, row), the newest last."""
+    """Return the outcomes of every workload as (position of the run, row), the newest last."""
     found: dict[int, list[tuple[int, Row[Any]]]] = {}
     for some in parts(workloads):
         for row in connection.execute(select(OUTCOMES).where(OUTCOMES.c.workload_id.in_(some))):
@@ -144,7 +143,7 @@ def _outcomes(
 
 
 def _ways(fingerprints: Sequence[dict[str, Any]]) -> list[str]:
-    """Return how each was recorded, as far as it is not how all of them were: `device npu`."""
+    """Return how each was recorded, as far as they differ: `device npu`."""
     names = sorted({name for one in fingerprints for name in one})
     differing = [name for name in names if any(one.get(name) != fingerprints[0].get(name) for one in fingerprints)]
     return [", ".join(f"{name} {_plain(one.get(name))}" for name in differing) for one in fingerprints]
@@ -156,24 +155,24 @@ def _plain(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _told(
+def _recorded(
     found: _Found,
     way: str,
     outcomes: Sequence[tuple[int, Row[Any]]],
     documents: dict[int, Any],
     moments: Sequence[Moment],
-) -> Told:
+) -> RecordedSeries:
     row = found.row
     metric = text_of(row.metric)
     measured = [(place, outcome) for place, outcome in outcomes if outcome.measurements]
     later = [outcome for place, outcome in measured if place > found.last]
-    # What a later run of the same kind does not have is gone; a kind that has not run for long is a matter of the past.
+    # A series is gone if a later run of the same kind lacks it; a kind that has not run for long is outdated.
     gone = any(
         outcome.fingerprint_id == row.fingerprint_id
         and row.machine in ("", machine_of(documents.get(outcome.environment_id)))
         for outcome in later
     )
-    return Told(
+    return RecordedSeries(
         series=Series(
             workload=row.name,
             metric=metric,

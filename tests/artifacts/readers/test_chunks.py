@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.readers import chunks
-from perfguard.artifacts.readers.chunks import Chunk, Chunks, Source
+from perfguard.artifacts.readers.chunks import Chunk, Chunks
 from perfguard.artifacts.readers.decoder import meaning
+from perfguard.artifacts.readers.source import Source
 from perfguard.artifacts.table import Unreadable
 
 

@@ -119,7 +119,8 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
     from perfguard.artifacts.readers.second_process import second_process
     from perfguard.artifacts.readers.trace import stream_trace
     from perfguard.artifacts.schema import row_schema
-    from perfguard.artifacts.tables import NULL, TABLES, batch
+    from perfguard.artifacts.table_definitions import NULL, TABLES
+    from perfguard.artifacts.tables import batch
     from perfguard.documents import schema
 
     work_begins()

@@ -33,7 +33,7 @@ from tests.benchmarks.verdicts.workloads import BACKENDS
 ROOT = Path(__file__).parents[3]
 SLOWDOWNS = (0.02, 0.05, 0.09, 0.17, 0.32)
 #: Slowdowns that are timed side by side, and that the other tools' rules are given; more of them say nothing more.
-BESIDE = (0.05, 0.09)
+PAIRED_METRICS = (0.05, 0.09)
 PLAIN = (0.05, 0.09, 0.17)
 STALL_S = 0.002
 SLOWER = "an operator made slower"
@@ -111,7 +111,7 @@ def collect(model: str, noise: str, rounds: int, products: dict[float, int]) -> 
     for number in range(rounds):
         jobs = [("controlled", level) for level in (0.0, 0.0, 0.0, *slowdowns)]
         jobs += [("plain", level) for level in (0.0, 0.0, *(level for level in PLAIN if level in slowdowns))]
-        jobs += [("paired", level) for level in (0.0, *(BESIDE if noise == "none" else (0.09,)))]
+        jobs += [("paired", level) for level in (0.0, *(PAIRED_METRICS if noise == "none" else (0.09,)))]
         if noise == "none":
             jobs.append(("controlled", -1.0))
         random.shuffle(jobs)

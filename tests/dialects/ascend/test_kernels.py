@@ -21,17 +21,17 @@ from perfguard.artifacts.table import PassedTable
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
-from perfguard.dialects.ascend.kernels import Kernels, kernels_by_cycle
+from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
-from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.cycle import Artifact, Asked, Cycle, Executions
 from perfguard.dialects.groups import aggregated
 from perfguard.dialects.queries import definitions, named_texts
 
 FIXED = {"Accelerator Core": "AI_CORE", "Wait Time(us)": "0"}
 
 
-def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]] | None = None) -> Kernels:
+def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]] | None = None) -> Executions:
     """What a table says, cells divided by bars; `edges` are the steps that a trace beside it marks, by number."""
     names = [*header.split("|"), *FIXED]
     out = io.StringIO(newline="")
@@ -65,7 +65,7 @@ def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path)
         '11|aclnnAdd_2|Add|1795261968310121.500\t|2.25|"2,4;8"',
         "10|aclnnMul_1|Mul|1795261968310120.250\t|1.125|",
         "|aclnnMul_1|Mul|1795261968310125.250\t|1|N/A",
-    ).executions
+    )
     assert found.groups.select(GROUP).rows() == [
         ("Mul", "aclnnMul_1", 0, "", 1, 1125, 1125, 1795261968310120250),
         ("Add", "aclnnAdd_2", 1, "2,4;8", 1, 2250, 2250, 1795261968310121500),
@@ -84,23 +84,22 @@ def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path)
     ],
 )
 def test_a_kernel_without_type_is_named_by_its_name(tmp_path, header, row, operator):
-    found = said(tmp_path, header, row).executions
+    found = said(tmp_path, header, row)
     assert found.groups.select(GROUP).rows() == [(operator, "aclnnMul_12", None, None, 1, 2000, 2000, 1500)]
     assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
 
 
 def test_no_kernels_are_no_executions_but_a_source(tmp_path):
     found = said(tmp_path, KERNELS)
-    assert (found.executions.calls, found.span_ns, found.step_texts) == (0, None, frozenset())
-    assert found.executions.on_device
+    assert (found.calls, found.on_device) == (0, True)
 
 
 def test_many_sums_are_asked_for_in_parts_also_in_tables_used_before(tmp_path, monkeypatch):
     rows = [f"{number % 7}|a{number}|N/A|{number + 1}|1|" for number in range(40)]
-    whole = said(tmp_path, KERNELS, *rows).executions.groups
+    whole = said(tmp_path, KERNELS, *rows).groups
     monkeypatch.setattr(kernels, "ROWS_AT_ONCE", 3)
     for _ in range(2):
-        assert said(tmp_path, KERNELS, *rows).executions.groups.equals(whole)
+        assert said(tmp_path, KERNELS, *rows).groups.equals(whole)
 
 
 def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path):
@@ -121,10 +120,10 @@ def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path)
         cycle = Cycle(
             layout=layout_named("ms-2.5+"), place=tmp_path, rank=0, index=0, artifacts={}, asked=Asked()
         )  # fmt: skip
-        found = kernels_by_cycle(tables, {0: cycle})[0]
-    assert found.collectives.rows() == [("hcom_allReduce__1", 2, 1, 5000)]
-    assert found.kinds.rows() == [(None, "Add", "AI_CORE", 1, 2.0, 2.0, 2.0)]
-    assert found.step_texts == {"1", ""}
+        kernels_by_cycle(tables, {0: cycle})
+        tables.keep_all()
+        assert tables.execute("from kernel_collectives") == [(0, "hcom_allReduce__1", 2, 1, 5000)]
+        assert tables.execute("from kernel_kinds") == [(0, None, "Add", "AI_CORE", 1, 2.0, 2.0, 2.0, 4)]
 
 
 EDGES = {3: (10_000, 30_000), 5: (30_000, 40_000)}
@@ -146,7 +145,7 @@ ROWS = st.lists(
 def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tmp_path):
     """Against `groups.aggregated` and `covered_steps` on the same rows, in blocks of any size."""
     monkeypatch.setattr(large_comma, "BLOCK_BYTES", block)
-    found = said(tmp_path, KERNELS, *("|".join(map(str, row)) for row in rows), edges=EDGES).executions
+    found = said(tmp_path, KERNELS, *("|".join(map(str, row)) for row in rows), edges=EDGES)
     steps = sorted({int(row[0]) for row in rows if row[0]})
     expected = pl.DataFrame(
         [

@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from perfguard.artifacts.layout import FoundFile, layout_named
+from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.slot_rows import add_tables
+from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules

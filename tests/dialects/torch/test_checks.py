@@ -204,11 +204,14 @@ GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
         ({"rank": 1, "world_size": 4, "pg_count": 2,
           "pg_config": [{**GROUP, "ranks": []}, {**GROUP, "ranks": [0, 1], "pg_size": 2}]}, ""),
         ({"rank": 1, "world_size": 4, "pg_config": [{**GROUP, "ranks": [0, 1], "pg_size": 2}]},
-         "no process group holds all 4 ranks"),
+         "no process group has all 4 ranks"),
         # As HTA's documents advise to edit a trace.
         ({"rank": 1}, ""),
-        ({"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]}, "it counts 1 process groups and lists 2"),
-        ({"rank": 4, "world_size": 4}, "it is rank 4 of 4"),
+        (
+            {"rank": 1, "world_size": 4, "pg_count": 1, "pg_config": [GROUP, GROUP]},
+            "pg_count is 1, but 2 process groups are listed",
+        ),
+        ({"rank": 4, "world_size": 4}, "rank is 4, but there are 4 ranks"),
         ({"world_size": 4}, "'rank' is a required property"),
     ],
 )  # fmt: skip

@@ -1,0 +1,342 @@
+"""Database: DuckDB closed to everything outside, with bounded memory, spilling to the disk.
+
+A process connects once, and empties its tables instead of creating them anew. For small tables, planning a query takes longer
+than running it, and the optimiser of duckdb 2.0 plans a prepared query anew each time. So there are two connections to the same
+tables: `quick` (prepared, without optimiser) for few rows, and `thorough` for many. Rows are inserted through arrays that are
+registered once: registering others makes DuckDB forget its prepared statements.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfguard.artifacts.table_definitions import NULL, Definitions
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+#: The memory limit of DuckDB; above it, DuckDB writes to the disk.
+MEMORY = "112MB"
+#: The number of rows that are collected before they are inserted.
+WAITING_ROWS = 32 * 1024
+#: The memory that prepared queries may keep, and the tags of DuckDB that count as theirs.
+_PREPARED_BYTES = 32 * 1024**2
+_OF_QUERIES = ("HASH_TABLE", "COLUMN_DATA")
+#: If more than this is still in use after a batch, the next batch begins with a new database.
+_SPENT_BYTES = 72 * 1024**2
+_FOLDER, _LOCK = "perfguard-tables-", "in-use"
+
+
+def run(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBPyConnection:
+    """Run a statement. Raises `OSError` if memory or disk space runs out."""
+    with _as_os_error():
+        return connection.execute(statement)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        what = (
+            f"there is not enough memory for the tables of a trace ({MEMORY}, and what fits into the temporary folder)"
+        )
+        raise OSError(errno.ENOMEM, what) from error
+    except duckdb.IOException as error:
+        what = f"the tables of a trace cannot be written to the temporary folder ({_first_line(error)})"
+        raise OSError(errno.ENOSPC, what) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+class _Inlet:
+    """Rows of one table that wait to be inserted. DuckDB knows it by a name, and reads it as a stream of Arrow blocks."""
+
+    def __init__(self, table: str, columns: Mapping[str, str], connection: duckdb.DuckDBPyConnection) -> None:
+        self._table = table
+        self._kinds = columns
+        self._connection = connection
+        self._is_known = False
+        self.forget()
+
+    def __arrow_c_schema__(self) -> object:
+        return _schema(tuple(self._kinds.items())).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        import polars as pl
+
+        columns = [_waiting(name, kind, [block[name] for block in self._blocks]) for name, kind in self._kinds.items()]
+        return pl.DataFrame(columns).__arrow_c_stream__()
+
+    def add(self, columns: Mapping[str, Any], count: int) -> None:
+        """Add rows; many rows are inserted at once."""
+        self._blocks.append(columns)
+        self._count += count
+        if self._count >= WAITING_ROWS:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Insert the waiting rows."""
+        if self._count:
+            if not self._is_known:
+                self._connection.register(f"waiting_{self._table}", self)
+                self._connection.execute(
+                    f"prepare insert_{self._table} as insert into {self._table} from waiting_{self._table}"
+                )
+                self._is_known = True
+            run(self._connection, f"execute insert_{self._table}")
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop the waiting rows."""
+        self._blocks: list[Mapping[str, Any]] = []
+        self._count = 0
+
+
+@cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> pl.Schema:
+    import polars as pl
+
+    kinds = {"integer": pl.Int64, "bigint": pl.Int64, "double": pl.Float64, "boolean": pl.Boolean, "varchar": pl.String}
+    return pl.Schema({name: kinds[kind] for name, kind in columns})
+
+
+#: By the type of a column in DuckDB, its type in numpy; None: texts.
+_NUMPY = {"integer": np.int64, "bigint": np.int64, "double": np.float64, "boolean": np.bool_, "varchar": None}
+
+
+def _waiting(name: str, kind: str, parts: Sequence[Any]) -> pl.Series:
+    """Return the parts of a column as one series, with nulls for `NULL` and NaN."""
+    import polars as pl
+
+    if parts and isinstance(parts[0], pl.Series):
+        whole: pl.Series = pl.concat(parts)
+        return whole.alias(name)
+    numbers = _NUMPY[kind]
+    if numbers is None:
+        return pl.Series(name, [text for part in parts for text in part], dtype=pl.String)
+    values = np.concatenate(parts) if parts else np.empty(0, numbers)
+    found = pl.Series(name, values)
+    if kind == "boolean":
+        return found
+    is_null = np.isnan(values) if kind == "double" else values == NULL
+    return found.set(pl.Series(is_null), None) if is_null.any() else found
+
+
+class Database:
+    """The tables of a thread, and its two connections to them."""
+
+    def __init__(self, *, is_large: bool = False) -> None:
+        import duckdb
+
+        self.process = os.getpid()
+        self.folder, lock = _own_folder()
+        # Small tables never touch the disk, so that a full disk does not stop the check. Large tables are in a file: duckdb 2.0
+        # never spills the validity bits of tables in memory, one for each value.
+        spilled = "" if self.folder is None else str(self.folder / "spilled")
+        place = str(self.folder / "tables") if is_large and self.folder is not None else ":memory:"
+        with _as_os_error():
+            self.quick = duckdb.connect(
+                place, config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
+            )
+        self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
+        self.thorough = self.quick.cursor()
+        self.quick.execute("pragma disable_optimizer")
+        self.waiting: dict[str, _Inlet] = {}
+        self._views: set[str] = set()
+        _lock(self.quick)
+        self._prepared: dict[str, str] = {}
+        self._has_begun = False
+
+    def define(self, definitions: Definitions) -> None:
+        """Create the missing tables and views. Raises `UsageError` for views that DuckDB refuses."""
+        import duckdb
+
+        for name, columns in definitions.tables.items():
+            if name not in self.waiting:
+                described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+                self.quick.execute(f"create table {name} ({described})")
+                self.waiting[name] = _Inlet(name, columns, self.quick)
+        for name, statements in definitions.views.items():
+            if statements not in self._views:
+                try:
+                    self.quick.execute(statements)
+                except duckdb.Error as error:
+                    said = " ".join(str(error).split())
+                    raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {said}") from error
+                self._views.add(statements)
+
+    def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
+        """Reopen the tables in their file read-only; return the connection, and the only file that it may write."""
+        import duckdb
+
+        if self.folder is None:
+            raise OSError(errno.ENOSPC, f"the temporary folder {tempfile.gettempdir()} cannot be written")
+        self.thorough.close()
+        self.quick.close()
+        output = self.folder / "output"
+        spilled = str(self.folder / "spilled")
+        with _as_os_error():
+            found = duckdb.connect(
+                str(self.folder / "tables"),
+                read_only=True,
+                config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"},
+            )
+        found.execute("set allowed_paths = [$1]", [str(output)])
+        _lock(found)
+        return found, output
+
+    def begin(self) -> None:
+        """Begin a transaction that ends with the next `hand_over`."""
+        if not self._has_begun:
+            self.quick.execute("begin")
+            self._has_begun = True
+
+    def hand_over(self) -> None:
+        """Insert the waiting rows of all tables, and commit."""
+        self.begin()
+        for one in self.waiting.values():
+            one.hand_over()
+        run(self.quick, "commit")
+        self._has_begun = False
+
+    def prepared(self, query: str) -> duckdb.DuckDBPyConnection:
+        """Run a query on the quick connection, and prepare it at its first use.
+
+        A prepared query keeps the memory that it needed; once they keep too much, further queries are planned each time.
+        """
+        if query not in self._prepared:
+            self._prepared[query] = (
+                f"query_{len(self._prepared)}" if self._used_bytes(*_OF_QUERIES) < _PREPARED_BYTES else ""
+            )
+            if self._prepared[query]:
+                self.quick.execute(f"prepare {self._prepared[query]} as {query}")
+        return self.retried(lambda: run(self.quick, self._statement(query)))
+
+    def _statement(self, query: str) -> str:
+        name = self._prepared.get(query)
+        return f"execute {name}" if name else query
+
+    def retried(self, query: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
+        """Run a query; if memory runs out, deallocate all prepared queries and run it once more."""
+        try:
+            return query()
+        except OSError as error:
+            if error.errno != errno.ENOMEM or not self._prepared:
+                raise
+        for name in filter(None, self._prepared.values()):
+            self.quick.execute(f"deallocate {name}")
+        self._prepared.clear()
+        return query()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether earlier batches still use much memory."""
+        return self._used_bytes() > _SPENT_BYTES
+
+    def _used_bytes(self, *tags: str) -> int:
+        used = self.thorough.execute("select tag, memory_usage_bytes from duckdb_memory()").fetchall()
+        return sum(size for tag, size in used if not tags or tag in tags)
+
+    def empty(self, tables: Iterable[str]) -> None:
+        """Empty tables."""
+        self.begin()
+        for name in sorted(tables):
+            if name in self.waiting:
+                self.waiting[name].forget()
+            self.quick.execute(f"truncate {name}")
+        self.hand_over()
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Forbid all access to anything outside of the database; this cannot be undone."""
+    for setting in ("python_enable_replacements = false", "enable_external_access = false"):
+        connection.execute(f"set {setting}")
+    connection.execute("set lock_configuration = true")
+
+
+_OWN = threading.local()
+
+
+def database() -> Database:
+    """Return the database of this thread; a forked process makes its own."""
+    found: Database | None = getattr(_OWN, "database", None)
+    if found is None or found.process != os.getpid():
+        found = _OWN.database = Database()
+    return found
+
+
+def forget() -> None:
+    """Close the database of this thread; the next batch makes a new one."""
+    if (found := getattr(_OWN, "database", None)) is not None:
+        _OWN.database = None
+        found.end()
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether duckdb 2.0 raised an exception because of Ctrl-C, in a query or while it read waiting rows."""
+    import duckdb
+
+    text = str(error)
+    return (isinstance(error, RuntimeError) and text == "Query interrupted") or (
+        isinstance(error, duckdb.Error) and "failed: KeyboardInterrupt" in text
+    )
+
+
+def _own_folder() -> tuple[Path | None, int]:
+    """Make a folder for spilled data, and lock it as in use.
+
+    Folders of killed processes are removed. None if no folder can be made.
+    """
+    import fcntl
+
+    try:
+        above = Path(tempfile.gettempdir())
+        for old in above.glob(f"{_FOLDER}*"):
+            _remove_if_left(old)
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        # Most recordings fit into the memory and need no folder.
+        return None, -1
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def _remove_if_left(folder: Path) -> None:
+    # A lock ends with its process, even in another container that shares the folder.
+    import fcntl
+
+    with suppress(OSError):
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _remove(connection: duckdb.DuckDBPyConnection, folder: Path | None, lock: int, process: int) -> None:
+    if os.getpid() == process:
+        connection.close()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)

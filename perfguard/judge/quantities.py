@@ -1,0 +1,145 @@
+"""Quantities: numbers, changes, limits and lists of names as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from perfguard.judge.step_time import milliseconds, percent
+from perfguard.judge.tolerance import Tolerance
+from perfguard.measure.measurement import Better, Metric, Value
+
+_BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_SIGNS = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}
+_EXACT = {Better.LOWER: "any increase", Better.HIGHER: "any decrease", Better.EQUAL: "any change"}
+
+
+def show(value: Value) -> str:
+    """Return a value as text: integers without decimals, others with one decimal (more if small)."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} x {show(count)}" for name, count in value.items())
+    if isinstance(value, list):
+        return f"{len(value)} names"
+    if isinstance(value, int) or value.is_integer():
+        return str(int(value))
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def with_unit(value: Value, metric: Metric) -> str:
+    """Return `8200 us`, or `12 names`."""
+    return show(value) if isinstance(value, list) else f"{show(value)} {metric.unit}"
+
+
+def listed(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
+    """Return the first names and the number of the others: `a, b, c and 4 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
+
+
+def quantity(value: object, unit: str) -> str:
+    """Return a number with its unit: times as `time_us`, bytes as `size_bytes`; empty for anything but a number."""
+    if not isinstance(value, (int, float)):
+        return ""
+    if not math.isfinite(value):
+        return "no number"
+    base, _, each = unit.partition("/")
+    per = f"/{each}" if each else ""
+    if base == "us":
+        return time_us(value) + per
+    return size_bytes(value) + per if base == "bytes" else f"{show(value)} {unit}".strip()
+
+
+def time_us(us: float) -> str:
+    """Return microseconds as `612 us`, `2.91 ms` or `1.20 s`."""
+    for least, factor, name in ((1e6, 1e6, "s"), (1e4, 1e3, "ms")):
+        if abs(us) >= least:
+            return f"{_three_digits(us / factor)} {name}"
+    return f"{_three_digits(us)} us"
+
+
+def signed_us(us: float) -> str:
+    """Return a difference of microseconds: `+612 us`, `−2.91 ms`."""
+    return f"{'+' if us >= 0 else '−'}{time_us(abs(us))}"
+
+
+def signed_ms(change_ns: float) -> str:
+    """Return a difference of nanoseconds in the unit of step times: `+1.33 ms`."""
+    return f"{'−' if change_ns < 0 else '+'}{milliseconds(abs(change_ns) / 1e6)} ms"
+
+
+def size_bytes(count: float) -> str:
+    """Return bytes as `512 bytes`, `7.50 KiB` or `1.25 GiB` (powers of 1024)."""
+    power = 0
+    while abs(count) >= 1024 and power < len(_BYTES) - 1:
+        count, power = count / 1024, power + 1
+    return f"{_three_digits(count)} {_BYTES[power]}" if power else f"{show(count)} bytes"
+
+
+def _three_digits(value: float) -> str:
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}"
+
+
+# -- changes ---------------------------------------------------------------------------------------------------------
+
+
+def change_text(before: object, now: object) -> str:
+    """Return `+38.3 %`, or the difference from zero: `+4`; empty unless both are finite numbers."""
+    if not isinstance(before, (int, float)) or not isinstance(now, (int, float)):
+        return ""
+    if not (math.isfinite(before) and math.isfinite(now)):
+        return ""
+    return percent((now - before) / abs(before)) if before else signed(now)
+
+
+def signed(value: float) -> str:
+    """Return `+4`, `−0.5`."""
+    return f"{'+' if value >= 0 else '−'}{show(abs(value))}"
+
+
+def comparison_text(reference: float, current: float, unit: str) -> str:
+    """Return `8200 → 11340 us, +38.3 %`: small counts as a difference, tiny changes with their unit."""
+    difference = current - reference
+    change = change_text(reference, current)
+    if reference and isinstance(reference, int) and isinstance(current, int) and abs(difference) < 100:
+        change = signed(difference)
+    elif reference and abs(difference) < 0.0005 * abs(reference):
+        # It would be +0.0 %.
+        change = f"{signed(difference)} {unit}"
+    return f"{show(reference)} → {show(current)} {unit}, {change}"
+
+
+def readable(unit: str, largest: float) -> tuple[float, str]:
+    """Return a divisor for numbers of a unit, and the unit after the division: us become ms, bytes KiB."""
+    if unit == "us" and largest >= 1000:
+        return 1000.0, "ms"
+    if unit.startswith("bytes") and largest >= 1024:
+        return 1024.0, unit.replace("bytes", "KiB")
+    return 1.0, unit
+
+
+def limit_text(limits: Tolerance, reference: float, *, better: Better, unit: str) -> str:
+    """Return `allowed +25.0 %`, `allowed +1 ms`, or `exact: any increase fails`."""
+    if limits.relative == limits.absolute == 0:
+        return f"exact: {_EXACT[better]} fails"
+    if abs(reference) * limits.relative >= limits.absolute:
+        return f"allowed {_SIGNS[better]}{100 * limits.relative:.1f} %"
+    factor, unit = readable(unit, limits.absolute)
+    return f"allowed {_SIGNS[better]}{show(limits.absolute / factor)} {unit}"
+
+
+def differences(before: Value, now: Value) -> str:
+    """Return the differences of two lists of names, or of two censuses; at most four of them."""
+    old, new = (_census(value) for value in (before, now))
+    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    if isinstance(now, list):
+        parts = [f"{'+' if name in new else '−'} {name}" for name in names]
+    else:
+        parts = [f"{name} {show(old.get(name, 0))} → {show(new.get(name, 0))}" for name in names]
+    return listed(parts, 4, separator="; ")
+
+
+def _census(value: Value) -> dict[str, float]:
+    if isinstance(value, dict):
+        return value
+    return dict.fromkeys(value if isinstance(value, list) else [show(value)], 1)

@@ -1,0 +1,106 @@
+"""Per-cycle measurements: what measuring needs of one cycle, computed while its artifacts are in memory.
+
+They can be pickled. Their size grows with the number of operators, steps and shapes, not with the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perfguard.contract import Asked, Contract
+from perfguard.dialects.cycle import MemoryStep
+from perfguard.errors import UsageError, nearest
+from perfguard.measure import device, graphs, summary
+from perfguard.measure.metrics import METRICS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perfguard.contract import Cycle
+    from perfguard.dialects.cycle import Executions
+
+CycleMetric = Callable[["Cycle"], Iterator[tuple[str, Any]]]
+#: By metric: the slots of its artifacts, of which at least one must be readable, and its function.
+_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], CycleMetric]] = {
+    **{name: (graphs.SLOTS, function) for name, function in graphs.OF_CYCLE.items()},
+    **{name: ((summary.SLOT,), function) for name, function in summary.OF_CYCLE.items()},
+    "flops": (("flops_summary",), device.flops),
+    "api_time": (("api_statistic",), device.api_time),
+}
+
+
+class CycleSummary(Protocol):
+    """What a profile is made of; both a cycle and its measurements have it."""
+
+    @property
+    def rank(self) -> int:
+        """The rank of the cycle."""
+
+    @property
+    def executions(self) -> Executions | None:
+        """Executions, grouped."""
+
+    @property
+    def shapes(self) -> pl.DataFrame | None:
+        """The input shapes of the operators."""
+
+    @property
+    def memory(self) -> tuple[MemoryStep, ...]:
+        """Memory of each step and device."""
+
+    @property
+    def asked(self) -> Asked:
+        """The requested window and options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CycleMeasurements:
+    """The measurements of one cycle."""
+
+    rank: int
+    executions: Executions | None
+    shapes: pl.DataFrame | None
+    memory: tuple[MemoryStep, ...]
+    asked: Asked
+    #: (subject, value) by metric, of the metrics of single artifacts.
+    values: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
+
+
+def measure_cycle(cycle: Cycle) -> CycleMeasurements:
+    """Measure one cycle."""
+    return CycleMeasurements(
+        rank=cycle.rank,
+        executions=cycle.executions,
+        shapes=cycle.shapes,
+        memory=cycle.memory,
+        asked=cycle.asked,
+        values=_values(cycle),
+    )
+
+
+def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """Return (subject, value) by metric, from queries and functions. Metrics of a table that was too large to keep are absent;
+    finding A112 names that table."""
+    from perfguard.artifacts.table import NotKept
+
+    if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
+        raise UsageError(f"A metrics.sql has the unknown metric {unknown[0]!r}; {nearest(unknown[0], METRICS)}")
+    found = {name: tuple(values) for name, values in cycle.measured.items()}
+    for name, (slots, function) in _OF_ARTIFACTS.items():
+        if any(slot in cycle.artifacts for slot in slots):
+            with suppress(NotKept):
+                found[name] = tuple(function(cycle))
+    return found
+
+
+def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
+    """Return the measurements that were made of every cycle while the contract was read."""
+    return [extract.taken for extract in contract.extracts if isinstance(extract.taken, CycleMeasurements)]
+
+
+def cycle_summaries(contract: Contract) -> Sequence[CycleSummary]:
+    """Return the cycles of a contract, or their stored measurements."""
+    return contract.cycles or stored_measurements(contract)

@@ -1,0 +1,119 @@
+"""Operators and memory of a profile: functions that yield (subject, value or samples), by the names of their metrics."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from perfguard.dialects.executions import calls_by
+from perfguard.measure.measurement import Samples
+
+if TYPE_CHECKING:
+    from perfguard.dialects.cycle import MemoryStep
+    from perfguard.measure.profile import Profile
+
+ProfileMetric = Callable[["Profile"], Iterator[tuple[str, Samples]]]
+
+
+def _steps(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    if profile.steps is not None:
+        yield "", profile.steps
+
+
+def _per_step(count: int, steps: int | None) -> float | int:
+    if not steps:
+        return count
+    return count // steps if count % steps == 0 else count / steps
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def _operator_set(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    yield "", sorted(profile.groups["operator"].unique().to_list())
+
+
+def _operator_calls(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    for operator, count in calls_by(profile.groups, "operator").items():
+        yield operator, _per_step(count, profile.steps)
+
+
+def _operator_shapes(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield the census of the shapes of every operator that has recorded ones."""
+    by_operator: dict[str, dict[str, float]] = {}
+    for operator, shapes, calls in profile.shapes.sort("operator", "shapes").iter_rows():
+        by_operator.setdefault(operator, {})[shapes] = _per_step(calls, profile.steps)
+    yield from by_operator.items()
+
+
+def operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
+    """Return the self time of every operator, one sample a step; one sample for the window if its steps are unknown."""
+    import polars as pl
+
+    groups = profile.groups
+    if groups["step"].null_count() or profile.steps is None:
+        whole = groups.group_by("operator").agg(pl.col("self_ns").sum()).sort("operator")
+        return {operator: (round(ns / 1e3 / (profile.steps or 1), 3),) for operator, ns in whole.iter_rows()}
+    by_step = groups.group_by("operator", "step").agg(pl.col("self_ns").sum()).sort("operator", "step")
+    times: dict[str, list[float]] = {}
+    for operator, _, ns in by_step.iter_rows():
+        # Only steps in which it ran: otherwise an operator of every third step has a minimum of zero.
+        times.setdefault(operator, []).append(ns / 1e3)
+    return {operator: tuple(samples) for operator, samples in times.items()}
+
+
+def _operator_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    yield from operator_times_us(profile).items()
+
+
+def _operator_share(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield fractions that add up to 1."""
+    times = {operator: sum(samples) for operator, samples in operator_times_us(profile).items()}
+    total = sum(times.values())
+    if total > 0:
+        yield from ((operator, round(time / total, 6)) for operator, time in times.items())
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield the largest rise of any step, per device, without the first step if there are more.
+
+    The absolute level is not exact: it contains what earlier tests of the process left alive. Nor is the first step: torch
+    does not report the release of what was allocated before the window, unless an earlier window of the process saw a block
+    at the same address.
+    """
+    for device, steps in _by_device(profile):
+        later = [step.rise_bytes for step in steps if step.step > 0]
+        yield device, max(later or [step.rise_bytes for step in steps])
+
+
+def _median_of_steps(attribute: str) -> ProfileMetric:
+    """Return a metric that yields the median over the steps, per device: a block reused by chance does not change it."""
+
+    def values(profile: Profile) -> Iterator[tuple[str, Samples]]:
+        for device, steps in _by_device(profile):
+            yield device, statistics.median_low([getattr(step, attribute) for step in steps])
+
+    return values
+
+
+def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
+    for device in sorted({step.device for step in profile.memory}):
+        yield device, [step for step in profile.memory if step.device == device]
+
+
+OF_PROFILE: dict[str, ProfileMetric] = {
+    "steps": _steps,
+    "operator_set": _operator_set,
+    "operator_calls": _operator_calls,
+    "operator_shapes": _operator_shapes,
+    "operator_time": _operator_time,
+    "operator_share": _operator_share,
+    "peak_memory_bytes": _peak_memory_bytes,
+    "memory_allocations": _median_of_steps("allocations"),
+    "memory_allocated_bytes": _median_of_steps("allocated_bytes"),
+    "memory_growth_bytes": _median_of_steps("growth_bytes"),
+}

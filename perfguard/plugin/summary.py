@@ -1,0 +1,74 @@
+"""The summary of a run with the gate: in the terminal, and in GitHub Actions as annotations and on the page of the job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from perfguard.errors import StoreError
+from perfguard.reports import RunReport
+from perfguard.reports.markdown import report_markdown
+from perfguard.screen import Screen, width_of
+
+
+def write_summary(
+    reporter: pytest.TerminalReporter,
+    report: RunReport,
+    *,
+    green: bool,
+    notes: Iterable[tuple[str, bool]],
+    problems: Iterable[str],
+    written: Iterable[Path],
+) -> None:
+    """Print a report, notes on tests (each with whether it is red), problems and the names of written files."""
+    from perfguard.reports.terminal import summary
+
+    screen = screen_of_run(reporter)
+    text = summary(report, screen)
+    if screen.is_quiet:
+        reporter.ensure_newline()
+        text = "\n".join(f"perfguard: {line}" for line in text.splitlines())
+    else:
+        reporter.write_sep("=", "perfguard", green=green, red=not green)
+    reporter.write_line(screen.shown(text))
+    for line, is_red in notes:
+        line = f"perfguard: {line}" if screen.is_quiet else line
+        reporter.write_line(screen.shown(line), red=is_red, yellow=not is_red)
+    for problem in problems:
+        reporter.write_line(f"perfguard: {problem}", red=True)
+    for path in written:
+        reporter.write_line(f"report: {path}")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        from perfguard.reports.github import workflow_commands
+
+        workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
+        for line in workflow_commands(report, root=reporter.config.rootpath, workspace=workspace):
+            reporter.write_line(line)
+
+
+def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
+    """Return the screen that pytest writes to, with the colours that pytest uses (--color, PY_COLORS, NO_COLOR)."""
+    return Screen(
+        width=width_of(sys.stdout),
+        colours=reporter.hasmarkup,
+        encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
+        verbosity=reporter.config.get_verbosity(),
+    )
+
+
+def github_summary() -> str | None:
+    """Return the file of the job's page, in a job of GitHub Actions."""
+    return os.environ.get("GITHUB_STEP_SUMMARY") if os.environ.get("GITHUB_ACTIONS") == "true" else None
+
+
+def append_github_summary(path: str, report: RunReport) -> None:
+    """Append a report to the page of the job. Raises `StoreError`."""
+    try:
+        with open(path, "a", encoding="utf-8") as summary:
+            summary.write(report_markdown(report) + "\n")
+    except OSError as error:
+        raise StoreError(f"the step's summary {path} cannot be written: {error.strerror}") from error
