@@ -83,17 +83,16 @@ class Batch:
         """Insert all waiting rows, so that queries see them."""
         if not self.filled:
             return
-        self._tell("words", self._words, lambda text: {"text": text})
-        self._tell("threads", self._threads, lambda key: {"process": key[0], "thread": key[1]})
+        self._tell("words", self._words, lambda texts: {"text": texts})
+        self._tell("threads", self._threads, _process_and_thread)
         self._database.hand_over()
 
-    def _tell(self, table: str, known: Mapping[Any, int], columns_of: Callable[[Any], dict[str, str]]) -> None:
-        first = self._told[table]
-        rows = [columns_of(key) for key in islice(known, first, None)]
-        if rows:
-            texts = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
-            self.put(table, number=np.arange(first, first + len(rows)), **texts)
-            self._told[table] += len(rows)
+    def _tell(self, table: str, known: Mapping[Any, int], columns_of: Callable[[Any], dict[str, Any]]) -> None:
+        # In blocks: a trace may have a million names.
+        while keys := list(islice(known, self._told[table], self._told[table] + _WAITING_ROWS)):
+            first = self._told[table]
+            self.put(table, number=np.arange(first, first + len(keys)), **columns_of(keys))
+            self._told[table] += len(keys)
 
     def without(self, cycle: int, tables: Iterable[str] | None = None) -> None:
         """Delete the rows of a cycle, from the given tables or from all."""
@@ -186,6 +185,10 @@ class Batch:
 @cache
 def _words_of(query: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", query))
+
+
+def _process_and_thread(keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {"process": [process for process, _ in keys], "thread": [thread for _, thread in keys]}
 
 
 def frame(batch: Batch, query: str) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +45,9 @@ _LARGEST = 2**63 - 1
 _LAST_END_NS = 92 * 10**17
 #: How many threads a trace may have, and how many names and labels of processes; a job of 1000 ranks has some thousand.
 MAX_THREADS = MAX_PROCESSES = 100_000
+#: How many different texts a trace may have: names, shapes, ids that are no numbers. Each takes some 300 bytes of memory;
+#: a real trace of 50 MB has a thousand.
+MAX_TEXTS = 500_000
 #: The tables that are filled.
 FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
 _NO_WORDS = np.empty(0, np.int64)
@@ -63,9 +66,11 @@ class TraceRows:
         self._kind = kind
         self._numbers: dict[str, Any] = {}
         self._processes = 0
+        #: Numbers of texts that are in no vocabulary of the trace.
+        self._rare: set[int] = set()
 
     def see(self, events: Events) -> None:
-        """Add the events of the next chunk; raises `Unreadable` where they are of too many threads or processes."""
+        """Add the events of the next chunk; raises `Unreadable` where they have too many threads, processes or texts."""
         if len(spans := events.of("X")):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
             times = {"start_ns": starts, "duration_ns": np.minimum(lasts, _LAST_END_NS - starts.clip(0))}
@@ -80,6 +85,15 @@ class TraceRows:
                 "others", others, time_ns=_ns(others, "ts"), phase=phases[others.kinds], **self._arguments(others)
             )
         self._add_processes(events.of("M").named("process_name", "process_labels"))
+        words = events.vocabulary
+        texts = len(words.names) + len(words.categories) + sum(map(len, words.texts.values())) + len(self._rare)
+        if texts > MAX_TEXTS:
+            raise Unreadable(f"it has more than {MAX_TEXTS} different names, shapes and other texts")
+
+    def _rare_words(self, texts: Iterable[str]) -> list[int]:
+        numbers = list(map(self._batch.word, texts))
+        self._rare.update(numbers)
+        return numbers
 
     def _add_spans(self, spans: Events, times: Mapping[str, Any]) -> None:
         if self._kind is None:
@@ -97,7 +111,7 @@ class TraceRows:
         if len(counters) and (places := np.flatnonzero(counters.derived(are_odd))).size:
             texts = counters.column("args")
             among = np.flatnonzero(others.is_of("C"))[places]
-            odd[among] = [self._batch.word(bytes(texts[place]).decode()[:_SHOWN]) for place in places.tolist()]
+            odd[among] = self._rare_words(bytes(texts[place]).decode()[:_SHOWN] for place in places.tolist())
         return {"arguments": others.derived(hashed_arguments), "odd_arguments": odd}
 
     def _add_processes(self, told: Events) -> None:
@@ -143,7 +157,7 @@ class TraceRows:
         texts = np.full(len(numbers), NULL, np.int64)
         if (others := np.flatnonzero(numbers == NULL)).size:
             told = flows.column("id")
-            texts[others] = [self._batch.word(as_json(told[place])) for place in others.tolist()]
+            texts[others] = self._rare_words(as_json(told[place]) for place in others.tolist())
         return {"id": numbers, "id_text": texts}
 
     def _global(self, column: str, words: Words, numbers: Any, number_of: Callable[[Any], int]) -> Any:

@@ -7,7 +7,7 @@ how many different operators, steps and shapes there are. The columns of both ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -220,7 +220,7 @@ def _inputs_decoder() -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Inputs)
 
 
-def torch_shapes(arguments: list[str | None]) -> list[str | None]:
+def torch_shapes(arguments: Iterable[str | None]) -> list[str | None]:
     """Return `float[4, 8];long[]`, dtype and shape of every input of an operator, or None where not recorded."""
     import msgspec
 

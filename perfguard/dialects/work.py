@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
+from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
@@ -164,11 +165,27 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     found = frames(batch, "from input_sums order by cycle, operator", cycles)
     shapes = {}
     for cycle, rows in found.items():
-        texts = torch_shapes([_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows()])
-        told = rows.select("operator", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls("shapes")
-        # Different arguments may be worded alike.
-        shapes[cycle] = told.group_by("operator", "shapes", maintain_order=True).agg(pl.col("calls").sum())
+        texts = torch_shapes(_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows())
+        told = rows.select("operator", "name", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls(
+            "shapes"
+        )
+        shapes[cycle] = _added_up(told)
     return shapes
+
+
+def _added_up(told: pl.DataFrame) -> pl.DataFrame:
+    """Add up the calls of arguments that are worded alike, in the order of the first ones."""
+    import polars as pl
+
+    # By numbers: of half a million texts that takes a third of the memory.
+    words = Words()
+    pairs = told["name"].to_numpy() << 32 | words.numbers(told["shapes"], told.height)
+    _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
+    calls = np.zeros(len(first), np.int64)
+    np.add.at(calls, group, told["calls"].to_numpy())
+    order = np.argsort(first)
+    firsts: pl.DataFrame = told[first[order]]
+    return firsts.select("operator", "shapes", calls=pl.Series(calls[order]))
 
 
 def _inputs(dims: str, types: str | None) -> str:

@@ -396,6 +396,78 @@ def _stacks(place: Path, size: int) -> None:
             file.write(body)
 
 
+# -- large tables ----------------------------------------------------------------------------------------------------
+
+
+def _repeated(place: Path, name: str, rows: int) -> None:
+    """Write the rows of a right table again and again: so many, at times that were there before."""
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / name
+    header, *lines = table.read_text().splitlines()
+    body = "\n".join(lines) + "\n"
+    with table.open("w") as file:
+        file.write(header + "\n")
+        for _ in range(rows // len(lines)):
+            file.write(body)
+
+
+@case
+def two_million_rows_of_operator_memory(place: Path, part: float) -> None:
+    _repeated(place, "operator_memory.csv", int(2_000_000 * part))
+
+
+@case
+def two_million_rows_of_memory_record(place: Path, part: float) -> None:
+    _repeated(place, "memory_record.csv", int(2_000_000 * part))
+
+
+@case
+def two_million_rows_of_l2_cache(place: Path, part: float) -> None:
+    _repeated(place, "l2_cache.csv", int(2_000_000 * part))
+
+
+@case
+def two_million_rows_of_soc_pmu(place: Path, part: float) -> None:
+    _repeated(place, "soc_pmu.csv", int(2_000_000 * part))
+
+
+@case
+def a_million_rows_of_kernel_details(place: Path, part: float) -> None:
+    _repeated(place, "kernel_details.csv", int(1_000_000 * part))
+
+
+@case
+def a_million_rows_of_npu_module_mem(place: Path, part: float) -> None:
+    _repeated(place, "npu_module_mem.csv", int(1_000_000 * part))
+
+
+@case
+def a_million_rows_of_step_trace_time(place: Path, part: float) -> None:
+    _repeated(place, "step_trace_time.csv", int(1_000_000 * part))
+
+
+@case
+def a_million_rows_of_op_statistic(place: Path, part: float) -> None:
+    _repeated(place, "op_statistic.csv", int(1_000_000 * part))
+
+
+@case
+def a_million_rows_of_api_statistic(place: Path, part: float) -> None:
+    _repeated(place, "api_statistic.csv", int(1_000_000 * part))
+
+
+@case
+def batches_of_minddata(place: Path, part: float) -> None:
+    """Write four lines a batch, of 100 000 batches."""
+    generate("minddata", seed=1).write(place)
+    path = next(place.rglob("dataset_iterator_profiling_*.txt"))
+    *_, last = path.read_text().splitlines()
+    number, end_ms = int(last.split()[2]), int(last.split()[-1])
+    with path.open("a") as file:
+        for at in range(1, int(100_000 * part) + 1):
+            lines = ((0, 1, 1), (0, 2, 1), (0, 0, 2), (1, 16, 3))
+            file.writelines(f"{kind} {extra} {number + at} {value} {end_ms + at}\n" for kind, extra, value in lines)
+
+
 # -- recordings and summaries ----------------------------------------------------------------------------------------
 
 RECORDING = Path(__file__).resolve().parent.parent / "data" / "recordings" / "torch-mlp"
@@ -547,6 +619,73 @@ def a_million_labels(place: Path, part: float) -> None:
     said = '"ph": "M", "name": "process_labels", "ts": 0.0, "tid": 0'
     count = int(10**6 * part)
     _trace(place, (f'{{{said}, "pid": {at}, "args": {{"labels": "GPU {at}"}}}}' for at in range(count)))
+
+
+# -- traces of an NPU --------------------------------------------------------------------------------------------------
+
+
+def _view(place: Path, said: str, part: float, count: int = 10**6) -> None:
+    """Add events to a right trace_view; `#` in them is the number of each."""
+    generate("pt-npu", seed=1).write(place)
+    path = next(place.rglob("trace_view.json"))
+    events = json.loads(path.read_text())
+    at_us = int(next(event["ts"] for event in events if event["ph"] == "X").partition(".")[0])
+    text = path.read_text().rstrip().removesuffix("]")
+    with path.open("w") as file:
+        file.write(text)
+        for number in range(int(count * part)):
+            file.write(",\n{" + said.replace("#", str(number)).replace("@", f"{at_us + number}.000") + "}")
+        file.write("]")
+
+
+_VIEW_SPAN = '"ph": "X", "ts": "@", "dur": 0.5'
+
+
+@case
+def a_million_names_in_a_trace_view(place: Path, part: float) -> None:
+    _view(place, f'{_VIEW_SPAN}, "name": "op #", "pid": 1, "tid": 1, "args": {{}}', part)
+
+
+@case
+def a_million_threads_in_a_trace_view(place: Path, part: float) -> None:
+    _view(place, f'{_VIEW_SPAN}, "name": "op", "pid": 1, "tid": #, "args": {{}}', part)
+
+
+@case
+def a_million_processes_in_a_trace_view(place: Path, part: float) -> None:
+    _view(place, f'{_VIEW_SPAN}, "name": "op", "pid": #, "tid": 1, "args": {{}}', part)
+
+
+@case
+def a_million_argument_values_in_a_trace_view(place: Path, part: float) -> None:
+    said = f'{_VIEW_SPAN}, "name": "op", "pid": 1, "tid": 1, "args": {{"level": "l#", "Task Type": "t#", "connection_id": #}}'
+    _view(place, said, part)
+
+
+@case
+def a_million_counters(place: Path, part: float) -> None:
+    _view(place, '"ph": "C", "ts": "@", "name": "counter #", "pid": 1, "tid": 0, "args": {"value": #}', part)
+
+
+@case
+def a_million_odd_counters(place: Path, part: float) -> None:
+    _view(place, '"ph": "C", "ts": "@", "name": "counter", "pid": 1, "tid": 0, "args": {"value": "v#"}', part)
+
+
+@case
+def a_million_text_ids(place: Path, part: float) -> None:
+    said = '"ph": "s", "ts": "@", "name": "async_npu", "cat": "async_npu", "id": "x#", "pid": 1, "tid": 1'
+    _view(place, said, part)
+
+
+@case
+def a_million_process_names_in_a_trace_view(place: Path, part: float) -> None:
+    _view(place, '"ph": "M", "name": "process_name", "pid": #, "tid": 0, "args": {"name": "process #"}', part)
+
+
+@case
+def a_million_labels_in_a_trace_view(place: Path, part: float) -> None:
+    _view(place, '"ph": "M", "name": "process_labels", "pid": #, "tid": 0, "args": {"labels": "NPU #"}', part)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------

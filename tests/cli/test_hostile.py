@@ -318,6 +318,8 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, name):
     assert peak_kib < MEMORY_KIB
 
 
+TEXTS = "it has more than 500000 different names, shapes and other texts"
+
 #: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
 EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "column defaults of gigabytes": (1, 3, "its texts have more than the 50331648 characters"),
@@ -351,18 +353,91 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "a summary tag of 100 mb": (1, 3, "a text in it has 104857600 characters"),
     "a million process names": (1, 3, "it names more than 100000 processes"),
     "a million threads": (1, 3, "its events are of more than 100000 threads"),
+    "thousand tags in thousand steps": (1, 3, "I115"),
+    "a million processes": (1, 3, "its events are of more than 100000 threads"),
+    "a million labels": (1, 3, "it names more than 100000 processes"),
+    "a million names": (1, 3, TEXTS),
+    "a million argument values": (1, 3, TEXTS),
+    "a million threads in a trace view": (1, 3, "its events are of more than 100000 threads"),
+    "a million processes in a trace view": (1, 3, "its events are of more than 100000 threads"),
+    "a million process names in a trace view": (1, 3, "it names more than 100000 processes"),
+    "a million labels in a trace view": (1, 3, "it names more than 100000 processes"),
+    "a million names in a trace view": (1, 3, TEXTS),
+    "a million argument values in a trace view": (1, 3, TEXTS),
+    "a million counters": (1, 3, TEXTS),
+    "a million odd counters": (1, 3, TEXTS),
+    "a million text ids": (1, 3, TEXTS),
+    "a hundred thousand steps": (1, 3, "C103"),
+    "operators nested in each other": (1, 3, "no process_name names process 1"),
+    "operators at one timestamp": (1, 3, "no process_name names process 1"),
+    "two million rows of l2 cache": (1, 0, "PASSED"),
+    "two million rows of soc pmu": (1, 0, "PASSED"),
+    "a million rows of kernel details": (1, 3, "I101"),
+    "a million rows of npu module mem": (1, 3, "I106"),
+    "a million rows of step trace time": (1, 3, "I108"),
+    "a million rows of op statistic": (1, 3, "I105"),
+    "a million rows of api statistic": (1, 3, "I114"),
+    "batches of minddata": (1, 3, "I104"),
+}
+
+#: What may be there just as often as is allowed costs no more than what may not.
+ALLOWED: dict[str, tuple[float, str]] = {
+    "a million names": (0.49, "no process_name names process 1"),
+    "a million argument values": (0.49, "no process_name names process 1"),
+    "a million threads": (0.098, "no process_name names process 1"),
+    "a million names in a trace view": (0.49, "no process_name names process 1"),
+    "a million argument values in a trace view": (0.24, "no process_name names process 1"),
+    "a million counters": (0.49, "no process_name names process 1"),
+    "a million text ids": (0.49, "no process_name names process 1"),
 }
 
 
 @pytest.mark.parametrize("name", EXHAUSTING)
 def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, name):
-    """The process is stopped above 512 MB, and after so many CPU seconds that only a cost that explodes takes them."""
+    """The process is stopped above 512 MB, and after 10 CPU seconds."""
     part, status, words = EXHAUSTING[name]
     hostile.CASES[name](tmp_path, part)
-    cost = hostile.check(tmp_path, seconds=60, peak_kib=512 * 1024)
+    cost = hostile.check(tmp_path, seconds=10, peak_kib=512 * 1024)
     assert cost.status == status, cost.text[-2000:]
     assert words in cost.text
     assert "Traceback" not in cost.text
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_as_many_as_are_allowed_are_judged(tmp_path, name):
+    part, words = ALLOWED[name]
+    hostile.CASES[name](tmp_path, part)
+    cost = hostile.check(tmp_path, seconds=10, peak_kib=512 * 1024)
+    assert cost.status == 3, cost.text[-2000:]
+    assert words in cost.text
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("a million names", 0.4),
+        ("a million argument values", 0.4),
+        ("a million threads", 0.08),
+        ("operators nested in each other", 1),
+        ("a million names in a trace view", 0.4),
+        ("a million counters", 0.4),
+        ("two million rows of l2 cache", 1),
+        ("a million rows of npu module mem", 1),
+        ("a million rows of op statistic", 1),
+        ("batches of minddata", 1),
+        ("two million texts", 1),
+    ],
+)
+def test_the_cost_grows_as_the_input(tmp_path, name, part):
+    """What grows with its square takes sixteen times as long of four times as much."""
+    cpu_s = []
+    for number, share in enumerate((part / 4, part)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        hostile.CASES[name](place, share)
+        cpu_s.append(hostile.check(place, seconds=60, peak_kib=512 * 1024).cpu_s)
+    # What every command costs is in both.
+    assert cpu_s[1] < 6 * cpu_s[0]
 
 
 @pytest.mark.parametrize("name", ["a million values in one record", "a million values of one tag"])

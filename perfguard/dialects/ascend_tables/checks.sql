@@ -473,10 +473,9 @@ with run as (select cycle, min(start_ns)::hugeint as first_ns, max(start_ns)::hu
 sampled as (
   select cycle, row, abs(timestamp_ns - first_ns) / 1e9 as apart_s,
     timestamp_ns not between first_ns - {reach_ns} and last_ns + {reach_ns} as is_far
-  from {table} join run using (cycle))
-select cycle, row, apart_s
-from (select *, count(*) over (partition by cycle) as samples, count(*) filter (is_far) over (partition by cycle) as far from sampled)
-where is_far and {told}
+  from {table} join run using (cycle)),
+counts as (select cycle, count(*) as samples, count(*) filter (is_far) as far from sampled group by cycle)
+select cycle, row, apart_s from sampled join counts using (cycle) where is_far and {told}
 
 -- check: the_collection_ends_with_the_run
 -- code: I113

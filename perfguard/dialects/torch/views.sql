@@ -102,7 +102,7 @@ where not (step is null and cycle in (select distinct cycle from steps)
 
 -- How often operators ran with which inputs in the window, as the trace has these.
 create view input_sums as
-select cycle, word(name) as operator, word(input_shapes) as dims, word(input_types) as types, calls
+select cycle, name, word(name) as operator, word(input_shapes) as dims, word(input_types) as types, calls
 from (
   select cycle, name, input_shapes, input_types, count(*) as calls
   from executions
