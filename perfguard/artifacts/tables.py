@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.database import Database, database, forget, is_ctrl_c, run
+from perfguard.artifacts.database import WAITING_ROWS, Database, database, forget, is_ctrl_c, run
 from perfguard.artifacts.table_definitions import Definitions
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Batch:
 
     def _tell(self, table: str, known: Mapping[Any, int], columns_of: Callable[[Any], dict[str, Any]]) -> None:
         # In blocks: a trace may have a million names.
-        while keys := list(islice(known, self._told[table], self._told[table] + _WAITING_ROWS)):
+        while keys := list(islice(known, self._told[table], self._told[table] + WAITING_ROWS)):
             first = self._told[table]
             self.put(table, number=np.arange(first, first + len(keys)), **columns_of(keys))
             self._told[table] += len(keys)
