@@ -6,39 +6,29 @@ recording are escaped, because plotly reads a little HTML in them.
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfguard.findings import Code, Severity
-from perfguard.judge import Attribution, Ledger, Outcome, Verdict, attribution_of, step_time_of
+from perfguard.judge import Attribution, Ledger, Outcome, Verdict, attribution_of
 from perfguard.judge.quantities import quantity, signed_us, size_bytes, time_us
-from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Trend
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
 from perfguard.reports.names import printable
+from perfguard.reports.page.distributions import cost, distribution, line
+from perfguard.reports.page.figure import STEPS, Figure, as_float, figure, safe
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
-#: A figure: kind (where it goes), title, what it shows in words, the same as a table, and plotly's traces and layout.
-Figure = dict[str, Any]
-
-#: How many parts of a ledger, bins of a distribution, steps, and columns of the heat map are drawn.
+#: The largest number of parts of a ledger, and of columns of the heat map, that are drawn.
 _PARTS = 7
-_BINS = 48
-_STEPS = 2000
-#: No time, size or count is as large.
-_MOST = 1e150
 _COLUMNS = 40
 #: How many runs of a history the table has, the newest, and how many lines are drawn into its figure.
 _RUNS, _LINES = 200, 100
-#: Fewer steps than this are points, and no distribution.
-_FEW = 12
 
 
 def figures_of(verdict: Verdict) -> list[Figure]:
@@ -49,25 +39,13 @@ def figures_of(verdict: Verdict) -> list[Figure]:
     cause = attribution_of(verdict)
     found = [
         _waterfall(verdict.ledger, cause, verdict) if verdict.ledger and isinstance(cause, Attribution) else None,
-        _distribution(verdict),
-        _cost(verdict),
+        distribution(verdict),
+        cost(verdict),
         _memory(verdict),
         _steps(verdict),
         *_ranks(verdict),
     ]
     return [one for one in found if one is not None]
-
-
-def _figure(
-    kind: str, title: str, told: str, rows: Sequence[Sequence[str]], traces: list[Any], **layout: Any
-) -> Figure:
-    """`rows` are the table of the figure, its first one the headers."""
-    return {"kind": kind, "title": title, "caption": told, "rows": rows, "traces": traces, "layout": layout}
-
-
-def _safe(text: str) -> str:
-    """Return a text that plotly shows as it is."""
-    return html.escape(printable(text), quote=False)
 
 
 # -- where the time went ---------------------------------------------------------------------------------------------
@@ -101,14 +79,14 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         "textposition": "outside",
         "constraintext": "none",
         "cliponaxis": False,
-        "hovertext": [_safe(text) for text in ("baseline", *labels, "now")],
+        "hovertext": [safe(text) for text in ("baseline", *labels, "now")],
         "hoverinfo": "text",
         "marker": {"color": ["base", *(colour for _ in own), "faint", "now"]},
         "showlegend": False,
     }
     ticks = ["baseline", *labels, "now"]
     bounds = _around([ledger.base_ns / 1e3, *changes])
-    return _figure(
+    return figure(
         "waterfall",
         "Where the time of a step went",
         f"{signed_us(ledger.change_ns / 1e3)} a step, wall time" + _other_machine(verdict),
@@ -116,7 +94,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         [trace],
         yaxis={
             "tickvals": list(range(len(ticks))),
-            "ticktext": [_safe(_ending(text, 34)) for text in ticks],
+            "ticktext": [safe(_ending(text, 34)) for text in ticks],
             "autorange": "reversed",
             "showgrid": False,
             "zeroline": False,
@@ -148,187 +126,6 @@ def _ending(text: str, width: int) -> str:
     return f"{text[:left]}…{text[-(width - left - 1) :]}"
 
 
-# -- steps beside each other -----------------------------------------------------------------------------------------
-
-
-def _distribution(verdict: Verdict) -> Figure | None:
-    """How long the unprofiled steps took, of the baseline and now, over each other; where that is the step time, on top."""
-    step = step_time_of(verdict)
-    kind = (
-        "own-steps" if step is not None and step.metric not in ("step_time", "profiled_step_time") else "distribution"
-    )
-    now = _samples(verdict, "step_time") or [step.wall_ns / 1e3 for step in verdict.steps if step.phase is Phase.TIMED]
-    before = _reference(verdict, "step_time")
-    title = "Steps of the test's own process, unprofiled"
-    if not now and not before:
-        now, before = _samples(verdict, "profiled_step_time"), _reference(verdict, "profiled_step_time")
-        title = "How long a profiled step takes"
-    if len(now) + len(before) < 2:
-        return None
-    if max(len(now), len(before)) < _FEW:
-        return _few(kind, title, before, now)
-    edges = _edges([*now, *before])
-    beyond = sum(value > edges[1] for value in (*now, *before))
-    sides = [
-        (name, role, values) for name, role, values in (("baseline", "base", before), ("now", "now", now)) if values
-    ]
-    traces = [
-        {
-            "type": "histogram",
-            "name": name,
-            "x": [min(value, edges[1]) for value in _spread(values)],
-            "histnorm": "percent",
-            "xbins": {"start": edges[0], "end": edges[1] + edges[2], "size": edges[2]},
-            "opacity": 0.6,
-            "marker": {"color": role},
-            "hovertemplate": f"{name}: %{{y:.0f}} % of the steps take %{{x}} us<extra></extra>",
-        }
-        for name, role, values in sides
-    ]
-    rows = [["side", "steps", "fastest", "median", "slowest"]]
-    rows += [
-        [name, str(len(values)), time_us(min(values)), time_us(statistics.median(values)), time_us(max(values))]
-        for name, _, values in sides
-    ]
-    told = "; ".join(f"{row[0]}: fastest {row[2]}, median {row[3]}" for row in rows[1:])
-    if beyond:
-        told += f"; {beyond} slower than {time_us(edges[1])} are in the last bar"
-    lines = [_line(statistics.median(values), role) for _, role, values in sides]
-    return _figure(
-        kind,
-        title,
-        told,
-        rows,
-        traces,
-        barmode="overlay",
-        bargap=0.02,
-        shapes=lines,
-        xaxis={"title": {"text": "us (dashed: medians)"}},
-        yaxis={"title": {"text": "% of steps"}},
-        height=190,
-    )
-
-
-def _spread(values: Sequence[float]) -> list[float]:
-    """Return as many quantiles as are drawn: of a hundred thousand steps the shape is the same."""
-    ordered = sorted(values)
-    if len(ordered) <= _STEPS:
-        return ordered
-    return [ordered[round(at * (len(ordered) - 1) / (_STEPS - 1))] for at in range(_STEPS)]
-
-
-def _few(kind: str, title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
-    """Each of a few steps as a point: of so few a histogram says nothing."""
-    sides = [(name, role, symbol, values) for name, role, symbol, values in _sides(before, now) if values]
-    rows = [
-        ["side", "us of each step"],
-        *([name, " ".join(f"{one:.1f}" for one in values)] for name, _, _, values in sides),
-    ]
-    told = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
-    return _figure(
-        kind,
-        title,
-        told,
-        rows,
-        [_points(*side, unit="us") for side in sides],
-        showlegend=False,
-        xaxis={"title": {"text": "us"}},
-        height=190,
-    )
-
-
-def _sides(before: Sequence[float], now: Sequence[float]) -> tuple[tuple[str, str, str, Sequence[float]], ...]:
-    """Return name, colour, symbol and values of both sides."""
-    return ("baseline", "base", "circle", before), ("now", "now", "diamond", now)
-
-
-def _points(name: str, role: str, symbol: str, values: Sequence[float], *, unit: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": list(values),
-        "y": [name] * len(values),
-        "marker": {"color": role, "size": 11, "symbol": symbol, "opacity": 0.85},
-        "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
-    }
-
-
-def _line(at: float, role: str) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": role, "width": 2, "dash": "dash"},
-    }
-
-
-def _edges(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return where the bins begin, where the last one begins at the latest, and how wide they are.
-
-    Few steps that took far longer than all others would leave no room for these: they are in the last bin.
-    """
-    ordered = sorted(values)
-    low, high = ordered[0], ordered[-1]
-    usual = ordered[min(len(ordered) - 1, math.ceil(0.95 * len(ordered)) - 1)]
-    top = min(high, low + 2 * (usual - low)) if usual > low else high
-    width = (top - low) / min(_BINS, max(8, math.isqrt(len(values)) * 3)) or max(abs(low) * 0.01, 1e-3)
-    return low, top, width
-
-
-def _cost(verdict: Verdict) -> Figure | None:
-    """The step in each fresh process, of the baseline and now, with the limit: in ms at the speed that the machine has now."""
-    found = next((one for one in verdict.comparisons if one.metric == "step_cost"), None)
-    step = step_time_of(verdict)
-    now = _samples(verdict, "step_cost")
-    before = _reference(verdict, "step_cost")
-    if found is None or not now or not before or step is None or step.metric != "step_cost" or step.change is None:
-        return None
-    assert isinstance(found.current, (int, float))
-    ms_a_cost = step.now_ms / found.current
-    before, now = ([one * ms_a_cost for one in side] for side in (before, now))
-    limit = None if found.allowed is None else found.allowed * ms_a_cost
-    rows = [["side", "ms of a step in each process"]]
-    rows += [[name, " ".join(milliseconds(one) for one in side)] for name, side in (("baseline", before), ("now", now))]
-    is_warned = any(
-        one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
-        for one in verdict.findings
-    )
-    told = f"{step.text}; both at the speed that the machine has now"
-    told += "" if limit is None else f"; red line: the limit, {milliseconds(limit)} ms"
-    told += ", beyond which this one only warned" if limit is not None and is_warned else ""
-    return _figure(
-        "cost",
-        "A step in each fresh process",
-        told,
-        rows,
-        [_points(*side, unit="ms") for side in _sides(before, now)],
-        shapes=[_line(limit, "worse") for limit in _finite([limit] if limit is not None else [])],
-        showlegend=False,
-        xaxis={"title": {"text": "ms"}},
-        height=190,
-    )
-
-
-def _samples(verdict: Verdict, metric: str) -> list[float]:
-    found = next((one for one in verdict.measurements if one.metric == metric and not one.subject), None)
-    return _finite(found.samples) if found is not None else []
-
-
-def _reference(verdict: Verdict, metric: str) -> list[float]:
-    found = next((one for one in verdict.comparisons if one.metric == metric and not one.subject), None)
-    return _finite(found.reference_samples) if found is not None else []
-
-
-def _finite(values: Iterable[float]) -> list[float]:
-    """Leave out what is no number, or so large that a sum of two is none: it has no place in a figure."""
-    return [value for value in values if abs(value) < _MOST]
-
-
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +148,7 @@ def _memory(verdict: Verdict) -> Figure | None:
         if before is not None and math.isfinite(before) and len(tracks) <= 4:
             shapes.append(
                 {
-                    **_line(0, "base"),
+                    **line(0, "base"),
                     "xref": "paper",
                     "yref": "y",
                     "x0": 0,
@@ -363,7 +160,7 @@ def _memory(verdict: Verdict) -> Figure | None:
     told = "; ".join(
         f"{row[0]}: peak {row[1]}" + (f", {row[2]} in the baseline" if row[2] else "") for row in rows[1:4]
     )
-    return _figure(
+    return figure(
         "memory",
         "Memory over the profiled steps",
         told,
@@ -385,13 +182,13 @@ def _scale(most_bytes: int) -> tuple[int, str]:
 
 def _curve(track: MemoryTrack, several: bool, number: int, scale: int, unit: str) -> dict[str, Any]:
     parts = track.parts or 1
-    stretch = math.ceil(len(track.curve_bytes) / _STEPS) or 1
+    stretch = math.ceil(len(track.curve_bytes) / STEPS) or 1
     # Of a long window the highest point of each stretch.
     highest = [max(track.curve_bytes[at : at + stretch]) for at in range(0, len(track.curve_bytes), stretch)]
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": _safe(_device(track, several)),
+        "name": safe(_device(track, several)),
         "x": [round(1 + stretch * at / parts, 4) for at in range(len(highest))],
         "y": [float(f"{value / scale:.6g}") for value in highest],
         "line": {"color": "now" if not number else f"line{number}", "width": 2, "shape": "hv"},
@@ -434,11 +231,11 @@ def _steps(verdict: Verdict) -> Figure | None:
             }
         )
     told = "; ".join(f"{row[1]} {row[0]}, median {row[3]}" for row in rows[1:])
-    if len(steps) > _STEPS:
+    if len(steps) > STEPS:
         told += f"; of {len(steps)} steps the slowest of each stretch are drawn"
     usual = statistics.median(step.wall_ns / 1e3 for step in steps)
     longest = max(step.wall_ns / 1e3 for step in steps)
-    return _figure(
+    return figure(
         "steps",
         "Steps of the window",
         told,
@@ -454,7 +251,7 @@ def _steps(verdict: Verdict) -> Figure | None:
 
 def _thinned(steps: Sequence[Step]) -> list[Step]:
     """Return at most so many steps as are drawn: of each stretch the slowest."""
-    stretch = math.ceil(len(steps) / _STEPS)
+    stretch = math.ceil(len(steps) / STEPS)
     if stretch <= 1:
         return list(steps)
     return [max(steps[at : at + stretch], key=lambda step: step.wall_ns) for at in range(0, len(steps), stretch)]
@@ -466,10 +263,10 @@ def _thinned(steps: Sequence[Step]) -> list[Step]:
 def drawn_trend(one: Trend) -> Figure:
     """Draw a number over the runs of a history; dashed lines stand where a new level begins, dotted ones at releases."""
     points = one.series.points
-    names = [_safe(moment_text(point.moment)) for point in points]
-    lines = [{**_line(change.index - 0.5, "worse"), "layer": "below"} for change in one.changes]
+    names = [safe(moment_text(point.moment)) for point in points]
+    lines = [{**line(change.index - 0.5, "worse"), "layer": "below"} for change in one.changes]
     lines += [
-        {**_line(at, "faint"), "line": {"color": "faint", "width": 1, "dash": "dot"}}
+        {**line(at, "faint"), "line": {"color": "faint", "width": 1, "dash": "dot"}}
         for at, point in enumerate(points)
         if point.moment.release
     ]
@@ -481,7 +278,7 @@ def drawn_trend(one: Trend) -> Figure:
         "text": names,
         "line": {"color": "now", "width": 1.5},
         "marker": {"color": "now", "size": 5},
-        "hovertemplate": f"%{{text}}: %{{y:.5g}} {_safe(one.series.unit)}<extra></extra>",
+        "hovertemplate": f"%{{text}}: %{{y:.5g}} {safe(one.series.unit)}<extra></extra>",
         "showlegend": False,
     }
     step = max(1, math.ceil(len(points) / 12))
@@ -490,7 +287,7 @@ def drawn_trend(one: Trend) -> Figure:
     rows += [[moment_text(point.moment), f"{point.value:.6g}"] for point in points[-_RUNS:]]
     told = "; ".join(trend_lines(one)) or "no lasting change"
     unit = printable(one.series.unit)
-    return _figure(
+    return figure(
         "history",
         f"{series_name(one.series)} over {len(points)} runs",
         f"{told} (dashed: a new level begins; dotted: a release)",
@@ -533,7 +330,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
     subjects = sorted(found, key=lambda name: -max(found[name].values()))[:_COLUMNS]
     middle = {name: statistics.median(found[name].values()) for name in subjects}
     heat = [[_beside(found[name].get(rank), middle[name]) for name in subjects] for rank in ranks]
-    told = [[_float(found[name].get(rank)) for name in subjects] for rank in ranks]
+    told = [[as_float(found[name].get(rank)) for name in subjects] for rank in ranks]
     worst = sorted(
         (
             (heat[row][column] or 0.0, rank, name)
@@ -548,7 +345,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         for percent, rank, name in worst
     ]
     reach = max([5.0, *(min(abs(one[0]), 100.0) for one in worst)])
-    names = [_safe(_ending(name or metric, 28)) for name in subjects]
+    names = [safe(_ending(name or metric, 28)) for name in subjects]
     left = f" (the {_COLUMNS} largest of {len(found)})" if len(found) > _COLUMNS else ""
     trace = {
         "type": "heatmap",
@@ -564,7 +361,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         "hovertemplate": f"rank %{{y}}, %{{x}}: %{{customdata:.4g}} {unit}, %{{z:+.1f}} %<extra></extra>",
         "hoverongaps": False,
     }
-    return _figure(
+    return figure(
         "ranks",
         f"{metric} by rank{left}",
         f"{len(ranks)} ranks; farthest from the median: rank {rows[1][0]}, {rows[1][1]}, {rows[1][3]}" if worst else "",
@@ -580,7 +377,3 @@ def _beside(value: float | None, middle: float) -> float | None:
     if value is None:
         return None
     return round(100 * (value - middle) / abs(middle), 2) if middle else 0.0 if not value else 100.0
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
