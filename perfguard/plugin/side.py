@@ -7,29 +7,21 @@ in a worktree has all paths of the checkout replaced by the worktree's, so that 
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.metadata
 import json
 import os
 import pickle
 import random
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import pytest
 
 from perfguard.capture import Backend
 from perfguard.capture.controlled import bind
 from perfguard.capture.turns import TurnsWindow, process_switches
-from perfguard.capture.worktree import is_below, relocated
 from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
 from perfguard.plugin.controlled import (
@@ -43,6 +35,7 @@ from perfguard.plugin.controlled import (
     run_tests,
 )
 from perfguard.plugin.items import is_gate_test
+from perfguard.plugin.place import Place, strangers
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
 
@@ -56,153 +49,6 @@ def main(path: str) -> None:
     """Do what a comparison asks of this process."""
     asked = json.loads(Path(path).read_text(encoding="utf-8"))
     {"record": _record, "turns": _take_turns, "together": _run_together}[asked["do"]](asked)
-
-
-# -- where a side's code comes from ------------------------------------------------------------------------------------
-
-
-class Place:
-    """Where one side lies: its working directory, paths and project modules. Two of them take turns in one process.
-
-    `moved` is the checkout and the worktree that stands for it, where the side lies in one; else `top` is the checkout.
-    """
-
-    def __init__(self, directory: str, moved: tuple[str, str] | None, top: str | None = None) -> None:
-        self.directory = directory
-        self.top = moved[1] if moved is not None else top
-        self._moved = moved
-        self._paths = _Paths.now()
-        self._modules: dict[str, ModuleType] = {}
-        self._known = 0
-
-    def settle(self) -> None:
-        """Make this process the side's: the working directory first, as `python -m pytest` has it, then what is installed."""
-        self._paths.path[:] = [self.directory, *(self._relocated(one) for one in self._paths.path if one)]
-        for table in self._paths.editable:
-            table.update({name: self._relocated(place) for name, place in table.items()})
-        self.enter()
-        importlib.invalidate_caches()
-
-    def _relocated(self, path: str) -> str:
-        return path if self._moved is None else relocated(path, *self._moved)
-
-    def lead_children(self) -> None:
-        """Let the Pythons that the side starts find its own code as well: an editable install leads them to the checkout."""
-        if self._moved is None:
-            return
-        packages = [os.path.dirname(place) for table in self._paths.editable for place in table.values()]
-        led = [one for one in (*self._paths.path[1:], *packages) if is_below(one, self._moved[1])]
-        there = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(one for one in (*led, *there) if one))
-
-    def enter(self) -> None:
-        """Put the side's paths and modules into the process."""
-        self._paths.put()
-        os.chdir(self.directory)
-        sys.modules.update(self._modules)
-
-    def leave(self) -> None:
-        """Take them out again, as they are now."""
-        self._paths, self.directory = _Paths.now(), os.getcwd()
-        if len(sys.modules) != self._known:
-            self._modules = {name: module for name, module in list(sys.modules.items()) if self._owns(name, module)}
-            self._known = len(sys.modules)
-        for name in self._modules:
-            sys.modules.pop(name, None)
-
-    def _owns(self, name: str, module: ModuleType) -> bool:
-        return self.top is not None and not _is_perfguard(name) and is_below(_file_of(module), self.top)
-
-
-@dataclass(frozen=True, slots=True)
-class _Paths:
-    """Where modules are looked for: `sys.path`, and the tables of editable installs."""
-
-    path: list[str]
-    editable: list[dict[str, str]]
-
-    @classmethod
-    def now(cls) -> _Paths:
-        return cls(list(sys.path), [dict(table) for table in _editable_installs()])
-
-    def put(self) -> None:
-        sys.path[:] = self.path
-        for table, mine in zip(_editable_installs(), self.editable, strict=False):
-            table.update(mine)
-
-
-def _file_of(module: ModuleType) -> str | None:
-    """Return where a module lies; of a namespace package the first of its directories."""
-    if isinstance(found := getattr(module, "__file__", None), str):
-        return found
-    try:
-        return next(iter(getattr(module, "__path__", ())), None)
-    except TypeError:
-        return None
-
-
-def _is_perfguard(name: str) -> bool:
-    return name.partition(".")[0] == "perfguard"
-
-
-def _editable_installs() -> Iterator[dict[str, str]]:
-    """Yield the tables by which setuptools' editable installs find their packages (`__editable___*_finder.MAPPING`)."""
-    for finder in sys.meta_path:
-        module = sys.modules.get(getattr(finder, "__module__", ""))
-        mapping = getattr(module, "MAPPING", None)
-        if isinstance(mapping, dict):
-            yield mapping
-
-
-def strangers(tops: Sequence[str], checkout: str) -> list[str]:
-    """Return the modules that are not the side's own: of the user's checkout, where the side lies elsewhere, or of an installed
-    copy of what lies in it.
-
-    `tops` are the top of its tree, and directories in it that may be a project's.
-    """
-    found = []
-    built = _built_from(checkout)
-    for name, module in list(sys.modules.items()):
-        file = _file_of(module)
-        if file is None or _is_perfguard(name) or is_below(file, tops[0]):
-            continue
-        is_copy = _is_installed(file) and (name.partition(".")[0] in built or any(_lies_in(top, name) for top in tops))
-        if is_below(file, checkout) or is_copy:
-            found.append(name)
-    return sorted(found)
-
-
-def _built_from(checkout: str) -> set[str]:
-    """Return the top-level modules that were installed as a copy from a directory of the checkout (PEP 610)."""
-    names = set()
-    for distribution in importlib.metadata.distributions():
-        origin: dict[str, Any] = {}
-        with contextlib.suppress(ValueError):
-            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        url = urlsplit(origin.get("url", ""))
-        # An archive in the checkout may be anybody's, and a submodule is another project's.
-        if url.scheme != "file" or "dir_info" not in origin or origin["dir_info"].get("editable"):
-            continue
-        directory = Path(url2pathname(url.path))
-        if is_below(str(directory), checkout) and not _is_in_submodule(directory, Path(checkout)):
-            names |= {file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"}
-    return names
-
-
-def _is_in_submodule(directory: Path, checkout: Path) -> bool:
-    between = (one for one in (directory, *directory.parents) if one != checkout and one.is_relative_to(checkout))
-    return any((one / ".git").exists() for one in between)
-
-
-def _is_installed(file: str) -> bool:
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-
-
-def _lies_in(top: str, name: str) -> bool:
-    """Whether a tree has a module or package of that name, in the places where projects keep them."""
-    path = name.replace(".", "/")
-    places = (Path(top), Path(top, "src"), Path(top, "lib"), Path(top, "python"))
-    return any((p / path / "__init__.py").is_file() or (p / f"{path}.py").is_file() for p in places)
 
 
 # -- recording a side --------------------------------------------------------------------------------------------------

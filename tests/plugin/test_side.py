@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from perfguard.capture.turns import process_switches
+from perfguard.plugin import place as place_module
 from perfguard.plugin import side
 from perfguard.plugin.side import Place, ThreadTurns, strangers
 
@@ -109,7 +110,7 @@ def test_whose_module_it_is(tmp_path, monkeypatch, file, name, strange):
         (tmp_path / other / "__init__.py").touch()
     module = ModuleType(name)
     module.__file__ = str(tmp_path / file)
-    monkeypatch.setattr(side.sys, "modules", {name: module})
+    monkeypatch.setattr(place_module.sys, "modules", {name: module})
     tops = (str(tmp_path / "base"), str(tmp_path / "base" / "packages" / "one"))
     assert bool(strangers(tops, str(tmp_path / "project"))) is strange
 
@@ -156,8 +157,8 @@ def test_what_torch_keeps_is_told(monkeypatch):
 def test_a_namespace_package_is_where_its_first_directory_is(tmp_path):
     module = ModuleType("spread")
     module.__path__ = [str(tmp_path)]
-    assert side._file_of(module) == str(tmp_path)
-    assert side._file_of(ModuleType("built")) is None
+    assert place_module.file_of(module) == str(tmp_path)
+    assert place_module.file_of(ModuleType("built")) is None
 
 
 def test_only_one_of_two_threads_runs_at_a_time():
