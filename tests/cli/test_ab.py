@@ -334,7 +334,7 @@ def test_a_base_that_lacks_the_test_compares_nothing(checkout):
             "No module named 'no_such_module'",
             marks=pytest.mark.exhaustive,
         ),
-        ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, as a process is that the"),
+        ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, which the system sends"),
     ],
     ids=["test", "conftest", "killed"],
 )
