@@ -34,15 +34,10 @@ if TYPE_CHECKING:
 
 #: Reads a trace (`stream_trace`), told how.
 Stream = Callable[..., Streamed]
-#: Large tables whose cells Python looks at are held up to so many bytes: they take twice as much.
+#: Tables whose cells Python reads are kept up to this size; they take twice as much memory.
 KEPT_UP_TO = 256 * 1024**2
-#: Slots of which more than queries looks at cells; of others they are in tables only.
-_KEPT_SLOTS = frozenset(
-    (
-        *("aicore_intermediate_type", "api_statistic", "cpu_ms_memory_record"),
-        *("memory_record", "npu_module_mem", "operator_memory", "step_trace_time"),
-    )
-)
+#: Slots whose cells Python reads; the rows of all other slots are in tables only.
+_KEPT_SLOTS = frozenset(("aicore_intermediate_type", "api_statistic", "cpu_ms_memory_record", "memory_record"))
 
 
 def read_artifacts(
