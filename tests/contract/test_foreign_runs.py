@@ -237,6 +237,34 @@ def test_a_table_that_a_spreadsheet_saved_is_told_by_its_separator(cycle, separa
     assert (finding.code.name, finding.message) == ("S101", f"its cells are separated by {named}, not by a comma")
 
 
+# -- MindSpore 1.x wrote no profiler_info ------------------------------------------------------------------------------
+
+GPU_FILE = ("gpu_op_type_info_0.csv", "op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)\n")
+_FRAMEWORK = "task_id,stream_id,block_dim,full_op_name,op_name,op_type,subgraph,op_info"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_old"),
+    [
+        ("framework_raw_0.csv", f"{_FRAMEWORK}\n", True),
+        ("framework_raw_0.csv", f"{_FRAMEWORK},graph_id\n", False),
+        ("pipeline_profiling_0.json", '{"op_info": [{"metrics": {"output_queue": {"throughput": [0.5]}}}]}', True),
+        ("pipeline_profiling_0.json", '{"op_info": [{"metrics": {"output_queue": {"size": [0]}}}]}', False),
+        ("minddata_cpu_utilization_0.json", '{"device_info": {"runnable_processes": [1]}}', True),
+        ("minddata_cpu_utilization_0.json", '{"device_info": {"runnable_process": [1]}}', False),
+    ],
+)
+def test_what_only_1x_wrote_tells_it_from_a_2_0_that_was_killed(tmp_path, file, text, is_old):
+    for name, content in (GPU_FILE, (file, text)):
+        (tmp_path / name).write_text(content)
+    contract = inspect(read_recording(tmp_path))
+    assert contract.layouts == ("ms-1.x" if is_old else "ms-2.0",)
+    assert ("C110" in codes(contract)) is not is_old
+    # With the file that came in 2022 it is 2.0, whatever else it holds.
+    (tmp_path / "profiler_info_0.json").write_text('{"context_mode": "graph"}')
+    assert inspect(read_recording(tmp_path)).layouts == ("ms-2.0",)
+
+
 # -- MindSpore: directories with nothing but a log ---------------------------------------------------------------------
 
 
