@@ -31,7 +31,6 @@ class Code(Enum):
     A109 = "a link or an entry that is not followed"
     A110 = "the output differs from --expect"
     A111 = "a part could not be checked"
-    A112 = "checks were skipped"
     S101 = "a file cannot be parsed"
     S102 = "the columns are not those of the schema"
     S103 = "a value breaks the schema"
@@ -267,10 +266,6 @@ ADVICE: dict[Code, Advice] = {
     Code.A111: Advice(
         "files vanished, could not be read or fetched, or the worker process died twice (most likely out of memory)",
         "correct the cause in the message, then check that rank alone: `perfguard check DIR/OF/THAT/RANK`",
-    ),
-    Code.A112: Advice(
-        "a table is too large to keep in memory: its rows were validated, but not joined with other files",
-        "the message lists the skipped checks; a shorter window has smaller tables",
     ),
     Code.S101: Advice(
         "the file is truncated, damaged, or in another format",

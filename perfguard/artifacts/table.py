@@ -23,10 +23,6 @@ class Unreadable(Exception):
         self.place = place
 
 
-class NotKept(Exception):
-    """A table was asked for its cells, and they have gone by; what asked becomes a note, never reaches a user."""
-
-
 class Cells(Enum):
     """How the text of a cell becomes a JSON value."""
 
@@ -75,26 +71,21 @@ class Table:
         return f":{self.lines[row] if self.lines is not None else row + 2}"
 
 
-class PassedTable(Table):
-    """A table that went by: it is known what it is called, which columns and how many rows it had.
+class StreamedTable(Table):
+    """A table whose rows are in the tables of the batch only: its columns and the number of its rows."""
 
-    `is_in_tables`: its rows are in the tables of the batch.
-    """
+    __slots__ = ("_columns", "_height")
 
-    __slots__ = ("_columns", "_height", "_name", "is_in_tables")
-
-    is_in_tables: bool
-
-    def __init__(self, *, name: str, columns: tuple[str, ...], height: int, is_in_tables: bool = False) -> None:
-        fields = {
-            "_name": name, "_columns": columns, "_height": height, "is_in_tables": is_in_tables, "cells": Cells.TEXT,
-        }  # fmt: skip
-        for key, value in {**fields, "lines": None}.items():
+    def __init__(self, *, columns: tuple[str, ...], height: int) -> None:
+        for key, value in {"_columns": columns, "_height": height, "cells": Cells.TEXT, "lines": None}.items():
             object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return f"StreamedTable(columns={self.columns!r}, height={self.height})"
 
     @property
     def height(self) -> int:
-        """How many rows there were."""
+        """The number of rows."""
         found: int = object.__getattribute__(self, "_height")
         return found
 
@@ -106,9 +97,8 @@ class PassedTable(Table):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """Raises `NotKept`."""
-        name = object.__getattribute__(self, "_name")
-        raise NotKept(f"the {self.height} rows of {name} went by and were not kept")
+        """Raises `AttributeError`: cells are not kept, only the rows of the batch's tables."""
+        raise AttributeError("the rows of a streamed table are in the tables of the batch only")
 
 
 def json_value(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,6 @@ from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.survey import FoundCycle
-from perfguard.artifacts.table import NotKept, PassedTable
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
@@ -34,8 +33,9 @@ from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
 from perfguard.dialects.shapes import shapes_of
+from perfguard.dialects.totals import TOTALS
 from perfguard.dialects.work import work_of
-from perfguard.findings import Code, Finding, Severity, is_invalid
+from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class Contract:
     extracts: tuple[Extract, ...] = ()
     #: What could not be decided; shown by `perfguard check --explain`.
     notes: tuple[str, ...] = field(default=())
-    #: Names of the checks that were not made, because they join rows of a table that went by and was not held; see `notes`.
-    not_made: tuple[str, ...] = ()
     #: Ids of the recognised parent layouts: directories that only give the rank of the cycles in them.
     parents: tuple[str, ...] = ()
 
@@ -132,8 +130,6 @@ class Inspected:
     extract: Extract
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
-    #: Names of the checks that were not made, because they need rows of a table that went by.
-    not_made: tuple[str, ...] = ()
     cycle: Cycle | None = None
 
 
@@ -276,6 +272,9 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
         _attach(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
     for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
         by_number[number].cycle = replace(by_number[number].cycle, executions=found)
+    for slot, totals in TOTALS.items():
+        if numbers := [number for number, one in by_number.items() if slot in one.cycle.artifacts]:
+            _attach(by_number, slot, totals(tables, numbers))
     return by_number
 
 
@@ -299,11 +298,10 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
 def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
     from perfguard.dialects.invariants import check_cycle
 
-    task, found, recording = one.task, one.task.found, one.task.recording
-    not_made: list[str] = []
+    task, recording = one.task, one.task.recording
     try:
-        cycle = _with_executions(one.cycle, not_made)
-        wrong = [*check_cycle(cycle, not_made)]
+        cycle = _with_executions(one.cycle)
+        wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
         return _unreadable(task, error)
@@ -311,49 +309,22 @@ def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
     # A file in a folder that cannot be listed is not missing.
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
     taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
-    extract = extract_of(cycle, recording, taken, not_made)
-    findings += _not_made(found, recording.directory, cycle.rank, cycle.artifacts, not_made)
+    extract = extract_of(cycle, recording, taken)
     return Inspected(
         extract=extract,
         findings=tuple(findings),
         notes=tuple(one.notes) if wanted.notes else (),
-        not_made=tuple(not_made),
         cycle=cycle if wanted.cycle else None,
     )
 
 
-def _with_executions(cycle: Cycle, not_made: list[str]) -> Cycle:
-    """Return a cycle with what ran in it; what could not be read because it needs rows that went by is put into `not_made`."""
-    executions = _unless_passed(not_made, executions_of, cycle)
+def _with_executions(cycle: Cycle) -> Cycle:
+    """Return a cycle with its executions, their shapes, and memory."""
+    executions = executions_of(cycle)
     if executions is None:
         return cycle
-    shapes = _unless_passed(not_made, shapes_of, cycle, executions)
-    memory = _unless_passed(not_made, memory_of, cycle, executions) or ()
-    return replace(cycle, executions=executions, shapes=shapes, memory=memory)
-
-
-def _unless_passed(not_made: list[str], read: Callable[..., _Read], *arguments: Any) -> _Read | None:
-    """Return what a function reads, or None where it needs rows that went by; then its name is noted."""
-    try:
-        return read(*arguments)
-    except NotKept:
-        not_made.append(read.__name__)
-        return None
-
-
-def _not_made(
-    found: FoundCycle, root: Path, rank: int, artifacts: Mapping[str, Artifact], not_made: Sequence[str]
-) -> Iterator[Finding]:
-    """Say what was not looked at, because it needs rows of a table that was too large to be kept."""
-    tables = ((one, one.content.table) for one in artifacts.values())
-    passed = [one for one, table in tables if isinstance(table, PassedTable) and not table.is_in_tables]
-    named = f"{len(not_made)} checks need them: {', '.join(not_made)}" if not_made else ""
-    files = ", ".join(one.path.name for one in passed)
-    parts = [named, f"what {files} holds is in no measurement" if files else ""]
-    if message := "; ".join(filter(None, parts)):
-        place = relative(found.place, root) or found.place.name
-        message = f"the rows of {files} were validated and not kept; {message}"
-        yield Finding(code=Code.A112, severity=Severity.WARNING, place=place, rank=rank, message=message)
+    shapes = shapes_of(cycle, executions)
+    return replace(cycle, executions=executions, shapes=shapes, memory=memory_of(cycle, executions))
 
 
 def _reason(error: OSError) -> str:

@@ -16,7 +16,7 @@ from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
-from perfguard.artifacts.table import Cells, PassedTable, Table, Unreadable
+from perfguard.artifacts.table import Cells, StreamedTable, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
 from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, shortened
@@ -27,17 +27,11 @@ from perfguard.documents import schema
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.artifacts.readers.event_schema import EventSchema
     from perfguard.artifacts.tables import Batch
 
 #: Reads a trace (`stream_trace`), told how.
 Stream = Callable[..., Streamed]
-#: Tables whose cells Python reads are kept up to this size; they take twice as much memory.
-KEPT_UP_TO = 256 * 1024**2
-#: Slots whose cells Python reads; the rows of all other slots are in tables only.
-_KEPT_SLOTS = frozenset(("aicore_intermediate_type", "api_statistic", "cpu_ms_memory_record", "memory_record"))
 
 
 def read_artifacts(
@@ -159,17 +153,14 @@ def _passed(
     broken: Sequence[Finding],
     rows: Sequence[TableRows],
 ) -> tuple[Content | None, list[Finding]]:
-    """Let the rows of a table go by into `rows`; those that Python looks at are kept, where they are not too many."""
+    """Read the rows of a table into `rows`, the tables of the batch."""
     row = rules_under(row_schema(rules), header) if rules else {}
-    is_kept = file.slot.name in _KEPT_SLOTS and file.path.stat().st_size <= KEPT_UP_TO
-    kept = _Kept() if is_kept else None
-    sinks: list[TableRows | _Kept] = [*rows, *([kept] if kept is not None else [])]
 
     def see(block: large_comma.Rows) -> None:
-        for sink in sinks:
-            sink.see(block)
+        for one in rows:
+            one.see(block)
 
-    wanted = [name for name in header if any(sink.wants(name) for sink in sinks)]
+    wanted = [name for name in header if any(one.wants(name) for one in rows)]
     found = large_comma.stream_csv(file.path, row, rules, wanted, see)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
@@ -187,45 +178,7 @@ def _passed(
         return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
     if broken or findings:
         return None, [*broken, *findings]
-    if kept is not None:
-        return Content(table=kept.table(tuple(header))), short
-    table = PassedTable(
-        name=file.path.name, columns=tuple(header), height=found.rows, is_in_tables=file.slot.name not in _KEPT_SLOTS
-    )  # fmt: skip
-    return Content(table=table), short
-
-
-class _Kept:
-    """Keeps the cells of a table that is not too large for that."""
-
-    def __init__(self) -> None:
-        self._frames: list[pl.DataFrame] = []
-        #: The lines of the rows of each frame, None where they just follow those before.
-        self._lines: list[Sequence[int] | None] = []
-
-    def wants(self, column: str) -> bool:
-        return True
-
-    def see(self, rows: large_comma.Rows) -> None:
-        # Not the rows themselves: these hold the text of all cells.
-        self._frames.append(rows.frame)
-        follows = range(rows.first + 2, rows.first + 2 + rows.frame.height)
-        self._lines.append(None if rows.lines == follows else rows.lines)
-
-    def table(self, header: tuple[str, ...]) -> Table:
-        """Return what was kept as a table."""
-        import polars as pl
-
-        frame = pl.concat(self._frames or [pl.DataFrame(schema=dict.fromkeys(header, pl.String))])
-        return Table(frame=frame, cells=Cells.TEXT, lines=self._all_lines())
-
-    def _all_lines(self) -> tuple[int, ...] | None:
-        if all(lines is None for lines in self._lines):
-            return None
-        found: list[int] = []
-        for frame, lines in zip(self._frames, self._lines, strict=True):
-            found += lines if lines is not None else range(len(found) + 2, len(found) + 2 + frame.height)
-        return tuple(found)
+    return Content(table=StreamedTable(columns=tuple(header), height=found.rows)), short
 
 
 def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:

@@ -155,14 +155,12 @@ class _Inspection:
         parents = tuple(parent.layout.id for parent in found.parents)
         del found
         notes: list[str] = []
-        not_made: dict[str, None] = {}
         cycles: list[Cycle] = []
         extracts: list[Extract] = []
         sharing = Sharing()
         for one in self._with_true_ranks(tasks, wanted, visit):
             findings += one.findings
             notes += one.notes
-            not_made |= dict.fromkeys(one.not_made)
             extracts.append(sharing.shared(one.extract))
             if one.cycle is not None:
                 cycles.append(one.cycle)
@@ -175,7 +173,6 @@ class _Inspection:
             extracts=tuple(extracts),
             findings=tuple(findings),
             notes=tuple(notes),
-            not_made=tuple(not_made),
             parents=parents,
         )
 

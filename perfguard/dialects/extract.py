@@ -11,8 +11,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.artifacts.table import NotKept
-
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
     from perfguard.recording import Recording
@@ -71,17 +69,13 @@ class Extract:
         return self.facts.get(function.__name__)
 
 
-def extract_of(cycle: Cycle, recording: Recording, taken: Any = None, not_made: list[str] | None = None) -> Extract:
-    """Return what is kept of a cycle. The names of facts that need rows which went by are put into `not_made`."""
+def extract_of(cycle: Cycle, recording: Recording, taken: Any = None) -> Extract:
+    """Return the extract of a cycle."""
     tables = [t for f in cycle.files for t in (f.content.table, *f.content.tables.values()) if t is not None]
     facts: dict[str, Hashable | None] = {}
     for name, one in FACTS.items():
         if one.wanted(recording):
-            try:
-                facts[name] = one.function(cycle)
-            except NotKept:
-                if not_made is not None:
-                    not_made.append(name)
+            facts[name] = one.function(cycle)
     return Extract(
         layout=cycle.layout.id,
         name=cycle.place.name,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.table import as_float64, as_int64, in_int64, nanoseconds, unquoted
+from perfguard.artifacts.table import as_int64, in_int64, unquoted
+from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.dialects.executions import DATABASES
 
@@ -22,6 +23,37 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
 _PARTS_OF_A_STEP = 32
 _PARTS_OF_A_WINDOW = 2000
+
+
+#: The components of memory_record as positions in a list: texts of two million rows would fill the memory.
+_QUERIES = {
+    "memory_record": (
+        "select cycle, code as component, timestamp_ns as time, total_allocated_bytes as level "
+        "from memory_record join memory_components using (component) "
+        "where (cycle, file) in (select cycle, max(file) from memory_record group by cycle) order by cycle, row"
+    ),
+    "cpu_ms_memory_record": (
+        "select cycle, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record "
+        "where (cycle, file) in (select cycle, max(file) from cpu_ms_memory_record group by cycle) order by cycle, row"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Levels:
+    """The allocated bytes (`level`) of each row of a file at its `time` [ns]; `component` is a position in `components`."""
+
+    rows: pl.DataFrame
+    components: tuple[str, ...] = ()
+
+
+def recorded_levels(batch: Batch, cycles: Sequence[int], *, slot: str) -> Mapping[int, Levels]:
+    """Return the levels that the files of a slot have for each cycle, by its number."""
+    components: tuple[str, ...] = ()
+    if slot == "memory_record":
+        components = tuple(name for (name,) in batch.execute("select component from memory_components order by code"))
+    found = frames(batch, _QUERIES[slot], cycles)
+    return {cycle: Levels(rows=rows, components=components) for cycle, rows in found.items()}
 
 
 def parts_of_a_step(steps: int) -> int:
@@ -61,15 +93,7 @@ def _of_pool(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     """
     import polars as pl
 
-    content = cycle.content("cpu_ms_memory_record")
-    if content is None:
-        return []
-    rows = pl.DataFrame(
-        {
-            "time": as_int64(content.frame["Timestamp(ns)"]),
-            "level": as_int64(content.frame["Total Allocated(Byte)"]),
-        }
-    )
+    rows: pl.DataFrame = cycle.artifacts["cpu_ms_memory_record"].content.work.rows
     if edges := executions.edges_ns:
         rows = rows.filter(pl.col("time").is_between(in_int64(edges[0][0]), in_int64(edges[-1][1])))
     rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))
@@ -143,21 +167,9 @@ def _of_components(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     """Memory of an Ascend device, from memory_record: a row an event of a component (PTA, GE, MindSpore, ...).
 
     The components' levels are added up by their own sum row (PTA+GE) already, so each is a device of its own: `PTA`, `APP`.
-    MB are of 1024 x 1024 bytes; MindSpore writes MB of 1000 KB.
     """
-    import polars as pl
-
-    artifact = cycle.artifacts.get("memory_record")
-    if artifact is None:
-        return []
-    cells = artifact.content.frame
-    scale = 1000 * 1024 if cycle.layout.id.startswith("ms-") else 1024 * 1024
-    rows = cells.select(
-        component="Component",
-        time=nanoseconds(cells["Timestamp(us)"]),
-        level=(as_float64(cells["Total Allocated(MB)"]) * scale).round().cast(pl.Int64),
-    )
-    return _by_component(rows, executions)
+    levels: Levels = cycle.artifacts["memory_record"].content.work
+    return _by_component(levels.rows, executions, levels.components)
 
 
 def _of_database(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
@@ -182,8 +194,11 @@ def _of_database(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     return _by_component(rows, executions)
 
 
-def _by_component(rows: pl.DataFrame, executions: Executions) -> list[MemoryStep]:
-    """Cut levels into the steps the host marks; where it marks none, the whole is divided by the steps that are known."""
+def _by_component(rows: pl.DataFrame, executions: Executions, names: Sequence[str] | None = None) -> list[MemoryStep]:
+    """Cut levels into the steps that the host marks; if it marks none, divide the whole by the number of known steps.
+
+    With `names`, components are positions in them.
+    """
     import polars as pl
 
     edges = executions.edges_ns
@@ -201,7 +216,9 @@ def _by_component(rows: pl.DataFrame, executions: Executions) -> list[MemoryStep
                 growth_bytes=one.growth_bytes // steps,
             )
             for one in levels_by_step(
-                str(component), edges, *(levels[name].to_numpy() for name in ("time", "level", "before"))
+                str(component if names is None else names[component]),
+                edges,
+                *(levels[name].to_numpy() for name in ("time", "level", "before")),
             )
         ]
     return found

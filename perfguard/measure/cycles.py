@@ -6,7 +6,6 @@ They can be pickled. Their size grows with the number of operators, steps and sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,17 +81,13 @@ def measure_cycle(cycle: Cycle) -> CycleMeasurements:
 
 
 def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
-    """Return (subject, value) by metric, from queries and functions. Metrics of a table that was too large to keep are absent;
-    finding A112 names that table."""
-    from perfguard.artifacts.table import NotKept
-
+    """Return (subject, value) by metric, from queries and functions."""
     if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
         raise UsageError(f"A metrics.sql has the unknown metric {unknown[0]!r}; {nearest(unknown[0], METRICS)}")
     found = {name: tuple(values) for name, values in cycle.measured.items()}
     for name, (slots, function) in _OF_ARTIFACTS.items():
         if any(slot in cycle.artifacts for slot in slots):
-            with suppress(NotKept):
-                found[name] = tuple(function(cycle))
+            found[name] = tuple(function(cycle))
     return found
 
 

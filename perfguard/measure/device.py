@@ -20,14 +20,8 @@ def flops(cycle: Cycle) -> Iterator[tuple[str, float]]:
 
 def api_time(cycle: Cycle) -> Iterator[tuple[str, float]]:
     """Yield Time(us) of api_statistic, divided by the steps of the window if they are known."""
-    from perfguard.artifacts.table import as_float64
-
     content = cycle.content("api_statistic")
     if content is None:
         return
     steps = (cycle.executions.steps if cycle.executions is not None else None) or 1
-    frame = content.frame
-    sums: dict[str, float] = {}
-    for name, time in zip(frame["API Name"].to_list(), as_float64(frame["Time(us)"]).to_list(), strict=True):
-        sums[name] = sums.get(name, 0.0) + (time or 0.0)
-    yield from ((name, round(time / steps, 3)) for name, time in sorted(sums.items()))
+    yield from ((name, round(time_ns / 1000 / steps, 3)) for name, time_ns in content.work)

@@ -18,9 +18,9 @@ from perfguard.artifacts.readers import Content, comma, large_comma
 from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.survey import survey
-from perfguard.artifacts.table import PassedTable, Unreadable
+from perfguard.artifacts.table import StreamedTable, Unreadable
 from perfguard.artifacts.tables import batch
-from perfguard.contract import Contract, inspect, reading
+from perfguard.contract import Contract, inspect
 from perfguard.contract.conformity import row_findings, rules_under
 from perfguard.contract.reading import _read, _Target
 from perfguard.findings import Code, Finding, Severity
@@ -52,25 +52,21 @@ def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Cont
     return whole, passed
 
 
-def told(findings: tuple[Finding, ...], left_out: set[str]) -> list[tuple[object, ...]]:
+def told(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
     return sorted(
-        (f.code.name, f.severity.name, f.place, f.message, f.check or "", f.rank or 0, f.more)
-        for f in findings
-        if f.check not in left_out and f.code is not Code.A112
+        (f.code.name, f.severity.name, f.place, f.message, f.check or "", f.rank or 0, f.more) for f in findings
     )
 
 
 def refuse_difference(directory: Path, streaming: pytest.MonkeyPatch) -> None:
     whole, passed = both(directory, streaming)
-    left_out = set(passed.not_made)
-    expected, found = told(whole.findings, left_out), told(passed.findings, left_out)
+    expected, found = told(whole.findings), told(passed.findings)
     unreadable = {one[2].split(":")[0] for one in expected if one[0] == "S101" and one[1] == "ERROR"}
     # What came before a line that cannot be read is told as well where rows go by.
     found = [one for one in found if one in expected or one[2].split(":")[0] not in unreadable]
     assert found == expected
     assert whole.read == passed.read
-    if not any(finding.invalidates and finding.check in left_out for finding in whole.findings):
-        assert whole.is_whole == passed.is_whole
+    assert whole.is_whole == passed.is_whole
     assert measure(passed) == measure(whole)
     for one, other in zip(whole.cycles, passed.cycles, strict=True):
         assert one.artifacts.keys() == other.artifacts.keys()
@@ -390,27 +386,12 @@ def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
     assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
 
 
-def test_kernels_are_in_tables_whatever_their_size_and_every_check_is_made(tmp_path, streaming):
+def test_cells_are_in_tables_only_whatever_the_size(tmp_path, streaming):
     generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
     for found in both(tmp_path, streaming):
-        table = found.cycles[0].artifacts["kernel_details"].content.table
-        assert isinstance(table, PassedTable)
-        assert table.is_in_tables
-        assert (found.not_made, [one for one in found.findings if one.code is Code.A112]) == ((), [])
-
-
-def test_a_table_that_nothing_is_kept_of_is_not_measured_and_that_is_said(tmp_path, streaming):
-    generate("pt-npu", seed=5, operators=12, ranks=1).write(tmp_path)
-    whole = inspect(read_recording(tmp_path))
-    streaming.setattr(reading, "KEPT_UP_TO", 0)
-    found = inspect(read_recording(tmp_path))
-    (finding,) = (one for one in found.findings if one.code is Code.A112)
-    assert "what " in finding.message
-    assert "api_statistic.csv" in finding.message
-    assert finding.message.endswith("is in no measurement")
-    measured = {one.metric for one in measure(found)}
-    assert "api_time" in {one.metric for one in measure(whole)} - measured
-    assert "operator_time" in measured
+        tables = [one.content.table for one in found.cycles[0].files if one.slot.format == "csv"]
+        assert len(tables) == 10
+        assert all(isinstance(one, StreamedTable) for one in tables)
 
 
 def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp_path, streaming):

@@ -220,3 +220,7 @@ union all
 select cycle from cycles
 where layout = 'pt-npu' and cycle in (select cycle from named_steps where slot = 'step_trace_time')
   and cycle in (select cycle from kernels where step_text in (select number from words where trim(text) = ''));
+
+-- The components of memory_record, with codes from 0.
+create view memory_components as
+select component, row_number() over (order by component) - 1 as code from (select distinct component from memory_record);

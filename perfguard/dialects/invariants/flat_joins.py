@@ -112,20 +112,26 @@ def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
     import polars as pl
 
     artifact, kinds = cycle.artifacts["output_op_compute_time_detail"], cycle.artifacts["aicore_intermediate_type"]
-    table, other = artifact.content.tables.get("types"), kinds.content.frame
-    name, time = _named(other, "op_type", "kernel_type"), _named(other, "execution_time", "total_time", "task_time")
-    if table is None or name is None or time is None or artifact.schema is None:
+    table, columns = artifact.content.tables.get("types"), kinds.content.table
+    if table is None or columns is None or artifact.schema is None:
         return
+    time = next(name for name in ("execution_time", "total_time", "task_time") if name in columns.columns)
+    listed = pl.DataFrame(
+        [(name, None if time_ns is None else time_ns / 1e6, calls) for name, time_ns, calls in kinds.content.work],
+        schema={"name": pl.String, time: pl.Float64, "execution_frequency": pl.Float64},
+        orient="row",
+    )
     cells = table.frame
     again = cells["optype_name"].is_duplicated() & ~cells["optype_name"].is_first_distinct()
     for row in again.arg_true().to_list():
         message = f"the type {cells['optype_name'][row]} is listed a second time"
         yield Finding(code=Code.I114, place=f"{artifact.place}{table.place(row)}", message=message)
     for here, there in (("compute_time(ms, per-step)", time), ("called_times(per-step)", "execution_frequency")):
-        values = other.select(pl.col(name).alias("name"), quantity(other, there).alias("there")).unique("name")
+        values = listed.select("name", there=there).unique("name")
         rows = cells.select(name=pl.col("optype_name"), here=quantity(cells, here))
         rows = rows.join(values, on="name", how="inner", maintain_order="left")
-        off = rows.filter((pl.col("here") - pl.col("there")).abs() > 1e-9 + _RELATIVE * pl.col("there").abs())
+        # Tables have whole nanoseconds, these are milliseconds.
+        off = rows.filter((pl.col("here") - pl.col("there")).abs() > 1e-6 + _RELATIVE * pl.col("there").abs())
         if off.height <= max(1.0, (1 - _MOST) * rows.height):
             yield from disagreements(
                 Code.I101,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
-from perfguard.artifacts.table import PassedTable
+from perfguard.artifacts.table import StreamedTable
 from perfguard.dialects.executions import calls_by
 from perfguard.dialects.extract import cycle_fact
 from perfguard.dialects.invariants import recording_invariant
@@ -149,8 +149,8 @@ def times_seen(cycle: Cycle) -> tuple[tuple[str, str, bytes], ...]:
         if artifact.content.events:
             # It went by in chunks; the same file again does so too.
             found.append((slot, artifact.place, artifact.content.digest))
-        elif isinstance(artifact.content.table, PassedTable):
-            # Of kernels that went by the sums, the first and the last start of each name are known, to the nanosecond.
+        elif isinstance(artifact.content.table, StreamedTable):
+            # Of streamed kernels the sums, and the first and last start of each name [ns], are known.
             if cycle.executions is not None and cycle.executions.groups.height:
                 found.append((slot, artifact.place, _digest(cycle.executions.groups)))
         elif artifact.content.table is not None and artifact.content.frame.height:

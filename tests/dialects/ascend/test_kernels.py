@@ -17,7 +17,7 @@ from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, large_comma
 from perfguard.artifacts.slot_rows import SlotRows
-from perfguard.artifacts.table import PassedTable
+from perfguard.artifacts.table import StreamedTable
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
@@ -202,7 +202,7 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
                 large_comma.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].see)
-                table = PassedTable(name=path.name, columns=tuple(lines[0].split("|")), height=1, is_in_tables=True)
+                table = StreamedTable(columns=tuple(lines[0].split("|")), height=1)
                 artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
         cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
         kernels_by_cycle(tables, {0: cycle})
