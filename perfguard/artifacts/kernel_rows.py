@@ -12,7 +12,7 @@ from perfguard.artifacts.tables import Batch
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.artifacts.readers.large_comma import Rows
+    from perfguard.artifacts.readers.csv_stream import Rows
 
 #: By column of `kernels`: what versions call it.
 TEXTS = {

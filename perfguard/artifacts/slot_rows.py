@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perfguard.artifacts.readers import Content
-    from perfguard.artifacts.readers.large_comma import Rows
+    from perfguard.artifacts.readers.csv_stream import Rows
     from perfguard.artifacts.survey import FoundFile
     from perfguard.artifacts.table import Table
     from perfguard.artifacts.tables import Batch

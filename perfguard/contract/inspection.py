@@ -22,9 +22,7 @@ from perfguard.contract.completeness import contradictions, explanation, layout_
 from perfguard.contract.cycle_rows import list_cycles, list_files
 from perfguard.contract.progress import Meter, Tell
 from perfguard.contract.reading import read_artifacts
-from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
-from perfguard.dialects.ascend.view import views_of
 from perfguard.dialects.cycle import Artifact, Asked, Cycle
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
@@ -266,10 +264,6 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
         _attach(by_number, DIALECTS[by_number[number].cycle.layout.id].slot, {number: work})
-    if trace_views := [number for number, one in by_number.items() if "trace_view" in one.cycle.artifacts]:
-        _attach(by_number, "trace_view", views_of(tables, trace_views))
-    if kernels := {number: one.cycle for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts}:
-        _attach(by_number, "kernel_details", kernels_by_cycle(tables, kernels))
     for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
         by_number[number].cycle = replace(by_number[number].cycle, executions=found)
     for slot, totals in TOTALS.items():

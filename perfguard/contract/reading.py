@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import Layout
-from perfguard.artifacts.readers import OPAQUE, READERS, Content, large_comma
+from perfguard.artifacts.readers import OPAQUE, READERS, Content, csv_stream
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
@@ -117,7 +117,7 @@ def _read_table(file: FoundFile, place: str, to: _Target) -> tuple[Artifact | No
     import polars as pl
 
     try:
-        header = large_comma.read_header(file.path)
+        header = csv_stream.read_header(file.path)
     except Unreadable as error:
         return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
     empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
@@ -156,12 +156,12 @@ def _passed(
     """Read the rows of a table into `rows`, the tables of the batch."""
     row = rules_under(row_schema(rules), header) if rules else {}
 
-    def see(block: large_comma.Rows) -> None:
+    def see(block: csv_stream.Rows) -> None:
         for one in rows:
             one.see(block)
 
     wanted = [name for name in header if any(one.wants(name) for one in rows)]
-    found = large_comma.stream_csv(file.path, row, rules, wanted, see)
+    found = csv_stream.stream_csv(file.path, row, rules, wanted, see)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))

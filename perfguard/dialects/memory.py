@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,35 +25,27 @@ _PARTS_OF_A_STEP = 32
 _PARTS_OF_A_WINDOW = 2000
 
 
-#: The components of memory_record as positions in a list: texts of two million rows would fill the memory.
-_QUERIES = {
-    "memory_record": (
-        "select cycle, code as component, timestamp_ns as time, total_allocated_bytes as level "
-        "from memory_record join memory_components using (component) "
-        "where (cycle, file) in (select cycle, max(file) from memory_record group by cycle) order by cycle, row"
-    ),
-    "cpu_ms_memory_record": (
-        "select cycle, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record "
-        "where (cycle, file) in (select cycle, max(file) from cpu_ms_memory_record group by cycle) order by cycle, row"
-    ),
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Levels:
-    """The allocated bytes (`level`) of each row of a file at its `time` [ns]; `component` is a position in `components`."""
+    """Allocated bytes (`level`) at a `time` [ns], row by row; `component` is a position in `components`.
+
+    Texts of two million rows would take more memory than the numbers.
+    """
 
     rows: pl.DataFrame
-    components: tuple[str, ...] = ()
+    components: tuple[str, ...]
 
 
-def recorded_levels(batch: Batch, cycles: Sequence[int], *, slot: str) -> Mapping[int, Levels]:
-    """Return the levels that the files of a slot have for each cycle, by its number."""
-    components: tuple[str, ...] = ()
-    if slot == "memory_record":
-        components = tuple(name for (name,) in batch.execute("select component from memory_components order by code"))
-    found = frames(batch, _QUERIES[slot], cycles)
+def component_levels(batch: Batch, cycles: Sequence[int]) -> dict[int, Levels]:
+    """Return the levels of the components in memory_record, by cycle."""
+    components = tuple(name for (name,) in batch.execute("select component from memory_components order by code"))
+    found = frames(batch, "select * exclude (row) from memory_levels order by cycle, row", cycles)
     return {cycle: Levels(rows=rows, components=components) for cycle, rows in found.items()}
+
+
+def pool_levels(batch: Batch, cycles: Sequence[int]) -> dict[int, pl.DataFrame]:
+    """Return the levels of MindSpore's host pool in cpu_ms_memory_record, by cycle: `time` [ns] and `level` in bytes."""
+    return frames(batch, "select * exclude (row) from pool_levels order by cycle, row", cycles)
 
 
 def parts_of_a_step(steps: int) -> int:
@@ -93,7 +85,7 @@ def _of_pool(cycle: Cycle, executions: Executions) -> list[MemoryStep]:
     """
     import polars as pl
 
-    rows: pl.DataFrame = cycle.artifacts["cpu_ms_memory_record"].content.work.rows
+    rows: pl.DataFrame = cycle.artifacts["cpu_ms_memory_record"].content.work
     if edges := executions.edges_ns:
         rows = rows.filter(pl.col("time").is_between(in_int64(edges[0][0]), in_int64(edges[-1][1])))
     rows = rows.with_columns(before=pl.col("level").shift(1).fill_null(pl.col("level")))

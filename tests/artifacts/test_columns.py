@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perfguard.artifacts.columns import KEYS, Shape, _source, lowered, shapes_of, slot_names
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content
-from perfguard.artifacts.readers.large_comma import Rows
+from perfguard.artifacts.readers.csv_stream import Rows
 from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, nanoseconds

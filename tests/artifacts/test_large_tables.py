@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.layout import layout_named
-from perfguard.artifacts.readers import Content, comma, large_comma
-from perfguard.artifacts.readers.large_comma import Rows, Streamed, read_header, stream_csv
+from perfguard.artifacts.readers import Content, comma, csv_stream
+from perfguard.artifacts.readers.csv_stream import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.survey import survey
 from perfguard.artifacts.table import StreamedTable, Unreadable
@@ -37,16 +37,16 @@ SMALL_BLOCK = 1500
 @pytest.fixture
 def streaming(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Read tables that go by in small blocks; `both` says that all of them do."""
-    monkeypatch.setattr(large_comma, "BLOCK_BYTES", SMALL_BLOCK)
-    monkeypatch.setattr(large_comma, "GRAMMAR_FROM", 0)
+    monkeypatch.setattr(csv_stream, "BLOCK_BYTES", SMALL_BLOCK)
+    monkeypatch.setattr(csv_stream, "GRAMMAR_FROM", 0)
     return monkeypatch
 
 
 def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Contract]:
     streaming.undo()
     whole = inspect(read_recording(directory))
-    streaming.setattr(large_comma, "BLOCK_BYTES", SMALL_BLOCK)
-    streaming.setattr(large_comma, "GRAMMAR_FROM", 0)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", SMALL_BLOCK)
+    streaming.setattr(csv_stream, "GRAMMAR_FROM", 0)
     passed = inspect(read_recording(directory))
     streaming.undo()
     return whole, passed
@@ -245,7 +245,7 @@ def refuse_other_reading(path: Path, rules: dict) -> None:
         places = [f":{line}" for part in parts for line in part.lines]
         assert places == [content.table.place(row) for row in range(content.frame.height)]
         prints = [number for part in parts for number in part.prints().to_list()]
-        assert prints == large_comma._prints_of(content.frame).to_list()
+        assert prints == csv_stream._prints_of(content.frame).to_list()
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -256,7 +256,7 @@ def refuse_other_reading(path: Path, rules: dict) -> None:
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
 def test_what_the_csv_module_writes_is_judged_alike(rows, ending, block, quoting, streaming, tmp_path):
-    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", block)
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator=ending, quoting=quoting).writerows([["a", "b", "c"], *rows])
     path = tmp_path / "x.csv"
@@ -274,7 +274,7 @@ def test_what_the_csv_module_writes_is_judged_alike(rows, ending, block, quoting
 @example(body="1,1,a\x01\n", block=50, short=False)
 @example(body='"\n"', block=1, short=True)
 def test_any_text_is_judged_alike(body, block, short, streaming, tmp_path):
-    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", block)
     path = tmp_path / "x.csv"
     path.write_bytes(f"a,b,c\n{body}".encode())
     refuse_other_reading(path, {**RULES, **({"x-short-rows": "warning"} if short else {})})
@@ -283,7 +283,7 @@ def test_any_text_is_judged_alike(body, block, short, streaming, tmp_path):
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=30), block=st.integers(1, 30))
 def test_any_bytes_are_judged_alike(raw, block, streaming, tmp_path):
-    streaming.setattr(large_comma, "BLOCK_BYTES", block)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", block)
     path = tmp_path / "x.csv"
     path.write_bytes(raw)
     content, _ = read_or_refused(path, {})
@@ -299,7 +299,7 @@ GOOD = "1,1.5,x\n"
 
 
 def streamed(path: Path, text: str | bytes, streaming: pytest.MonkeyPatch, rules: dict = RULES) -> Streamed:
-    streaming.setattr(large_comma, "BLOCK_BYTES", 64)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", 64)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return passed(path, rules)[0]
 
@@ -342,7 +342,7 @@ def test_rows_that_break_the_schema_are_told_with_their_lines(tmp_path, streamin
 
 
 def test_a_row_of_fifty_megabytes_is_a_row(tmp_path, streaming):
-    streaming.setattr(large_comma, "BLOCK_BYTES", 4 * 1024**2)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", 4 * 1024**2)
     path = tmp_path / "x.csv"
     path.write_text(f"a,b,c\n{GOOD}1,2,{'x' * 50_000_000}\n-1,2,x\n")
     found, _ = passed(path, RULES, ())
@@ -353,7 +353,7 @@ def test_a_row_of_fifty_megabytes_is_a_row(tmp_path, streaming):
     ("cell", "says"), [("x" * 2000, "more than 1000 bytes"), ('"' + "x\n" * 2000, "no quotation mark ends")]
 )
 def test_a_row_without_an_end_is_not_read_for_ever(tmp_path, streaming, cell, says):
-    streaming.setattr(large_comma, "LONGEST_ROW", 1000)
+    streaming.setattr(csv_stream, "LONGEST_ROW", 1000)
     found = streamed(tmp_path / "x.csv", f"a,b,c\n{GOOD * 9}1,2,{cell}", streaming)
     assert found.unreadable is not None
     assert says in found.unreadable.message
@@ -364,7 +364,7 @@ def test_a_row_without_an_end_is_not_read_for_ever(tmp_path, streaming, cell, sa
     ("more", "says"), [(GOOD * 3, "it is still being written"), ("1,", "it is still being written")]
 )
 def test_a_file_that_grows_while_it_is_read_is_told(tmp_path, streaming, more, says):
-    streaming.setattr(large_comma, "BLOCK_BYTES", 64)
+    streaming.setattr(csv_stream, "BLOCK_BYTES", 64)
     path = tmp_path / "x.csv"
     path.write_text(f"a,b,c\n{GOOD * 50}")
 

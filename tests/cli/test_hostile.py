@@ -320,6 +320,9 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, name):
 
 TEXTS = "it has more than 500000 different names, shapes and other texts"
 
+#: Each takes at most 10 CPU seconds (`python -m tests.benchmarks.hostile` prints them). Machines differ, and MindSpore makes its
+#: children read summaries with a protobuf that is three times as slow.
+CPU_S = 20
 #: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
 EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "column defaults of gigabytes": (1, 3, "its texts have more than the 50331648 characters"),
@@ -394,10 +397,10 @@ ALLOWED: dict[str, tuple[float, str]] = {
 
 @pytest.mark.parametrize("name", EXHAUSTING)
 def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, name):
-    """The process is stopped above 512 MB, and after 10 CPU seconds."""
+    """The process is stopped above 512 MB, and after so many CPU seconds."""
     part, status, words = EXHAUSTING[name]
     hostile.CASES[name](tmp_path, part)
-    cost = hostile.check(tmp_path, seconds=10, peak_kib=512 * 1024)
+    cost = hostile.check(tmp_path, seconds=CPU_S, peak_kib=512 * 1024)
     assert cost.status == status, cost.text[-2000:]
     assert words in cost.text
     assert "Traceback" not in cost.text
@@ -407,7 +410,7 @@ def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, name):
 def test_as_many_as_are_allowed_are_judged(tmp_path, name):
     part, words = ALLOWED[name]
     hostile.CASES[name](tmp_path, part)
-    cost = hostile.check(tmp_path, seconds=10, peak_kib=512 * 1024)
+    cost = hostile.check(tmp_path, seconds=CPU_S, peak_kib=512 * 1024)
     assert cost.status == 3, cost.text[-2000:]
     assert words in cost.text
 

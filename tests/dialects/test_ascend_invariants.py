@@ -566,7 +566,7 @@ def test_fewer_steps_than_the_schedule_is_a_warning(rank):
     )
     finding = finding_of(rank, "the_window_has_the_steps_asked_for")
     assert finding.severity is Severity.WARNING
-    assert finding.message == "the schedule has 3 active steps, the trace marks 1"
+    assert finding.message == "the schedule has 3 active steps, but the trace marks 1"
 
 
 def launched_by_an_operator(rows: list[list[str]]) -> list[list[str]]:

@@ -14,7 +14,7 @@ import pytest
 from perfguard.artifacts.columns import shapes_of
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import Slot, layout_named
-from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
@@ -317,7 +317,7 @@ def test_utilisation_is_a_fraction_named_by_the_unit_and_weighted_by_the_kernels
     with batch(all_definitions(), named_texts()) as tables:
         rows = KernelRows(tables, 0)
         (place := tmp_path / "kernel_details.csv").write_text("\n".join([*kernels, ""]))
-        large_comma.stream_csv(place, {}, {}, kernels[0].split(","), rows.see)
+        csv_stream.stream_csv(place, {}, {}, kernels[0].split(","), rows.see)
         tables.hand_over()
         values = measured_by(tables, {0: a_cycle()})
     # No time is no mean.

@@ -152,20 +152,19 @@ where off_ns < -5 or off_ns > 5 and cycle in (from gapless)
 -- code: I103
 -- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
 -- needs: trace_view, cpu_op_detail_info
--- about: Operators of the host in the trace = op_occurrences, for the same operators. A trace may have been made without them: it is asked
---   only where it has some.
+-- about: Operators of the host in the trace = op_occurrences. Checked only if the trace has such operators.
 -- tolerance: none
 -- source: MindSpore 2.10 on a CPU, real output; MindSpore 2.3: ascend_timeline_generator.py
--- message: {operator}: {count} here, {listed} in cpu_op_detail_info
+-- message: {operator} has {count} events, but {listed} occurrences in cpu_op_detail_info
 select cycle, operator, count, listed from drawn_occurrences where cycle in (select cycle from host_operators)
 
 -- check: trace_events_are_occurrences
 -- code: I103
 -- layouts: ms-2.5+cpu
 -- needs: trace_view, cpu_op_detail_info
--- about: Where there is no device, a trace has the operators of the host.
+-- about: Without a device, a trace has the operators of the host.
 -- source: MindSpore 2.10 on a CPU, real output
--- message: {operator}: {count} here, {listed} in cpu_op_detail_info
+-- message: {operator} has {count} events, but {listed} occurrences in cpu_op_detail_info
 select cycle, operator, count, listed from drawn_occurrences where cycle not in (select cycle from host_operators)
 
 -- check: trace_times_are_the_executions

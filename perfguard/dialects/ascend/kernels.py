@@ -1,7 +1,8 @@
-"""What kernel_details says: what ran on the device, added up."""
+"""Kernels of kernel_details: the executions on a device, added up."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch, frame, frames
-from perfguard.dialects.ascend.view import view_of
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.groups import KEYS
@@ -17,24 +17,26 @@ from perfguard.dialects.groups import KEYS
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.dialects.cycle import Cycle
-
-#: So many rows are asked for together.
+#: The number of rows that a query returns at once.
 ROWS_AT_ONCE = 100_000
 _SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
 _Part = TypeVar("_Part")
 
 
-def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
-    """Return what ran on the devices of each cycle, by its number; what the trace_views say is known already.
+#: Start and end [ns] of each step.
+Edges = tuple[tuple[int, int], ...]
 
-    Fills `steps`, and what follows from `kernels`. Raises `OSError` where the memory of this machine is not enough.
+
+def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Executions]:
+    """Return the executions on the devices of each cycle, by its number.
+
+    Fills the table `steps`, and those that follow from `kernels`. Raises `OSError` if the memory of this machine is not enough.
     """
     batch.hand_over()
     marked: dict[int, list[int]] = {cycle: [] for cycle in cycles}
     for number, step in batch.execute("select distinct cycle, step from kernels where step is not null order by all"):
         marked[number].append(step)
-    edges = {cycle: marked_edges(one, marked[cycle]) for cycle, one in cycles.items()}
+    edges = _step_edges(batch, marked)
     for cycle, numbers in marked.items():
         if edges[cycle]:
             starts, ends = np.array(edges[cycle], np.int64).T
@@ -59,20 +61,26 @@ def kernels_by_cycle(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Exe
     }
 
 
-def marked_edges(cycle: Cycle, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return start and end of the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks others."""
-    trace = cycle.content("trace_view")
-    if trace is None:
-        return ()
-    marks = [(mark.number, mark.span_ns) for mark in view_of(trace).step_marks if mark.number is not None]
-    spans = [span for _, span in marks if span is not None]
-    if sorted(number for number, _ in marks) != list(numbers) or len(spans) < len(marks):
+def _step_edges(batch: Batch, marked: Mapping[int, Sequence[int]]) -> dict[int, Edges]:
+    """Return the host's steps as trace_view marks them (ProfilerStep#N); empty where it marks other steps than kernels name."""
+    found: dict[int, list[tuple[int, int | None, int | None]]] = {cycle: [] for cycle in marked}
+    for cycle, label, start_ns, duration_ns in batch.execute(
+        "select cycle, label, start_ns, duration_ns from view_step_marks order by cycle, row"
+    ):
+        if cycle in found and re.fullmatch(r"[0-9]{1,18}", label):
+            found[cycle].append((int(label), start_ns, duration_ns))
+    return {cycle: _edges_of(found[cycle], numbers) for cycle, numbers in marked.items()}
+
+
+def _edges_of(marks: Sequence[tuple[int, int | None, int | None]], numbers: Sequence[int]) -> Edges:
+    spans = [(start, start + lasts) for _, start, lasts in marks if start is not None and lasts is not None]
+    if sorted(number for number, _, _ in marks) != list(numbers) or len(spans) < len(marks):
         return ()
     return tuple(sorted(spans))
 
 
 def _groups(batch: Batch, marked: Mapping[int, Sequence[int]]) -> dict[int, pl.DataFrame]:
-    """Return kernels added up, as `groups.aggregated` has them."""
+    """Return kernels added up, with the columns of `groups.aggregated`."""
     import polars as pl
 
     operators = _in_parts(batch, "kernel_operators", lambda query: [frame(batch, query)])
@@ -114,8 +122,8 @@ def _added(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_parts(batch: Batch, table: str, ask: Callable[[str], list[_Part]]) -> list[_Part]:
-    """Ask for the rows of a table in parts: what a query returns lies in the memory of the tables as a whole."""
-    # Rows of a batch before may have had the first numbers.
+    """Query the rows of a table in parts: the result of a query is in the memory of the tables as a whole."""
+    # Rows of an earlier batch may have had the first numbers.
     ((first, last),) = batch.execute(f"select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from {table}")
     if last - first < ROWS_AT_ONCE:
         return ask(f"from {table}")

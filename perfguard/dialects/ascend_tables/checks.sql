@@ -483,8 +483,8 @@ select cycle, row, apart_s from sampled join counts using (cycle) where is_far a
 -- needs: kernel_details, profiler_info_run
 -- in: profiler_info
 -- at: $.end_info.collectionTimeEnd
--- about: The end of the collection [ns] lies behind the start of the last kernel, and within an hour of it: the profiler ends its
---   collection when the last step has ended.
+-- about: The collection ends [ns] after the start of the last kernel, within an hour: the profiler ends its collection after the
+--   last step.
 -- tolerance: 0.3 s
 -- source: torch_npu level 1, real output, both ranks
 -- message: the collection ended {late_s:.6g} s after the last kernel of kernel_details.csv began
@@ -498,9 +498,9 @@ where collection_time_end_ns > 0 and collection_time_end_ns - last_ns not betwee
 -- needs: profiler_metadata_arguments, profiler_info_run
 -- in: profiler_metadata
 -- at: $.distributed_args.rank
--- about: distributed_args.rank is the rank that profiler_info tells of. Exact.
+-- about: distributed_args.rank is the rank in profiler_info. Exact.
 -- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
--- message: it is of rank {rank}, {name} of rank {told}
+-- message: it is of rank {rank}, but {name} is of rank {told}
 select cycle, split.rank, name, try_cast(rank_id as bigint) as told
 from profiler_metadata_arguments as split
 join profiler_info_run using (cycle)
@@ -512,9 +512,9 @@ where told >= 0 and split.rank <> told
 -- layouts: pt-npu
 -- needs: profiler_metadata_groups, profiler_info_run
 -- in: profiler_metadata
--- about: That rank is a member of each group of ranks, at the place that the group names. Exact.
+-- about: The rank is a member of each group, at the position that the group states. Exact.
 -- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
--- message: group {communicator}: place {group_rank} of ranks {global_ranks} is not rank {told}
+-- message: group {communicator}: position {group_rank} of ranks {global_ranks} is not rank {told}
 select cycle, groups.row, '$.parallel_group_info' as path, communicator, group_rank, global_ranks, try_cast(rank_id as bigint) as told
 from profiler_metadata_groups as groups join profiler_info_run using (cycle)
 where told >= 0 and group_rank is not null and (
@@ -531,7 +531,7 @@ where told >= 0 and group_rank is not null and (
 --   for one step too, unless no step is marked.
 -- tolerance: 2 ns for three printed decimals, and half a ns for each row of versions that print all
 -- source: torch_npu at levels 0, 1 and 2, real output; _trace_step_time_parser.py; MindSpore 2.10: ascend_step_trace_time_viewer.py
--- message: {whose}{lane} is {here_us:.9g} us here{several}, its events in trace_view.json add up to {there_us:.9g} us
+-- message: {whose}{lane} is {here_us:.9g} us{several}, but its events in trace_view.json add up to {there_us:.9g} us
 with drawn as (
   select added.cycle, added.device, {column} as here_ns, steps, rows, coalesce(sum(total_ns), 0) as there_ns
   from added_steps as added
@@ -552,7 +552,7 @@ where here_ns - there_ns > 2 + 0.5 * rows + 1e-9 * there_ns
 -- about: ProfilerStep#N of the trace, Step of step_trace_time, Step Id of kernel_details and keys of communication agree. Exact. A
 --   warning where steps are only missing, and nobody requested a number of steps: they may have run nothing on the device.
 -- source: torch_npu at levels 0, 1 and 2, real output; Ascend/pytorch issue 167, where steps of the window were lost
--- message: it holds steps {steps}, {name} steps {expected}
+-- message: it has steps {steps}, but {name} has steps {expected}
 select cycle, steps, name, expected, if(is_wrong, 'error', 'warning') as severity from odd_steps where slot = '{slot}'
 
 -- check: the_window_has_the_steps_asked_for
@@ -560,7 +560,7 @@ select cycle, steps, name, expected, if(is_wrong, 'error', 'warning') as severit
 -- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: trace_view, named_steps
 -- about: ProfilerStep#N follow each other without a gap.
--- message: it marks steps {steps}: they are not in a row
+-- message: it marks steps {steps}, which are not consecutive
 select cycle, some_of(list(step order by step)) as steps
 from named_steps where slot = 'trace_view' group by cycle having max(step) - min(step) + 1 <> count(*)
 
@@ -571,7 +571,7 @@ from named_steps where slot = 'trace_view' group by cycle having max(step) - min
 -- about: They are as many as the schedule has active ones. More is an error; fewer is a warning: the loop may have been left early on
 --   purpose.
 -- source: torch_npu writes the schedule into profiler_info.json
--- message: the schedule has {planned} active steps, the trace marks {steps}
+-- message: the schedule has {planned} active steps, but the trace marks {steps}
 select cycle, coalesce(active, active_2023) as planned, steps, if(steps > planned, 'error', 'warning') as severity
 from profiler_info_run
 join (select cycle, count(*) as steps from named_steps where slot = 'trace_view' group by cycle) using (cycle)
@@ -583,10 +583,9 @@ where steps <> planned
 -- when: npu
 -- needs: kernel_details
 -- in: kernel_details
--- about: Where the NPU was traced, kernel_details has rows: a profiler that loses the device says so nowhere else, its files are all
---   there.
+-- about: If the NPU was traced, kernel_details has rows: a profiler that loses the device writes all files and reports nothing.
 -- source: pytorch issue 192021 and the like
--- message: the NPU was traced, and no kernel is here
+-- message: the NPU was traced, but there is no kernel
 select cycle from cycles where cycle not in (select cycle from kernels)
 
 -- check: something_ran_on_the_device
@@ -595,7 +594,7 @@ select cycle from cycles where cycle not in (select cycle from kernels)
 -- when: npu
 -- needs: trace_view
 -- about: The trace has events on Ascend Hardware.
--- message: the NPU was traced, and no event lies on Ascend Hardware
+-- message: the NPU was traced, but no event is on Ascend Hardware
 select cycle from cycles
 where cycle not in (
   select cycle from view_spans semi join (from lanes where name = number_of('Ascend Hardware')) as hardware using (cycle, thread))
@@ -611,6 +610,6 @@ where cycle not in (
 -- tolerance: 10 s: host and device have clocks of their own, and a host runs ahead of its device; no run is restarted in less
 -- source: three real directories of torch_npu
 -- message: its times {how} {apart_s:.6g} s {which} those of {name}: it is of another run
-select cycle, if(is_told, 'reach', 'lie') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
+select cycle, if(is_told, 'reach', 'are') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
   if(slot = 'npu_module_mem', 'warning', 'error') as severity
 from foreign_files where slot = '{slot}'

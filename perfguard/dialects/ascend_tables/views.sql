@@ -224,3 +224,13 @@ where layout = 'pt-npu' and cycle in (select cycle from named_steps where slot =
 -- The components of memory_record, with codes from 0.
 create view memory_components as
 select component, row_number() over (order by component) - 1 as code from (select distinct component from memory_record);
+
+-- What components have allocated; of several files of a cycle the last one counts.
+create view memory_levels as
+select cycle, row, code as component, timestamp_ns as time, total_allocated_bytes as level
+from memory_record join memory_components using (component)
+where (cycle, file) in (select (cycle, max(file)) from memory_record group by cycle);
+
+-- The time of the calls of each function of the API.
+create view api_times as
+select cycle, api_name, coalesce(sum(time_ns), 0) as total_ns from api_statistic group by all order by all;

@@ -371,7 +371,7 @@ from summary_operators where form = '{form}' and label <> own_label
 -- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
 --   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
 -- about: Children are there.
--- message: {own_label} has the child {child}, which is not there
+-- message: {own_label} has the child {child}, which does not exist
 select cycle, '$.children_ids[' || index || ']' as path, own_label, child
 from (select *, unnest(children) as child from summary_operators where form = '{form}')
 where (cycle, child) not in (select (cycle, op_id) from summary_operators where form = '{form}')

@@ -38,3 +38,8 @@ with types as (
   select cycle, full_op_name, arg_min(op_type, row) as type from cpu_op_detail_info group by cycle, full_op_name)
 select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1 as calls
 from cpu_op_execute_timestamp left join types using (cycle, full_op_name);
+
+-- What the host pool has allocated; of several files of a cycle the last one counts.
+create view pool_levels as
+select cycle, row, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record
+where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle);

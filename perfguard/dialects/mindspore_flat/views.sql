@@ -262,3 +262,8 @@ create view gpu_executions as
 select cycle, row, op_type as operator, op_full_name as name, 0 as start_ns, op_avg_time_ns as duration_ns,
   least(op_occurrences, 1000000) as calls
 from gpu_op_detail_info where op_occurrences > 0;
+
+-- Time and frequency of each type of operator, as its file lists them.
+create view type_times as
+select cycle, type, coalesce(total_time_ns, execution_time_ns) as time_ns, execution_frequency
+from aicore_intermediate_type order by cycle, row;

@@ -189,7 +189,7 @@ def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
 
 def _streamed(path: Path, schema_name: str, rows: Any = None) -> dict[str, Any]:
     """Let the rows go by, into `rows` as far as it wants their columns; returns how many there were."""
-    from perfguard.artifacts.readers.large_comma import read_header, stream_csv
+    from perfguard.artifacts.readers.csv_stream import read_header, stream_csv
     from perfguard.artifacts.schema import row_schema
     from perfguard.contract.conformity import rules_under
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from perfguard.artifacts.columns import shapes_of
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
-from perfguard.artifacts.readers import Content, large_comma
+from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.slot_rows import SlotRows
 from perfguard.artifacts.table import StreamedTable
-from perfguard.artifacts.tables import batch
+from perfguard.artifacts.table_definitions import TABLES
+from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
-from perfguard.dialects.ascend.view import StepMark
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Artifact, Asked, Cycle, Executions
 from perfguard.dialects.groups import aggregated
@@ -37,21 +37,24 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows([names, *([*row.split("|"), *FIXED.values()] for row in rows)])
     (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
-    trace = {} if edges is None else {"trace_view": _trace(edges)}
-    cycle = Cycle(layout=layout_named("pt-npu"), place=place, rank=0, index=0, artifacts=trace, asked=Asked())
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 4)
-        large_comma.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.see)
-        return kernels_by_cycle(tables, {4: cycle})[4]
+        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.see)
+        for number, (start, end) in (edges or {}).items():
+            _mark(tables, number, start, end)
+        return kernels_by_cycle(tables, [4])[4]
 
 
-def _trace(edges: dict[int, tuple[int, int]]) -> Artifact:
-    marks = tuple(
-        StepMark(label=str(number), start_ns=start, duration_ns=end - start) for number, (start, end) in edges.items()
-    )
-    content = Content(work=SimpleNamespace(step_marks=marks))
-    slot = next(one for one in layout_named("pt-npu").slots if one.name == "trace_view")
-    return Artifact(slot=slot, path=Path("trace_view.json"), content=content, place="trace_view.json")
+def _mark(tables: Batch, number: int, start: int, end: int) -> None:
+    """Add the mark of a step to the trace."""
+    numbers = {
+        "row": number,
+        "name": tables.word(f"ProfilerStep#{number}"),
+        "start_ns": start,
+        "duration_ns": end - start,
+    }
+    columns = {name: np.array([numbers.get(name, 0)]) for name in TABLES["view_spans"] if name != "cycle"}
+    tables.add("view_spans", 4, **{**columns, "of_graph": np.array([False])})
 
 
 KERNELS = "Step Id|Name|Type|Start Time(us)|Duration(us)|Input Shapes"
@@ -116,11 +119,8 @@ def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path)
     (path := tmp_path / "x.csv").write_text(text)
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 0)
-        large_comma.stream_csv(path, {}, {}, header.split("|"), reader.see)
-        cycle = Cycle(
-            layout=layout_named("ms-2.5+"), place=tmp_path, rank=0, index=0, artifacts={}, asked=Asked()
-        )  # fmt: skip
-        kernels_by_cycle(tables, {0: cycle})
+        csv_stream.stream_csv(path, {}, {}, header.split("|"), reader.see)
+        kernels_by_cycle(tables, [0])
         tables.keep_all()
         assert tables.execute("from kernel_collectives") == [(0, "hcom_allReduce__1", 2, 1, 5000)]
         assert tables.execute("from kernel_kinds") == [(0, None, "Add", "AI_CORE", 1, 2.0, 2.0, 2.0, 4)]
@@ -144,7 +144,7 @@ ROWS = st.lists(
 @given(rows=ROWS, block=st.integers(20, 400))
 def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tmp_path):
     """Against `groups.aggregated` and `covered_steps` on the same rows, in blocks of any size."""
-    monkeypatch.setattr(large_comma, "BLOCK_BYTES", block)
+    monkeypatch.setattr(csv_stream, "BLOCK_BYTES", block)
     found = said(tmp_path, KERNELS, *("|".join(map(str, row)) for row in rows), edges=EDGES)
     steps = sorted({int(row[0]) for row in rows if row[0]})
     expected = pl.DataFrame(
@@ -201,11 +201,11 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
         for slot, lines in (("kernel_details", [TIMES, *rows]), ("l2_cache", tasks and [TASKS, *tasks])):
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
-                large_comma.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].see)
+                csv_stream.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].see)
                 table = StreamedTable(columns=tuple(lines[0].split("|")), height=1)
                 artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
         cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
-        kernels_by_cycle(tables, {0: cycle})
+        kernels_by_cycle(tables, [0])
         found = broken_rules(tables, {0: cycle}).get(0, [])
     return [(one.code.name, one.severity.value, one.place, one.check or "") for one in found]
 

@@ -210,11 +210,11 @@ CASES = (
         says="cpu_op events in trace_view.json",
         layouts=NPU,
     ),
-    Case(name="a step is gone", damage=lambda t: without(t, steps(t)[1]), says="holds steps"),
+    Case(name="a step is gone", damage=lambda t: without(t, steps(t)[1]), says="it has steps"),
     Case(
         name="a step of another number",
         damage=lambda t: steps(t)[2].update(name="ProfilerStep#77"),
-        says="not in a row",
+        says="not consecutive",
     ),
     Case(name="no step", damage=lambda t: without(t, *steps(t)), says="it marks no step", layouts=NPU),
     Case(name="an event of another day", damage=lambda t: later(kernel(t), "86400e6"), says="its time is"),

@@ -1,8 +1,8 @@
-"""Comma separated tables that go by in blocks of a few MB: every row is validated, and the table is never whole.
+"""CSV streams: comma separated tables read in blocks of a few MB. Every row is validated, and no table is held as a whole.
 
-A block is cut at a line end and split into lines. A line that matches the schema's `grammar` is proven. Of the lines that do
-not match, `RowSchema` is asked. Where a line cannot stand alone (a line break inside quotation marks, a lone carriage return),
-or the table is small, the csv module reads the block, as `comma` does. So the verdict is that of a table that is read whole.
+A block ends at a line end and is split into lines. A line that matches the `grammar` of the schema is valid; `RowSchema`
+validates the other lines. If a line is not a row (a line break inside quotation marks, a lone carriage return), or the table is
+small, the csv module reads the block, as `comma` does. So the verdict is that of a table read as a whole.
 """
 
 from __future__ import annotations
