@@ -24,6 +24,9 @@ REST_S = 0.1
 #: Share of the machine's CPU time used by other processes, up to which the machine is quiet: no rests, which saves a second
 #: a process.
 QUIET_SHARE = 0.05
+#: Timeout of a timed process: these seconds, and this multiple of the time that the test took in its own process.
+LEAST_TIMEOUT_S = 120.0
+TIMEOUT_FACTOR = 20.0
 #: Steps, or seconds, of warm-up before the timed steps, in addition to the window's settling steps.
 WARMUP_STEPS = 10
 WARMUP_S = 0.25

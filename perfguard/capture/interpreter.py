@@ -30,6 +30,12 @@ class Interpreter:
     packages: Mapping[str, str]
 
 
+def interpreter_flags() -> list[str]:
+    """Return the flags of this interpreter that change how code runs (-X dev, -O, -W)."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
+
+
 def find_interpreter(path: str) -> Interpreter:
     """Return what a Python has. Raises `UsageError` if it does not work."""
     try:

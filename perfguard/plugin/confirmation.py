@@ -17,9 +17,10 @@ from perfguard import thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
-from perfguard.plugin.rounds import STAYS_BEHIND, interpreter_flags
+from perfguard.plugin.rounds import STAYS_BEHIND
 from perfguard.workload import workload_of
 
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"

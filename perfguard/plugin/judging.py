@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from perfguard.recording import Recording
     from perfguard.timing import LostRun, Timing
 
-#: The timeout of a timed process: this many seconds, plus this many times the duration of the test's own process.
-_LEAST_TIMEOUT_S = 120.0
-_TIMEOUT_FACTOR = 20.0
-
 
 class Judging:
     """The settings, baselines and verdicts of one run of pytest."""
@@ -197,7 +193,7 @@ class Judging:
         return run
 
     def _limit_s(self, took_s: float) -> float:
-        return _LEAST_TIMEOUT_S + self.ready_s + _TIMEOUT_FACTOR * took_s
+        return thresholds.LEAST_TIMEOUT_S + self.ready_s + thresholds.TIMEOUT_FACTOR * took_s
 
     def _confirmation(self, workload: str, settings: Settings, *, took_s: float = 0.0) -> Confirmation | None:
         from perfguard.plugin.confirmation import Confirmation

@@ -22,6 +22,7 @@ import pytest
 
 from perfguard.capture.command import END_WITH_PARENT, run_command
 from perfguard.capture.controlled import controlled_environment
+from perfguard.capture.interpreter import interpreter_flags
 from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_for
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing
@@ -222,14 +223,6 @@ class _Watch:
         if len(begun) > max(1, sum(entry.what == "begun" for entry in before)):
             self._show(begun[-1], len(begun))
         return False
-
-
-def interpreter_flags() -> list[str]:
-    """Return the flags this interpreter runs with that change how code runs (-X dev, -O, -W)."""
-    import subprocess
-
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return flags
 
 
 def _last_words(path: Path) -> str:

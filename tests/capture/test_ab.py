@@ -122,7 +122,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     ],
 )  # fmt: skip
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
-    monkeypatch.setattr(stepper, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
+    monkeypatch.setattr(stepper.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
     found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert found.timings == ()

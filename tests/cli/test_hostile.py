@@ -320,8 +320,8 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, name):
 
 TEXTS = "it has more than 500000 different names, shapes and other texts"
 
-#: Each takes at most 10 CPU seconds (`python -m tests.benchmarks.hostile` prints them). Machines differ, and MindSpore makes its
-#: children read summaries with a protobuf that is three times as slow.
+#: Each takes at most 10 CPU seconds (`python -m tests.benchmarks.hostile` prints them). Machines differ, and MindSpore makes
+#: its children read summaries with a protobuf that is three times as slow.
 CPU_S = 20
 #: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
 EXHAUSTING: dict[str, tuple[float, int, str]] = {

@@ -225,8 +225,8 @@ ENDINGS = {
 def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
     project = gated.copy(tmp_path / "copy")
     # Long before the two minutes and more that a process is given: ten seconds, and what this run took to its test.
-    limits = "session._LEAST_TIMEOUT_S, session._TIMEOUT_FACTOR = 10.0, 0.0"
-    project.write("conftest.py", f"from perfguard.plugin import session\n{limits}\n")
+    limits = "thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR = 10.0, 0.0"
+    project.write("conftest.py", f"from perfguard import thresholds\n{limits}\n")
     lines = ["    if IN_A_PROCESS:", "        with open('seen', 'a') as seen:", "            print(file=seen)"]
     lines += ["        number = len(open('seen').read())"]
     # The first of them ends a shared process, so the test is timed again alone.

@@ -33,11 +33,10 @@ CONFTEST = """
 import os
 import pytest
 from perfguard import thresholds
-from perfguard.plugin import session
 
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.BUSY_SHARE = 0.02, 0.02, 1.0
-session._LEAST_TIMEOUT_S, session._TIMEOUT_FACTOR = 10.0, 0.0
+thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR = 10.0, 0.0
 
 def note(what, file="seen"):
     if IN_A_PROCESS:
@@ -250,7 +249,7 @@ def test_a_baseline_whose_processes_were_all_lost_is_not_written(module_project)
     project.write("test_lost.py", HEAD + lost)
     run = project.run("--perfguard-update", timeout_s=LONG_S)
     assert run.status == 1, run.text
-    assert ": none of 2 processes left a time: run 1 was skipped and timed nothing: not here; mend that" in run.text
+    assert ": none of 2 processes left a time: run 1 was skipped and timed nothing: not here; correct that" in run.text
     assert not list((project.directory / "baselines").glob("test_*.json"))
 
 

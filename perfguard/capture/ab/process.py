@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from perfguard.capture.ab.sides import Side
 from perfguard.capture.command import END_WITH_PARENT, Ended, run_command
+from perfguard.capture.interpreter import interpreter_flags
 from perfguard.capture.worktree import MARK, Place
 
 #: The mark of one process, in addition to that of the whole comparison.
@@ -47,8 +47,7 @@ def command_of(side: Side, request: Mapping[str, Any], own: Path) -> list[str]:
     """Write the request for `plugin.side` into the process's own directory; return the command that reads it."""
     path = own / "request.json"
     path.write_text(json.dumps(request), encoding="utf-8")
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [side.python, *flags, "-c", _START, side.home, str(path)]
+    return [side.python, *interpreter_flags(), "-c", _START, side.home, str(path)]
 
 
 def marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str, str]:

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfguard import thresholds
 from perfguard.capture.ab.process import fresh_directory, run_side
 from perfguard.capture.ab.sides import Side
 from perfguard.capture.worktree import Place
 
-#: Seconds after which a process counts as hung: at least these, and a multiple of the time its test took when recorded.
-LEAST_TIMEOUT_S = 120.0
-_TIMEOUT_FACTOR = 20.0
 #: pytest's exit status if an argument names no file and no test.
 _NOT_FOUND = 4
 
@@ -33,8 +31,8 @@ class Timeable:
 
     @property
     def timeout_s(self) -> float:
-        """The time after which a process that repeats it counts as hung, in addition to `LEAST_TIMEOUT_S`."""
-        return self.before_s + _TIMEOUT_FACTOR * self.took_s
+        """The time after which a process that repeats it counts as hung, in addition to `thresholds.LEAST_TIMEOUT_S`."""
+        return self.before_s + thresholds.TIMEOUT_FACTOR * self.took_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

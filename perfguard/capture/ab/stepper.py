@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from perfguard import thresholds
 from perfguard.capture.ab.process import RUN_MARK, command_of, fresh_directory, last_line, marked
-from perfguard.capture.ab.pytest_run import LEAST_TIMEOUT_S, Timeable
+from perfguard.capture.ab.pytest_run import Timeable
 from perfguard.capture.ab.sides import Side
 from perfguard.capture.command import GRACE_S, Ended, end_command
 from perfguard.capture.controlled import controlled_environment
@@ -110,7 +111,7 @@ def started(side: Side, workload: Timeable, place: Place, cpus: tuple[int, ...])
     os.close(write_replies)
     try:
         try:
-            timeout_s = LEAST_TIMEOUT_S + workload.timeout_s
+            timeout_s = thresholds.LEAST_TIMEOUT_S + workload.timeout_s
             yield Stepper(side, process, commands, replies, own / "output", timeout_s)
         finally:
             os.close(commands)

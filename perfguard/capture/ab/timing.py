@@ -10,7 +10,7 @@ from typing import Any
 
 from perfguard import thresholds
 from perfguard.capture.ab.process import fresh_directory, run_side
-from perfguard.capture.ab.pytest_run import LEAST_TIMEOUT_S, Timeable
+from perfguard.capture.ab.pytest_run import Timeable
 from perfguard.capture.ab.sides import Side
 from perfguard.capture.ab.stepper import LostProcess, started
 from perfguard.capture.controlled import choose_cpus, controlled_environment
@@ -102,7 +102,7 @@ def _one_together(
         "result": str(result),
     }
     environment = controlled_environment(current[0].environment, threads=current[1].threads)
-    timeout_s = LEAST_TIMEOUT_S + base[1].timeout_s + current[1].timeout_s
+    timeout_s = thresholds.LEAST_TIMEOUT_S + base[1].timeout_s + current[1].timeout_s
     ended, line = run_side(current[0], request, own, place, environment=environment, timeout_s=timeout_s)
     if not result.is_file():
         return LostRun(number=number, reason=ended.sentence(timeout_s, line))
