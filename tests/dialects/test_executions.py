@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.artifacts.layout import FoundFile, Slot, layout_named
+from perfguard.artifacts.layout import Slot, layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.slot_rows import add_tables
+from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect

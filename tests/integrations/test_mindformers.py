@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.contract import expectation
-from perfguard.dialects.executions import listed_of
 from perfguard.dialects.invariants.summary_events import collected_values
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
@@ -995,7 +994,8 @@ def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, 
     assert set(verdict.layouts) == {"mf-profile", "ms-2.5+cpu"}
 
     (cycle,) = inspect(read_recording(place)).cycles
-    starts = listed_of(cycle).rows["start_ns"].to_list()
+    groups = cycle.executions.groups
+    starts = [*groups["first_ns"], *groups["last_ns"]]
     times = json.loads((tmp_path / "times.json").read_text())
     ran = [number for number, (begin, end) in enumerate(times, 1) if any(begin <= at <= end for at in starts)]
     assert (ran[0], ran[-1]) == profile.training_steps

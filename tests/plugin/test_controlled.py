@@ -185,7 +185,7 @@ def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
     times = f"{milliseconds(before)} → {milliseconds(now)}"
     assert f">A step became slower: {times} ms (+{change:.1f} %).</h2>" in page
     (cost,) = [one for one in figures_of(verdict) if one["kind"] == "cost"]
-    assert cost["told"].startswith(f"{times} ms, +{change:.1f} %;")
+    assert cost["caption"].startswith(f"{times} ms, +{change:.1f} %;")
 
 
 def test_a_step_that_waits_and_one_that_leaks_fail(gated):

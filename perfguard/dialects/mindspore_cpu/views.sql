@@ -36,7 +36,7 @@ create macro cpu_differ(one, other, relative, terms, rounded) as
 create view cpu_executions as
 with types as (
   select cycle, full_op_name, arg_min(op_type, row) as type from cpu_op_detail_info group by cycle, full_op_name)
-select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1 as calls
+select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1::bigint as calls
 from cpu_op_execute_timestamp left join types using (cycle, full_op_name);
 
 -- What the host pool has allocated; of several files of a cycle the last one counts.
