@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from perfguard.artifacts.table import unquoted
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
-from perfguard.dialects.invariants.ascend import quantity
 from perfguard.findings import Code, Finding
 
 if TYPE_CHECKING:
@@ -28,6 +27,15 @@ _CLOCK_US = 1.0
 
 def _named(frame: pl.DataFrame, *names: str) -> str | None:
     return next((name for name in names if name in frame.columns), None)
+
+
+def _quantity(frame: pl.DataFrame, column: str) -> pl.Series:
+    """Return a text column as Float64 in its own unit; null for a cell that is no number, and for a missing column."""
+    import polars as pl
+
+    if column not in frame.columns:
+        return pl.Series(column, [None] * frame.height, dtype=pl.Float64)
+    return frame[column].str.strip_chars(' \t"').cast(pl.Float64, strict=False)
 
 
 def _at(artifact: Artifact, row: int) -> str:
@@ -54,8 +62,8 @@ def the_display_is_the_timeline(cycle: Cycle) -> Iterator[Finding]:
         "row",
         name=pl.col(name).str.strip_chars().str.split("/").list.last(),
         stream=pl.col("stream_id").str.strip_chars(),
-        start=quantity(cells, start) * (1000 if start.endswith("(ms)") else 1),
-        lasts=quantity(cells, "duration(ms)") * 1000,
+        start=_quantity(cells, start) * (1000 if start.endswith("(ms)") else 1),
+        lasts=_quantity(cells, "duration(ms)") * 1000,
     )
     drawn = frame.filter(pl.col("ph") == '"X"').select(
         name=unquoted("name").str.split("/").list.last(),
@@ -128,7 +136,7 @@ def called_types_are_the_types(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(code=Code.I114, place=f"{artifact.place}{table.place(row)}", message=message)
     for here, there in (("compute_time(ms, per-step)", time), ("called_times(per-step)", "execution_frequency")):
         values = listed.select("name", there=there).unique("name")
-        rows = cells.select(name=pl.col("optype_name"), here=quantity(cells, here))
+        rows = cells.select(name=pl.col("optype_name"), here=_quantity(cells, here))
         rows = rows.join(values, on="name", how="inner", maintain_order="left")
         # Tables have whole nanoseconds, these are milliseconds.
         off = rows.filter((pl.col("here") - pl.col("there")).abs() > 1e-6 + _RELATIVE * pl.col("there").abs())

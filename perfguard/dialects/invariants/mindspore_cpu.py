@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import nanoseconds, unquoted
-from perfguard.dialects.ascend.listed import host_executions
+from perfguard.artifacts.table import as_float64, as_int64, nanoseconds, unquoted
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding
@@ -233,8 +232,13 @@ def _with_lines(cycle: Cycle) -> pl.DataFrame:
     table = cycle.artifacts["cpu_op_execute_timestamp"].content.table
     assert table is not None
     assert table.lines is not None
-    timed = host_executions(table.frame).rename({"name": _OPERATOR, "start_ns": "start"})
-    return timed.with_columns(table.frame["thread"], line=pl.Series(table.lines, dtype=pl.Int64))
+    return table.frame.select(
+        _OPERATOR,
+        start=as_int64(table.frame["start"]),
+        duration_ns=(as_float64(table.frame["duration"]) * 1e6).round().cast(pl.Int64, strict=False),
+        thread="thread",
+        line=pl.Series(table.lines, dtype=pl.Int64),
+    )
 
 
 def _lane(cycle: Cycle, thread: str) -> pl.DataFrame:
