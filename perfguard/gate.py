@@ -110,7 +110,7 @@ def examine(
         expected,
         layout,
         notes=notes,
-        taking=partial(_measured_cycle, policy) if measured else None,
+        measure=partial(_measured_cycle, policy) if measured else None,
         checks=policy.checks,
         visit=visit,
         progress=progress,

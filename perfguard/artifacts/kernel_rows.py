@@ -45,7 +45,7 @@ class KernelRows:
             or (column.startswith(_COUNTERS) and column.endswith((*_SHARES, "_time(us)")))
         )
 
-    def see(self, rows: Rows) -> None:
+    def consume(self, rows: Rows) -> None:
         """Add the rows of the next block."""
         lines = _lines(rows)
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}

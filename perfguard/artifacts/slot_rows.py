@@ -31,7 +31,7 @@ class TableRows(Protocol):
         """Whether it looks at a column."""
         ...
 
-    def see(self, rows: Rows) -> None:
+    def consume(self, rows: Rows) -> None:
         """Add the rows of the next block."""
         ...
 
@@ -55,7 +55,7 @@ class SlotRows:
         """Whether it looks at a column."""
         return column in self._columns
 
-    def see(self, rows: Rows) -> None:
+    def consume(self, rows: Rows) -> None:
         """Add the rows of the next block."""
         self._add(rows.frame, Cells.TEXT, np.fromiter(rows.lines, np.int64, count=len(rows.lines)))
 
@@ -86,7 +86,7 @@ class CellRows(SlotRows):
         """Whether its cells are rows."""
         return re.search(self._shape.pattern, column) is not None
 
-    def see(self, rows: Rows) -> None:
+    def consume(self, rows: Rows) -> None:
         """Add the cells of the next block."""
         names = [name for name in rows.frame.columns if self.wants(name)]
         if names:

@@ -69,7 +69,7 @@ class TraceRows:
         #: Numbers of texts that are in no vocabulary of the trace.
         self._rare: set[int] = set()
 
-    def see(self, events: Events) -> None:
+    def consume(self, events: Events) -> None:
         """Add the events of the next chunk; raises `Unreadable` where they have too many threads, processes or texts."""
         if len(spans := events.of("X")):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")

@@ -12,7 +12,7 @@ import click
 
 from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.screen import tell_plain, with_colours
+from perfguard.cli.screen import echo_plain, with_colours
 from perfguard.errors import PerfguardError
 from perfguard.screen import written_in_ascii
 from perfguard.version import __version__
@@ -83,21 +83,21 @@ def _main() -> None:
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
-        tell_plain("perfguard: stopped before the end; nothing more was done.", err=True)
+        echo_plain("perfguard: stopped before the end; nothing more was done.", err=True)
         sys.exit(EXIT_USAGE)
     except BrokenPipeError:
         raise
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.
         where = f": {error.filename}" if error.filename else ""
-        tell_plain(
+        echo_plain(
             f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
         )
         sys.exit(EXIT_USAGE)
     except PerfguardError as error:
         from perfguard.reports.names import printable
 
-        tell_plain(f"perfguard: {printable(str(error))}", err=True)
+        echo_plain(f"perfguard: {printable(str(error))}", err=True)
         sys.exit(EXIT_USAGE)
 
 

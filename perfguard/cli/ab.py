@@ -13,7 +13,7 @@ from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
 from perfguard.cli.output import file_options, report_files
 from perfguard.cli.project import project_settings, time_option
-from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
+from perfguard.cli.screen import QUIET, VERBOSE, echo, quiet_option, screen, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def command(
     except _Invalid as error:
         from perfguard.reports.names import printable
 
-        tell(f"INVALID: {printable(str(error))}", shown_on)
+        echo(f"INVALID: {printable(str(error))}", shown_on)
         sys.exit(EXIT_INVALID)
     sys.exit(_tell(found, asked, files, shown_on))
 
@@ -244,7 +244,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
         timed = (recorded_base.timed.get(name), recorded.timed.get(name))
         say = partial(_say, asked.steps, f"{name} ({number} of {len(both)})")
         found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), asked, place, say))
-        asked.steps.tell(1)
+        asked.steps.report(1)
     return found
 
 
@@ -413,21 +413,21 @@ def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: S
         remarks=(found.sides, *found.told),
     )
     if not shown_on.is_quiet:
-        tell(f"perfguard ab: {printable(found.sides)}", shown_on)
+        echo(f"perfguard ab: {printable(found.sides)}", shown_on)
         for verdict, _ in found.rows:
             for line in ab_lines(verdict, verbose=shown_on.is_verbose):
-                tell(line, shown_on)
+                echo(line, shown_on)
     for line in found.told:
-        tell(printable(line), shown_on)
+        echo(printable(line), shown_on)
     if found.rows and shown_on.is_quiet:
-        tell(summary(run, shown_on), shown_on)
+        echo(summary(run, shown_on), shown_on)
     elif found.rows:
-        tell(
+        echo(
             f"\n{ab_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}",
             shown_on,
         )
     else:
-        tell("nothing was compared: the two have no workload in common", shown_on)
+        echo("nothing was compared: the two have no workload in common", shown_on)
     for file in files:
         file.write(run)
     outcomes = [verdict.outcome for verdict in run.verdicts]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from perfguard.cli.exits import EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE, exit_code
-from perfguard.cli.screen import screen, tell, tell_plain
+from perfguard.cli.screen import echo, echo_plain, screen
 from perfguard.errors import UsageError
 
 
@@ -57,14 +57,14 @@ def command(
     # Closed at once where this is interrupted, so that no analyser goes on alone.
     with closing(analyse(directory, options)) as analysed:
         for one in analysed:
-            tell_plain(printable(one.sentence))
+            echo_plain(printable(one.sentence))
             if one.refused:
                 codes.append(EXIT_USAGE)
             elif not one.done or one.doubtful:
                 codes.append(EXIT_INVALID)
     verdicts = [examined(place, Policy(), expectation(()), None) for place in recordings_in(directory)]
     for verdict in verdicts:
-        tell("\n".join(checked(verdict, explain=False, metrics=False)), screen())
+        echo("\n".join(checked(verdict, explain=False, metrics=False)), screen())
     codes.append(exit_code([verdict.outcome for verdict in verdicts]))
     sys.exit(next((code for code in (EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE) if code in codes), codes[-1]))
 

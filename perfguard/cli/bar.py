@@ -32,7 +32,7 @@ class _Drawn:
         if self._bar is not None:
             self._bar.total = self._total
 
-    def tell(self, count: int) -> None:
+    def report(self, count: int) -> None:
         """So much more of it was."""
         self._done += count
         if self._bar is not None:
@@ -79,10 +79,10 @@ class Bar(_Drawn):
     def __init__(self, *, is_wanted: bool = True) -> None:
         super().__init__(is_wanted=is_wanted, unit="B", unit_scale=True)
 
-    def tell(self, count: int) -> None:
+    def report(self, count: int) -> None:
         """So many more bytes were looked at."""
         is_due = self._bar is None and time.monotonic() - self._begun > SHOWN_AFTER_S
-        super().tell(count)
+        super().report(count)
         if is_due and self._is_wanted:
             self._show()
 

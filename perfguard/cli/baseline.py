@@ -16,7 +16,7 @@ from perfguard.cli.commands import CommandGroup
 from perfguard.cli.deletion import confirm_deletion, yes_option
 from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.cli.project import baselines_option, open_baselines
-from perfguard.cli.screen import QUIET, VERBOSE, counted, quiet_option, screen, tell, tell_plain, verbose_option
+from perfguard.cli.screen import QUIET, VERBOSE, counted, echo, echo_plain, quiet_option, screen, verbose_option
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     store, _ = open_baselines(baselines, workload)
     if workload is None:
         stored = [found for name in store.workloads() if (found := store.load(name)) is not None]
-        tell(baseline_rows(stored, shown_on), shown_on)
+        echo(baseline_rows(stored, shown_on), shown_on)
         sys.exit(EXIT_PASSED if stored else EXIT_NOTHING)
     name = _named(store, workload)
     found = store.load(name)
@@ -98,11 +98,11 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     assert found.fingerprint is not None
     assert found.environment is not None
     head = f"{name}: {counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
-    tell(printable(head), shown_on)
+    echo(printable(head), shown_on)
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
-            tell(f"  {key}: {printable(str(value))}", shown_on)
-    tell(measurement_rows(found.measurements, shown_on), shown_on)
+            echo(f"  {key}: {printable(str(value))}", shown_on)
+    echo(measurement_rows(found.measurements, shown_on), shown_on)
 
 
 @command.command()
@@ -129,9 +129,9 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
     if not quiet:
         sides = "baseline → now" if verbose else ""
         for verdict in verdicts:
-            tell("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides=sides)), shown_on)
+            echo("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides=sides)), shown_on)
         click.echo("")
-    tell(summary(RunReport(verdicts=tuple(verdicts)), shown_on, told=True), shown_on)
+    echo(summary(RunReport(verdicts=tuple(verdicts)), shown_on, told=True), shown_on)
     sys.exit(exit_code([verdict.outcome for verdict in verdicts] or [Outcome.INCONCLUSIVE]))
 
 
@@ -165,8 +165,8 @@ def move(old: str, new: str, baselines: Path | None) -> None:
             assert baseline is not None
             store.save(baseline.named(found[name]))
             store.delete(name)
-            tell(f"moved: {printable(name)} → {printable(found[name])}", screen())
-    tell_plain(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
+            echo(f"moved: {printable(name)} → {printable(found[name])}", screen())
+    echo_plain(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
 
 
 @command.command()
@@ -193,15 +193,15 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
             )
         doomed = dict.fromkeys(unused, store)
     for name in doomed:
-        tell(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
+        echo(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
     if not doomed:
-        tell_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
+        echo_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
     confirm_deletion(counted(len(doomed), "baseline"), yes=yes)
     for name, store in doomed.items():
         with store.locked():
             store.delete(name)
-    tell_plain(f"{len(doomed)} deleted")
+    echo_plain(f"{len(doomed)} deleted")
 
 
 def _place(text: str) -> str:

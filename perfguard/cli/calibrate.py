@@ -14,7 +14,7 @@ import click
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
 from perfguard.cli.project import baselines_option, project_settings
-from perfguard.cli.screen import screen, tell, tell_plain
+from perfguard.cli.screen import echo, echo_plain, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         while len(found) < runs:
             steps.say(f"run {len(found) + 1} of {runs}")
             found.append(_one_run(pytest_args))
-            steps.tell(1)
+            steps.report(1)
             if not found[0]:
                 raise UsageError(
                     "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
@@ -56,7 +56,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
             if len(found) == 1:
                 took_s = time.monotonic() - began
                 steps.clear()
-                tell_plain(
+                echo_plain(
                     f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True
                 )
     whole = [run for run in found if run]
@@ -77,15 +77,15 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         workloads=workloads,
         error_rate=error_rate(workloads),
     )
-    tell(_table(calibration, screen()), screen())
+    echo(_table(calibration, screen()), screen())
     if lost := len(found) - len(whole):
-        tell_plain(f"{lost} of {runs} runs measured nothing, and are left out")
+        echo_plain(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:
-        tell_plain("time was not compared: no workload was timed in processes of its own ten times")
+        echo_plain("time was not compared: no workload was timed in processes of its own ten times")
     else:
-        tell_plain(calibration.error_rate.sentence)
+        echo_plain(calibration.error_rate.sentence)
     directory.mkdir(parents=True, exist_ok=True)
-    tell_plain(f"written to {write_calibration(calibration, directory)}")
+    echo_plain(f"written to {write_calibration(calibration, directory)}")
     sys.exit(0 if workloads else EXIT_NOTHING)
 
 

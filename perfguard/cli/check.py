@@ -14,7 +14,7 @@ import click
 
 from perfguard.cli.exits import exit_code
 from perfguard.cli.output import file_options, refuse_clash, report_files
-from perfguard.cli.screen import quiet_option, screen, tell, tell_json, verbose_option
+from perfguard.cli.screen import echo, echo_json, quiet_option, screen, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,12 +139,12 @@ def command(
                 bar.clear()
                 shown = _without_notes(verdict) if quiet else verdict
                 lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
-                tell("\n".join(lines), shown_on)
+                echo("\n".join(lines), shown_on)
     for file in files:
         file.write(RunReport(verdicts=tuple(verdicts)))
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
-        tell_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
+        echo_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
     sys.exit(exit_code(outcomes))
 
 

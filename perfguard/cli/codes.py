@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from perfguard.cli.screen import tell_plain
+from perfguard.cli.screen import echo_plain
 from perfguard.errors import UsageError, nearest
 
 
@@ -28,8 +28,8 @@ def command(names: tuple[str, ...]) -> None:
             raise UsageError(f"There is no finding code {name!r}; {nearest(name, [code.name for code in codes])}")
     for code in codes:
         if not beginnings or code.name.startswith(beginnings):
-            tell_plain(f"{code.name} {code.value}")
-            tell_plain(f"     cause: {advice(code).cause}")
-            tell_plain(f"     fix:   {advice(code).fix}")
+            echo_plain(f"{code.name} {code.value}")
+            echo_plain(f"     cause: {advice(code).cause}")
+            echo_plain(f"     fix:   {advice(code).fix}")
             if code in own:
-                tell_plain(f"     check: {own[code]}")
+                echo_plain(f"     check: {own[code]}")

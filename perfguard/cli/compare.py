@@ -12,7 +12,7 @@ import click
 from perfguard.cli.bar import Bar
 from perfguard.cli.exits import exit_code
 from perfguard.cli.project import project_settings, time_option
-from perfguard.cli.screen import QUIET, VERBOSE, quiet_option, screen, tell, verbose_option
+from perfguard.cli.screen import QUIET, VERBOSE, echo, quiet_option, screen, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ def command(
         if verdict.outcome is Outcome.INVALID:
             _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])), shown_on)
         elif not quiet:
-            tell("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides="base → current")), shown_on)
+            echo("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides="base → current")), shown_on)
     for name in gone:
-        tell(printable(f"gone: {name} is in {base} and not in {current}"), shown_on)
+        echo(printable(f"gone: {name} is in {base} and not in {current}"), shown_on)
     for name in new:
-        tell(printable(f"new: {name} is in {current} and not in {base}"), shown_on)
+        echo(printable(f"new: {name} is in {current} and not in {base}"), shown_on)
     run = RunReport(verdicts=tuple(verdicts), is_time_off=not policy.judge_time)
     if not quiet:
         click.echo("")
     # A row of an invalid comparison would name one of the two, and nothing of it was compared.
     told = not verdicts or any(verdict.outcome is not Outcome.INVALID for verdict in verdicts)
-    tell(summary(run, shown_on, told=not quiet) if told else coverage_line(run.coverage), shown_on)
+    echo(summary(run, shown_on, told=not quiet) if told else coverage_line(run.coverage), shown_on)
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in verdicts]
@@ -92,10 +92,10 @@ def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on
         if verdict.outcome is not Outcome.INVALID:
             continue
         place = str(path) if os.path.isdir(path) else f"{verdict.workload} of {path}"
-        tell(f"INVALID: {side}, {printable(place)}, is not whole", shown_on)
+        echo(f"INVALID: {side}, {printable(place)}, is not whole", shown_on)
         most = None if shown_on.is_verbose else SHOWN_PER_CODE
         for line in finding_lines((f for f in verdict.findings if not f.code.is_of_comparison), most=most):
-            tell(f"  {line}", shown_on)
+            echo(f"  {line}", shown_on)
 
 
 def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None) -> dict[str, Verdict]:

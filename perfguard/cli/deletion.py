@@ -7,7 +7,7 @@ import sys
 import click
 
 from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.screen import tell_plain
+from perfguard.cli.screen import echo_plain
 from perfguard.errors import UsageError
 
 yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
@@ -22,5 +22,5 @@ def confirm_deletion(what: str, *, yes: bool) -> None:
             "The question was not answered, so nothing was deleted; to delete without a question: --yes"
         ) from error
     if not agreed:
-        tell_plain("nothing was deleted")
+        echo_plain("nothing was deleted")
         sys.exit(EXIT_USAGE)

@@ -13,7 +13,7 @@ from perfguard.cli.commands import CommandGroup
 from perfguard.cli.deletion import confirm_deletion, yes_option
 from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.cli.project import history_option, open_project_history
-from perfguard.cli.screen import counted, screen, tell, tell_printable, verbose_option
+from perfguard.cli.screen import counted, echo, screen, tell_printable, verbose_option
 from perfguard.errors import PerfguardError, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
         Column(title="measurements", leaves=4),
     )
     shown_on = screen(verbose=verbose)
-    tell(_table([_run_row(one) for one in runs[-last:]], columns, shown_on), shown_on)
+    echo(_table([_run_row(one) for one in runs[-last:]], columns, shown_on), shown_on)
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def _show_run(history: History, run: Run, shown_on: Screen) -> None:
         Column(title="measurements", leaves=2),
         Column(title="worst finding", least=24, cut=Cut.END, leaves=1),
     )
-    tell(_table(rows, columns, shown_on), shown_on)
+    echo(_table(rows, columns, shown_on), shown_on)
 
 
 def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
@@ -236,7 +236,7 @@ def trend(
     if not trends:
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")
     shown_on = screen(verbose=verbose)
-    tell(trend_text(trends, shown_on), shown_on)
+    echo(trend_text(trends, shown_on), shown_on)
     for note in _notes(runs, branch):
         tell_printable(note)
     sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)

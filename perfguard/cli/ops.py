@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import screen, tell, tell_json, tell_plain, verbose_option
+from perfguard.cli.screen import echo, echo_json, echo_plain, screen, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def command(
     rows = _graph_rows(in_graphs, wanted)
     if as_json:
         graphs = [{"rank": rank, "operator": name, "in_graphs": count} for rank, name, count in rows]
-        tell_json(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
+        echo_json(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
         return
     shown_on = screen(verbose=verbose)
     tables = [operator_rows(shown, shown_on)] if shown else []
     tables += [_table(("rank", "operator", "in final graphs"), rows, shown_on)] if rows else []
-    tell("\n\n".join(tables), shown_on)
+    echo("\n\n".join(tables), shown_on)
 
 
 def _show_differences(
@@ -102,13 +102,13 @@ def _show_differences(
     differing = [one for one in found if one.difference]
     shown = found if everything else differing
     if as_json:
-        tell_json(json.dumps([one.as_dict() for one in shown], indent=2))
+        echo_json(json.dumps([one.as_dict() for one in shown], indent=2))
         return
     if shown:
         shown_on = screen(verbose=verbose)
-        tell(_difference_rows(shown, shown_on, by_step=_are_by_step(before, now)), shown_on)
+        echo(_difference_rows(shown, shown_on, by_step=_are_by_step(before, now)), shown_on)
         click.echo("")
-    tell_plain(
+    echo_plain(
         f"{len(differing)} of {len(found)} operators differ" if differing else f"none of {len(found)} operators differs"
     )
 
@@ -122,7 +122,7 @@ def _inspected(directory: Path) -> Contract:
     contract = inspect(replay(directory))
     if contract.cycles and not contract.is_whole:
         place = printable(str(directory))
-        tell_plain(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
+        echo_plain(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
     return contract
 
 
@@ -135,7 +135,7 @@ def _censuses_of(directory: Path, found: list[Census]) -> list[Census]:
 def _give_up(directory: Path) -> None:
     from perfguard.reports.names import printable
 
-    tell_plain(
+    echo_plain(
         f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
     )
     sys.exit(EXIT_NOTHING)

@@ -15,7 +15,7 @@ import click
 from perfguard.cli.exits import exit_code
 from perfguard.cli.output import file_options, report_files
 from perfguard.cli.project import baselines_option, project_settings, time_option
-from perfguard.cli.screen import quiet_option, screen, tell, verbose_option
+from perfguard.cli.screen import echo, quiet_option, screen, verbose_option
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ def command(
     for file in reports:
         file.write(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
     for line in (*_lines(verdict, shown_on), *run.notes, f"recording: {place}"):
-        tell(f"perfguard: {line}" if line else "", shown_on, err=True)
+        echo(f"perfguard: {line}" if line else "", shown_on, err=True)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         again = shlex.join(["perfguard", "run", "--update", *sys.argv[sys.argv.index("run") + 1 :]])
-        tell(f"perfguard: store this as the baseline with: {again}", shown_on, err=True)
+        echo(f"perfguard: store this as the baseline with: {again}", shown_on, err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))

@@ -7,7 +7,7 @@ import json
 import click
 
 from perfguard.cli.commands import CommandGroup
-from perfguard.cli.screen import tell_json, tell_plain
+from perfguard.cli.screen import echo_json, echo_plain
 from perfguard.errors import UsageError, nearest
 
 
@@ -34,18 +34,18 @@ def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> Non
     if as_markdown:
         if layout_name is not None:
             raise UsageError("--markdown prints the whole catalogue, so it takes no layout; leave one of the two out.")
-        tell_plain(catalogue.markdown())
+        echo_plain(catalogue.markdown())
         return
     shown = layouts() if layout_name is None else (layout_named(layout_name),)
     if not any(layout.slots for layout in shown):
-        tell_plain(f"{shown[0].id} has no files of its own: {shown[0].title}")
+        echo_plain(f"{shown[0].id} has no files of its own: {shown[0].title}")
         return
     rows = [*catalogue.list_rows(shown, with_columns=with_columns)]
     if layout_name is None:
         rows += [("", "perfguard's own", "", name, schema(name)["title"]) for name in catalogue.own_schemas()]
     condition = "required, unit" if with_columns else "required"
     headers = ("file", "layout", condition, "schema", "what it holds")
-    tell_plain(tabulate(rows, headers=headers, disable_numparse=True))
+    echo_plain(tabulate(rows, headers=headers, disable_numparse=True))
 
 
 @command.command()
@@ -73,11 +73,11 @@ def show(name: str, as_json: bool) -> None:
         raise UsageError(f"There is no schema named {name!r}; {hint}")
     if as_json:
         documents = [schema(one) for one in found]
-        tell_json(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
+        echo_json(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
         return
     for one in found:
-        tell_plain(f"{one}: {schema(one)['title']}")
-        tell_plain(f"source: {schema(one).get('$comment', '-')}")
+        echo_plain(f"{one}: {schema(one)['title']}")
+        echo_plain(f"source: {schema(one).get('$comment', '-')}")
         click.echo("")
-        tell_plain(tabulate([*columns(one)], headers=("column", "type", "unit", "required", "meaning")))
+        echo_plain(tabulate([*columns(one)], headers=("column", "type", "unit", "required", "meaning")))
         click.echo("" if one == found[-1] else "\n")

@@ -58,12 +58,12 @@ def screen(*, quiet: bool = False, verbose: bool = False, err: bool = False) -> 
     return screen_of(sys.stderr if err else sys.stdout, colours=colours, verbosity=verbose - quiet)
 
 
-def tell(text: str, on: Screen, *, err: bool = False) -> None:
+def echo(text: str, on: Screen, *, err: bool = False) -> None:
     """Print lines as the screen shows them."""
     click.echo(on.shown(text), err=err, color=on.colours)
 
 
-def tell_plain(text: str, *, err: bool = False) -> None:
+def echo_plain(text: str, *, err: bool = False) -> None:
     """Print lines without colours."""
     click.echo(screen(err=err).carried(text), err=err)
 
@@ -72,7 +72,7 @@ def tell_printable(text: str, *, err: bool = False) -> None:
     """Print lines without colours, with the characters that a terminal would obey escaped."""
     from perfguard.reports.names import printable
 
-    tell_plain("\n".join(printable(line) for line in text.split("\n")), err=err)
+    echo_plain("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
 def counted(count: int, noun: str) -> str:
@@ -80,7 +80,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def tell_json(text: str, *, nl: bool = True) -> None:
+def echo_json(text: str, *, nl: bool = True) -> None:
     """Print a JSON document, which stays one whatever characters standard output has."""
     click.echo(json_for(sys.stdout, text), nl=nl, color=False)
 

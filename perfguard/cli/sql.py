@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import screen, tell, tell_plain, verbose_option
+from perfguard.cli.screen import echo, echo_plain, screen, verbose_option
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def command(
     with Bar() as bar, open_tables(recordings, limit_s=timeout_s, remedy=remedy, progress=bar) as found:
         bar.clear()
         if not found.cycles:
-            tell_plain("perfguard: nothing here is known profiler output; look at: perfguard check", err=True)
+            echo_plain("perfguard: nothing here is known profiler output; look at: perfguard check", err=True)
             sys.exit(EXIT_NOTHING)
         if not found.is_whole:
-            tell_plain(
+            echo_plain(
                 "perfguard: not all of it could be read, so rows may be missing; look at: perfguard check", err=True
             )
         with _bounded_memory():
@@ -164,11 +164,11 @@ def _show(answer: Answer, output: Path | None, *, verbose: bool) -> None:
     rows = list(islice(answer.rows, _SHOWN_ROWS))
     if output is None:
         shown_on = screen(verbose=verbose)
-        tell(table_text(answer.columns, rows, shown_on), shown_on)
+        echo(table_text(answer.columns, rows, shown_on), shown_on)
     else:
         write_atomically(output, f"{table_text(answer.columns, rows)}\n")
     if next(answer.rows, None) is not None:
-        tell_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
+        echo_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
 
 
 def _print(lines: Iterator[str]) -> None:

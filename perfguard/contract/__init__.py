@@ -10,7 +10,7 @@ from __future__ import annotations
 from perfguard.artifacts.conditions import Expectation, expectation
 from perfguard.contract.inspection import Contract
 from perfguard.contract.reduction import inspect, reduce
-from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.cycle import Artifact, Cycle, Requested
 from perfguard.dialects.extract import Extract
 
-__all__ = ["Artifact", "Asked", "Contract", "Cycle", "Expectation", "Extract", "expectation", "inspect", "reduce"]
+__all__ = ["Artifact", "Contract", "Cycle", "Expectation", "Extract", "Requested", "expectation", "inspect", "reduce"]

@@ -31,11 +31,11 @@ def list_cycles(tables: Batch, recordings: Sequence[str], cycles: Mapping[int, C
         rank=_whole([one.rank for one in several]),
         layout=_texts([one.layout.id for one in several]),
         place=_texts(places),
-        requested_steps=_whole([one.asked.active for one in several]),
-        recorded_steps=_whole([len(one.asked.steps) or None for one in several]),
+        requested_steps=_whole([one.requested.active for one in several]),
+        recorded_steps=_whole([len(one.requested.steps) or None for one in several]),
     )
     for number, cycle in cycles.items():
-        numbers = cycle.asked.numbers
+        numbers = cycle.requested.numbers
         tables.add("requested_numbers", number, name=_texts([*numbers]), number=_whole([*numbers.values()]))
 
 

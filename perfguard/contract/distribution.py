@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from perfguard.contract.inspection import Inspected, Task, Wanted, inspect_cycles, unreadable_cycle
+from perfguard.contract.inspection import Inspected, InspectionOptions, Task, inspect_cycles, unreadable_cycle
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import batches, one_by_one
 from perfguard.engines import Engine, engine_named
@@ -20,13 +20,13 @@ _BYTE_S = 1 / 40e6
 _WORTH_S = 4.0
 
 
-def inspect_batch(wanted: Wanted, tasks: Sequence[Task]) -> list[Inspected]:
+def inspect_batch(options: InspectionOptions, tasks: Sequence[Task]) -> list[Inspected]:
     """Inspect a batch of cycles in a worker."""
-    return inspect_cycles(tasks, wanted)
+    return inspect_cycles(tasks, options)
 
 
 def distributed(
-    tasks: Sequence[Task], wanted: Wanted, *, engine: Engine, progress: Progress | None = None
+    tasks: Sequence[Task], options: InspectionOptions, *, engine: Engine, progress: Progress | None = None
 ) -> Iterator[Inspected]:
     """Inspect cycles with an engine, and yield the results in their order.
 
@@ -34,19 +34,19 @@ def distributed(
     """
     from perfguard.engines.spread import spread
 
-    def tell(batch: Sequence[Task]) -> None:
+    def report(batch: Sequence[Task]) -> None:
         if progress is not None:
-            progress.tell(sum(task.size for task in batch))
+            progress.report(sum(task.size for task in batch))
 
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
     # The other CPUs work on other cycles.
-    work = partial(inspect_batch, replace(wanted, processes=1))
-    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=tell)
+    work = partial(inspect_batch, replace(options, processes=1))
+    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=report)
 
 
 def in_parallel(
-    tasks: Sequence[Task], wanted: Wanted, *, jobs: int | None = None, progress: Progress | None = None
+    tasks: Sequence[Task], options: InspectionOptions, *, jobs: int | None = None, progress: Progress | None = None
 ) -> Iterator[Inspected]:
     """Inspect cycles in processes of this machine, or in this process if others are not worth starting.
 
@@ -54,10 +54,10 @@ def in_parallel(
     """
     wanted_jobs = min(jobs or worthwhile_jobs(tasks), len(tasks))
     if wanted_jobs <= 1:
-        yield from one_by_one(tasks, replace(wanted, processes=jobs), progress)
+        yield from one_by_one(tasks, replace(options, processes=jobs), progress)
         return
     engine = engine_named("local", wanted_jobs, None)
-    yield from distributed(tasks, wanted, engine=engine, progress=progress)
+    yield from distributed(tasks, options, engine=engine, progress=progress)
 
 
 def worthwhile_jobs(tasks: Sequence[Task]) -> int:

@@ -20,10 +20,10 @@ from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.cycle_rows import list_cycles, list_files
-from perfguard.contract.progress import Meter, Tell
+from perfguard.contract.progress import Meter, Report
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
-from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.cycle import Artifact, Cycle, Requested
 from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.listed import listed_executions
@@ -83,18 +83,18 @@ class Contract:
         return tuple(sorted({extract.layout for extract in self.extracts} | set(self.parents)))
 
 
-#: What is taken of a cycle while its artifacts are there, given what was found wrong with it. Its value can be pickled.
-Taking = Callable[[Cycle, Sequence[Finding]], Any]
+#: Measures a cycle while its artifacts are open, given its findings. The result can be pickled.
+Measure = Callable[[Cycle, Sequence[Finding]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class InspectionOptions:
     """What to return for a cycle besides its findings and its extract."""
 
     #: The cycle itself with all its artifacts; it cannot be sent to another process.
     cycle: bool = False
     notes: bool = True
-    taking: Taking | None = None
+    measure: Measure | None = None
     #: Users' checks.
     checks: tuple[Check, ...] = ()
     #: The number of processes for one cycle; None: two if two CPUs are usable, else one.
@@ -112,7 +112,7 @@ class Task:
     #: The rank from names, before a file is read, and the number of the cycle among those of the rank.
     rank: int
     index: int
-    asked: Asked
+    requested: Requested
     #: Folders that could not be listed, relative and with a slash at the end: files in them are not missing.
     closed: tuple[str, ...] = ()
     #: The size of its files in bytes.
@@ -131,17 +131,17 @@ class Inspected:
     cycle: Cycle | None = None
 
 
-def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = None) -> list[Inspected]:
+def inspect_cycles(tasks: Sequence[Task], options: InspectionOptions, report: Report | None = None) -> list[Inspected]:
     """Read, check and reduce cycles; they share one set of tables, so that each query runs once for all of them.
 
     Never raises for the content of files; a file that cannot be read is a finding.
     """
     # A user's check may refer to any table.
-    needed = all_definitions() if wanted.checks else definitions(frozenset(task.found.layout.id for task in tasks))
+    needed = all_definitions() if options.checks else definitions(frozenset(task.found.layout.id for task in tasks))
     with ExitStack() as stack:
         tables = stack.enter_context(batch(needed, named_texts(), size=sum(map(_size_of, tasks))))
-        read = [read_cycle(task, number, tables, wanted, stack, tell) for number, task in enumerate(tasks)]
-        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], wanted)
+        read = [read_cycle(task, number, tables, options, stack, report) for number, task in enumerate(tasks)]
+        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], options)
         tables.close()
         # Each cycle is released once it is inspected.
         waiting = read[::-1]
@@ -149,7 +149,7 @@ def inspect_cycles(tasks: Sequence[Task], wanted: Wanted, tell: Tell | None = No
         found = []
         while waiting:
             one = waiting.pop()
-            found.append(_inspected(one, wanted) if isinstance(one, ReadCycle) else one)
+            found.append(_inspected(one, options) if isinstance(one, ReadCycle) else one)
         return found
 
 
@@ -159,9 +159,9 @@ def _size_of(task: Task) -> int:
     return task.size * (GZIP_RATIO if is_packed else 1)
 
 
-def inspect_cycle(task: Task, wanted: Wanted, tell: Tell | None = None) -> Inspected:
+def inspect_cycle(task: Task, options: InspectionOptions, report: Report | None = None) -> Inspected:
     """Read, check and reduce one cycle, as `inspect_cycles` does."""
-    return inspect_cycles([task], wanted, tell)[0]
+    return inspect_cycles([task], options, report)[0]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -178,7 +178,7 @@ class ReadCycle:
 
 
 def read_cycle(
-    task: Task, number: int, tables: Batch, wanted: Wanted, stack: ExitStack, tell: Tell | None
+    task: Task, number: int, tables: Batch, options: InspectionOptions, stack: ExitStack, report: Report | None
 ) -> ReadCycle | Inspected:
     """Read the files of a cycle into tables, under a number. Fetched files exist until the stack is closed."""
     if task.tree is not None:
@@ -189,10 +189,10 @@ def read_cycle(
         except Unfetched as error:
             return unreadable_cycle(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
-    meter = Meter(tell)
+    meter = Meter(report)
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
-        with second_process(traces, wanted.processes, (TraceRows.__module__,)) as second:
+        with second_process(traces, options.processes, (TraceRows.__module__,)) as second:
             stream = partial(stream_trace, second=second)
             read, broken = read_artifacts(task.found, task.recording.directory, stream, meter, tables, number)
         meter.end()
@@ -226,13 +226,13 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
         artifacts=artifacts,
         files=tuple(read),
         conditions={name: known.value for name, known in conditions.items()},
-        asked=task.asked,
+        requested=task.requested,
         parents=found.parents,
     )
     return ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
 
 
-def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
+def _ask(tables: Batch, read: Sequence[ReadCycle], options: InspectionOptions) -> None:
     """Run the queries on the tables: derived tables, checks, metrics and users' checks."""
     by_number = derive(tables, read)
     cycles = {number: one.cycle for number, one in by_number.items()}
@@ -240,15 +240,15 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], wanted: Wanted) -> None:
         by_number[number].findings += findings
     for number, rows in rows_alike(tables, cycles).items():
         by_number[number].alike = rows
-    for number, values in measured(tables, cycles).items() if wanted.cycle or wanted.taking else ():
+    for number, values in measured(tables, cycles).items() if options.cycle or options.measure else ():
         by_number[number].cycle = replace(cycles[number], measured=values)
-    if wanted.checks:
+    if options.checks:
         from perfguard.contract.own_checks import broken_own_rules
 
         tables.keep_all()
         every = {one.number: one for one in read}
         for number, finding in broken_own_rules(
-            wanted.checks, tables, {number: one.cycle for number, one in every.items()}
+            options.checks, tables, {number: one.cycle for number, one in every.items()}
         ):
             every[number].findings.append(finding)
 
@@ -289,7 +289,7 @@ def _unreadable(task: Task, error: OSError) -> Inspected:
     return unreadable_cycle(task, f"it cannot be read: {_reason(error)}")
 
 
-def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
+def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
     from perfguard.dialects.invariants import check_cycle
 
     task, recording = one.task, one.task.recording
@@ -302,13 +302,13 @@ def _inspected(one: ReadCycle, wanted: Wanted) -> Inspected:
     findings = [*(replace(finding, rank=cycle.rank) for finding in one.findings), *wrong]
     # A file in a folder that cannot be listed is not missing.
     findings = [one for one in findings if one.code is not Code.A104 or not one.place.startswith(task.closed)]
-    taken = wanted.taking(cycle, findings) if wanted.taking is not None else None
-    extract = extract_of(cycle, recording, taken)
+    measurements = options.measure(cycle, findings) if options.measure is not None else None
+    extract = extract_of(cycle, recording, measurements)
     return Inspected(
         extract=extract,
         findings=tuple(findings),
-        notes=tuple(one.notes) if wanted.notes else (),
-        cycle=cycle if wanted.cycle else None,
+        notes=tuple(one.notes) if options.notes else (),
+        cycle=cycle if options.cycle else None,
     )
 
 

@@ -12,7 +12,7 @@ from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
-from perfguard.contract.inspection import Inspected, ReadCycle, Task, Wanted, derive, read_cycle
+from perfguard.contract.inspection import Inspected, InspectionOptions, ReadCycle, Task, derive, read_cycle
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import tasks_of
 from perfguard.dialects.queries import all_definitions, definitions, named_texts
@@ -70,7 +70,7 @@ def open_tables(
 
 def _read(task: Task, number: int, tables: Batch, progress: Progress) -> ReadCycle | Inspected:
     with ExitStack() as stack:
-        read = read_cycle(task, number, tables, Wanted(), stack, progress.tell)
+        read = read_cycle(task, number, tables, InspectionOptions(), stack, progress.report)
     if isinstance(read, ReadCycle):
         # The artifacts of a thousand ranks would fill the memory.
         kept = {slot: one for slot, one in read.cycle.artifacts.items() if slot in _NEEDED}

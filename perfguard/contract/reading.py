@@ -68,7 +68,7 @@ def read_artifacts(
             continue
         meter.begin(size_of(file.path))
         to = _Target(tables=tables, cycle=number, file=sum(one.slot is file.slot for one in artifacts))
-        artifact, broken = _read(file, found.layout, place, partial(stream, tell=meter.tell), to)
+        artifact, broken = _read(file, found.layout, place, partial(stream, report=meter.report), to)
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
@@ -156,12 +156,12 @@ def _passed(
     """Read the rows of a table into `rows`, the tables of the batch."""
     row = rules_under(row_schema(rules), header) if rules else {}
 
-    def see(block: csv_stream.Rows) -> None:
+    def consume(block: csv_stream.Rows) -> None:
         for one in rows:
-            one.see(block)
+            one.consume(block)
 
     wanted = [name for name in header if any(one.wants(name) for one in rows)]
-    found = csv_stream.stream_csv(file.path, row, rules, wanted, see)
+    found = csv_stream.stream_csv(file.path, row, rules, wanted, consume)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
         Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
@@ -222,7 +222,7 @@ def _streamed(
     file: FoundFile, schema: EventSchema, rules: Mapping[str, Any], place: str, stream: Stream, rows: TraceRows
 ) -> tuple[Content | None, list[Finding]]:
     """Let a trace go by: its events go into the tables."""
-    found = stream(file.path, schema, rows.see)
+    found = stream(file.path, schema, rows.consume)
     findings = []
     for error in found.errors:
         where = f"{place} {found.path}[{error.row}] {error.path}"

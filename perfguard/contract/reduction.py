@@ -23,15 +23,15 @@ from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
     Inspected,
-    Taking,
+    InspectionOptions,
+    Measure,
     Task,
-    Wanted,
     inspect_cycle,
     inspect_cycles,
     rank_of,
 )
 from perfguard.contract.progress import Meter, Progress
-from perfguard.dialects.cycle import Asked, Cycle
+from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.extract import Extract, Sharing
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from perfguard.contract.checks import Check
 
 #: Inspects tasks, and yields the results in their order.
-Visit = Callable[[Sequence[Task], Wanted], Iterator[Inspected]]
+Visit = Callable[[Sequence[Task], InspectionOptions], Iterator[Inspected]]
 
 
 def inspect(recording: Recording, expected: Expectation | None = None, only: Layout | None = None) -> Contract:
@@ -51,7 +51,7 @@ def inspect(recording: Recording, expected: Expectation | None = None, only: Lay
     `expected` gives the conditions and the number of ranks that the caller expects; with `only`, the directory is inspected as
     that layout. Never raises for the content of the directory; raises `StoreError` if perfguard's own schemas are missing.
     """
-    return _Inspection(recording, expected or Expectation(), only).run(Wanted(cycle=True), one_by_one)
+    return _Inspection(recording, expected or Expectation(), only).run(InspectionOptions(cycle=True), one_by_one)
 
 
 def reduce(
@@ -60,21 +60,21 @@ def reduce(
     only: Layout | None = None,
     *,
     notes: bool = True,
-    taking: Taking | None = None,
+    measure: Measure | None = None,
     checks: tuple[Check, ...] = (),
     visit: Visit | None = None,
     progress: Progress | None = None,
     tree: RemoteTree | None = None,
 ) -> Contract:
-    """Inspect a recording as `inspect` does, but keep only the extract of each cycle, with the result of `taking`.
+    """Inspect a recording as `inspect` does, but keep only the extract of each cycle, with the result of `measure`.
 
     `checks` are users' checks. `visit` inspects the cycles elsewhere; without it they are inspected here, and `progress` is
     called while files are read. Without `notes`, undecided requirements are not kept. `tree` is the remote file system of the
     recording's directory, if it has one.
     """
-    wanted = Wanted(notes=notes, taking=taking, checks=checks)
+    options = InspectionOptions(notes=notes, measure=measure, checks=checks)
     here = partial(one_by_one, progress=progress)
-    return _Inspection(recording, expected or Expectation(), only, tree).run(wanted, visit or here)
+    return _Inspection(recording, expected or Expectation(), only, tree).run(options, visit or here)
 
 
 def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
@@ -104,14 +104,16 @@ def batches(tasks: Sequence[Task], *, parts: int = 1) -> Iterator[list[Task]]:
         yield batch
 
 
-def one_by_one(tasks: Sequence[Task], wanted: Wanted, progress: Progress | None = None) -> Iterator[Inspected]:
+def one_by_one(
+    tasks: Sequence[Task], options: InspectionOptions, progress: Progress | None = None
+) -> Iterator[Inspected]:
     """Inspect cycles in this process, one batch after the other."""
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
     for batch in batches(tasks):
-        meter = Meter(progress.tell if progress is not None else None)
+        meter = Meter(progress.report if progress is not None else None)
         meter.begin(sum(task.size for task in batch))
-        yield from inspect_cycles(batch, wanted, meter.tell)
+        yield from inspect_cycles(batch, options, meter.report)
         meter.end()
 
 
@@ -130,7 +132,7 @@ class _Inspection:
             return self.recording.profiler_directory
         return inside
 
-    def run(self, wanted: Wanted, visit: Visit) -> Contract:
+    def run(self, options: InspectionOptions, visit: Visit) -> Contract:
         """Survey, visit, reduce."""
         from perfguard.dialects.invariants import check_recording
 
@@ -158,7 +160,7 @@ class _Inspection:
         cycles: list[Cycle] = []
         extracts: list[Extract] = []
         sharing = Sharing()
-        for one in self._with_true_ranks(tasks, wanted, visit):
+        for one in self._with_true_ranks(tasks, options, visit):
             findings += one.findings
             notes += one.notes
             extracts.append(sharing.shared(one.extract))
@@ -194,7 +196,7 @@ class _Inspection:
                     expected=self.expected,
                     rank=rank,
                     index=index,
-                    asked=self._asked(one, rank, index),
+                    requested=self._requested(one, rank, index),
                     closed=closed,
                     tree=self.tree,
                     size=sum(size(file.path) for file in one.files if file.slot.format != OPAQUE),
@@ -202,32 +204,32 @@ class _Inspection:
             )
         return tasks
 
-    def _with_true_ranks(self, tasks: Sequence[Task], wanted: Wanted, visit: Visit) -> Iterator[Inspected]:
+    def _with_true_ranks(self, tasks: Sequence[Task], options: InspectionOptions, visit: Visit) -> Iterator[Inspected]:
         """Yield the results of the tasks; a cycle whose files give another rank than its name is inspected again.
 
         That is rare: only a recording made by perfguard has requested steps for each rank, and it names its ranks itself.
         """
         counts: dict[int, int] = defaultdict(int)
-        for task, one in zip(tasks, visit(tasks, wanted), strict=True):
+        for task, one in zip(tasks, visit(tasks, options), strict=True):
             rank = one.extract.rank
             index = counts[rank]
             counts[rank] += one.extract.is_window
-            asked = self._asked(task.found, rank, index)
-            if asked != task.asked:
-                one = inspect_cycle(replace(task, rank=rank, index=index, asked=asked), wanted)
+            requested = self._requested(task.found, rank, index)
+            if requested != task.requested:
+                one = inspect_cycle(replace(task, rank=rank, index=index, requested=requested), options)
             elif one.cycle is not None and one.cycle.index != index:
                 one = replace(one, cycle=replace(one.cycle, index=index))
             yield one
 
-    def _asked(self, found: FoundCycle, rank: int, index: int) -> Asked:
+    def _requested(self, found: FoundCycle, rank: int, index: int) -> Requested:
         recording, expected = self.recording, self.expected
         if recording.fingerprint is not None:
             # In a recording of one rank, steps need no rank.
             of_rank = rank if recording.rank is None else None
             steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
-            return Asked(active=recording.window.active if recording.window else None, steps=steps)
+            return Requested(active=recording.window.active if recording.window else None, steps=steps)
         named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
-        return Asked(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
+        return Requested(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 
 
 #: The number of entries of an unknown directory that are searched for a hint.
@@ -270,14 +272,14 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
     # A node of a cluster has its own ranks only: 8 to 15 are eight ranks too.
     first = min(there, default=0)
     is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
-    wanted = range(first, first + expected.ranks) if is_node else range(expected.ranks)
-    missing = (rank for rank in wanted if rank not in there)
+    required = range(first, first + expected.ranks) if is_node else range(expected.ranks)
+    missing = (rank for rank in required if rank not in there)
     for rank in islice(missing, SHOWN_VIOLATIONS):
         message = f"ranks={expected.ranks} is expected, but rank {rank} is missing"
         yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
-    if (more := expected.ranks - sum(rank in wanted for rank in there) - SHOWN_VIOLATIONS) > 0:
+    if (more := expected.ranks - sum(rank in required for rank in there) - SHOWN_VIOLATIONS) > 0:
         yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
-    if extra := sorted(rank for rank in there if rank not in wanted):
+    if extra := sorted(rank for rank in there if rank not in required):
         named = ", ".join(map(str, extra))
         message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])

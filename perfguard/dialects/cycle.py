@@ -32,7 +32,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Requested:
     """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory).
 
     Steps without `active` are those that were seen in a recording of a whole run.
@@ -121,7 +121,7 @@ class Cycle:
     index: int
     #: The artifact of every slot that could be read; of a slot with many files the last one, see `files`.
     artifacts: Mapping[str, Artifact]
-    asked: Asked
+    requested: Requested
     #: Every artifact, several of a slot whose path has a wildcard.
     files: tuple[Artifact, ...] = ()
     #: What is known to have been on or off, and what the steps, ranks and files were said to be.

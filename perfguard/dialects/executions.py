@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import msgspec
     import polars as pl
 
-    from perfguard.dialects.cycle import Asked, Cycle
+    from perfguard.dialects.cycle import Cycle, Requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ def summed(listed: Listed) -> Executions:
     )
 
 
-def marks_of_steps(marks: pl.DataFrame, asked: Asked, header: Any) -> pl.DataFrame:
+def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:
     """Return the marks that turned out to be of steps, numbered anew.
 
     While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
@@ -69,7 +69,7 @@ def marks_of_steps(marks: pl.DataFrame, asked: Asked, header: Any) -> pl.DataFra
     import polars as pl
 
     base = header.get("baseTimeNanoseconds", 0) if isinstance(header, Mapping) else 0
-    steps = sorted((step.start_ns - base, step.end_ns - base) for step in asked.steps)
+    steps = sorted((step.start_ns - base, step.end_ns - base) for step in requested.steps)
     began = marks["start_ns"].to_list()
     of_step = [number is not None for number in step_of(began, steps)]
     kept = marks.filter(pl.Series(of_step, dtype=pl.Boolean))

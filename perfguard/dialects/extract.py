@@ -61,15 +61,15 @@ class Extract:
     rows: int = 0
     #: Values of the facts that are known of it, by name.
     facts: Mapping[str, Hashable] = field(default_factory=dict)
-    #: What the caller asked to be taken of it while its artifacts were there (`reduce(taking=...)`).
-    taken: Any = None
+    #: The result of `reduce(measure=...)` for this cycle.
+    measurements: Any = None
 
     def fact(self, function: FactFunction) -> Any:
         """Return the value of a fact, or None."""
         return self.facts.get(function.__name__)
 
 
-def extract_of(cycle: Cycle, recording: Recording, taken: Any = None) -> Extract:
+def extract_of(cycle: Cycle, recording: Recording, measurements: Any = None) -> Extract:
     """Return the extract of a cycle."""
     tables = [t for f in cycle.files for t in (f.content.table, *f.content.tables.values()) if t is not None]
     facts: dict[str, Hashable | None] = {}
@@ -86,7 +86,7 @@ def extract_of(cycle: Cycle, recording: Recording, taken: Any = None) -> Extract
         files=len(cycle.files),
         rows=sum(table.height for table in tables) + sum(file.content.events for file in cycle.files),
         facts={name: value for name, value in facts.items() if value is not None},
-        taken=taken,
+        measurements=measurements,
     )
 
 

@@ -5,7 +5,7 @@ A file has one query after the other, each under a header of lines `-- key: valu
 
 * `needs`: tables that must be there, `a, b`: both, `a | b`: one of them; that of a slot if its file was read, others if they
   have rows;
-* `layouts`: the layouts of which it is asked, where not of all; `files`: slots that must have been read;
+* `layouts`: the layouts it is run for, where not all; `files`: slots that must have been read;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
   each, with `{part}` replaced in it and in the rest of the header;
 * `about`, `tolerance`, `source`: for people.

@@ -16,7 +16,7 @@ from perfguard.dialects.executions import Listed, calls_by, infer_steps, step_of
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.dialects.cycle import Asked, Cycle, Executions
+    from perfguard.dialects.cycle import Cycle, Executions, Requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ex
     for source in dict.fromkeys(sources.values()):
         own = [number for number, one in sources.items() if one is source]
         rows = frames(batch, f"from {source.view} order by cycle, start_ns nulls first, row", own)
-        found |= {number: summed(listed(rows[number], source, cycles[number].asked)) for number in own}
+        found |= {number: summed(listed(rows[number], source, cycles[number].requested)) for number in own}
     return found
 
 
@@ -58,7 +58,7 @@ def _source_of(cycle: Cycle) -> Source | None:
     return next((one for one in SOURCES if all(slot in cycle.artifacts for slot in one.needs)), None)
 
 
-def listed(rows: pl.DataFrame, source: Source, asked: Asked) -> Listed:
+def listed(rows: pl.DataFrame, source: Source, requested: Requested) -> Listed:
     """Return rows of a view with the steps they are of.
 
     MindSpore marks no steps in these files. Where perfguard drove the steps itself, their edges join with the times of a host:
@@ -66,13 +66,13 @@ def listed(rows: pl.DataFrame, source: Source, asked: Asked) -> Listed:
     """
     import polars as pl
 
-    steps = () if source.on_device else tuple(sorted((step.start_ns, step.end_ns) for step in asked.steps))
+    steps = () if source.on_device else tuple(sorted((step.start_ns, step.end_ns) for step in requested.steps))
     edges = steps
     if edges and rows.height and (rows["start_ns"].max() or 0) < edges[0][0] // 2:  # type: ignore[operator]
         # MindSpore 2.0 counts from the start of the machine: its times join with nobody's.
         edges = ()
     places = pl.Series("step", step_of(rows["start_ns"].to_list(), edges), dtype=pl.Int64)
-    asked_for = None if source.on_device else asked.active
+    asked_for = None if source.on_device else requested.active
     return Listed(
         rows=rows.select(
             "operator", "name", places, "start_ns", "duration_ns", pl.col("duration_ns").alias("self_ns"),

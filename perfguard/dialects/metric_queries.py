@@ -1,4 +1,4 @@
-"""Metrics: queries that return what the files of cycles measure, asked of all cycles of a batch at once.
+"""Metrics: queries that return what the files of cycles measure; each query runs once for all cycles of a batch.
 
 A `metrics.sql` has queries with headers (`perfguard.dialects.headers`) that begin with `-- metric:`. Keys of their own:
 
@@ -40,7 +40,7 @@ class MetricQuery(HeadedQuery):
     unless: frozenset[str]
 
     def is_for(self, cycle: Cycle) -> bool:
-        """Whether it is asked of a cycle."""
+        """Whether it is measured for a cycle."""
         return self.unless.isdisjoint(cycle.artifacts) and HeadedQuery.is_for(self, cycle)
 
 
@@ -70,15 +70,15 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
     found: dict[int, Values] = {}
     folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
     for query in (query for folder in dict.fromkeys(folders) for query in metrics_of(folder)):
-        asked = {number for number, cycle in cycles.items() if query.is_for(cycle)}
-        if not asked:
+        requested = {number for number, cycle in cycles.items() if query.is_for(cycle)}
+        if not requested:
             continue
         batch.keep(query.names)
         if not query.is_asked(batch.filled):
             continue
         for cycle, subject, *values in batch.execute(query.query):
             for (metric, digits), value in zip(query.metrics.items(), values, strict=True):
-                if value is not None and cycle in asked:
+                if value is not None and cycle in requested:
                     own = found.setdefault(cycle, {}).setdefault(metric, [])
                     own.append((subject, _rounded(value, digits)))
     return found

@@ -119,7 +119,7 @@ def _with_tables(text: str) -> str:
 
 
 def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return by the name of a view or table, the tables that must be filled before it is asked, in order."""
+    """Return by the name of a view or table, the tables to fill before it is queried, in order."""
     bodies = {name: set(re.findall(r"\w+", body)) for text in views.values() for name, body in _VIEW.findall(text)}
     filled = [name.removeprefix("fill_") for name in bodies if name.startswith("fill_")]
     needed: dict[str, set[str]] = {}

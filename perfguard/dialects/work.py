@@ -106,9 +106,9 @@ def _fill(
             cycles,
         )
     for number, cycle in cycles.items():
-        if cycle.asked.active is None and cycle.asked.steps:
+        if cycle.requested.active is None and cycle.requested.steps:
             header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
-            marks[number] = marks_of_steps(marks[number], cycle.asked, header)
+            marks[number] = marks_of_steps(marks[number], cycle.requested, header)
         starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
         edges[number] = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
         batch.add(

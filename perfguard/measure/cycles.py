@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from perfguard.contract import Asked, Contract
+from perfguard.contract import Contract, Requested
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.errors import UsageError, nearest
 from perfguard.measure import device, graphs, summary
@@ -51,7 +51,7 @@ class CycleSummary(Protocol):
         """Memory of each step and device."""
 
     @property
-    def asked(self) -> Asked:
+    def requested(self) -> Requested:
         """The requested window and options."""
 
 
@@ -63,7 +63,7 @@ class CycleMeasurements:
     executions: Executions | None
     shapes: pl.DataFrame | None
     memory: tuple[MemoryStep, ...]
-    asked: Asked
+    requested: Requested
     #: (subject, value) by metric, of the metrics of single artifacts.
     values: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ def measure_cycle(cycle: Cycle) -> CycleMeasurements:
         executions=cycle.executions,
         shapes=cycle.shapes,
         memory=cycle.memory,
-        asked=cycle.asked,
+        requested=cycle.requested,
         values=_values(cycle),
     )
 
@@ -93,7 +93,9 @@ def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
 
 def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
     """Return the measurements that were made of every cycle while the contract was read."""
-    return [extract.taken for extract in contract.extracts if isinstance(extract.taken, CycleMeasurements)]
+    return [
+        extract.measurements for extract in contract.extracts if isinstance(extract.measurements, CycleMeasurements)
+    ]
 
 
 def cycle_summaries(contract: Contract) -> Sequence[CycleSummary]:

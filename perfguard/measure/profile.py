@@ -68,7 +68,7 @@ def _profile(rank: int, cycles: list[CycleSummary]) -> Profile:
         assert executions is not None
         edges += executions.edges_ns
         covered += executions.covered
-        durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.asked.steps]
+        durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.requested.steps]
         offset = steps or 0
         groups.append(executions.of_the_window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
         shapes.append(no_shapes() if cycle.shapes is None else cycle.shapes)

@@ -147,7 +147,7 @@ def test_cells_of_columns_that_a_pattern_names_are_rows():
     tables = {shape.name: shape.kinds for shape in shapes_of("step_trace_raw")}
     with batch(Definitions(tables={**TABLES, **tables})) as found:
         for one in rows_of(found, 3, 0, "step_trace_raw", "step_trace_raw.train"):
-            one.see(rows)
+            one.consume(rows)
         found.hand_over()
         asked = found.execute("select cycle, row, name, value_ns from step_trace_raw_communication order by name, row")
         assert found.execute("select count(*) from step_trace_raw") == [(2,)]

@@ -133,7 +133,7 @@ def test_nothing_is_left_of_what_was_fetched(memory, monkeypatch, tmp_path, toge
         held.append(_fetched(scratch))
 
     (tree,) = trees_in(url)
-    reduce(replay_tree(tree), taking=look, tree=tree)
+    reduce(replay_tree(tree), measure=look, tree=tree)
     # One batch at a time.
     assert [len(one) for one in held] == expected
     assert _fetched(scratch) == []

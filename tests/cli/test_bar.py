@@ -82,7 +82,7 @@ def test_a_name_longer_than_the_terminal_is_cut(monkeypatch):
         "with Steps() as steps:\n"
         "    steps.begin(2)\n"
         "    steps.say('x' * 300)\n"
-        "    steps.tell(1)\n"
+        "    steps.report(1)\n"
         "    steps.say('中' * 300)\n"
     )
     _, text = on_a_terminal([sys.executable, "-c", source], columns=50, env=dict(os.environ))

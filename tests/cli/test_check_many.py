@@ -136,10 +136,10 @@ def test_the_bar_shows_bytes_once_it_takes_two_seconds(terminal, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     with Bar() as bar:
         bar.begin(2_000_000)
-        bar.tell(500_000)
+        bar.report(500_000)
         assert terminal.seen() == ""
         terminal.now += 2.5
-        bar.tell(500_000)
+        bar.report(500_000)
         assert re.search(r" 50%\|.*1.00M/2.00M \[", terminal.seen())
         bar.clear()
     assert terminal.seen().strip("\r \n") == ""
@@ -152,8 +152,8 @@ def test_there_is_no_bar_where_nobody_sees_it_or_wants_it(terminal, monkeypatch,
     with Bar(is_wanted=is_wanted) as bar:
         bar.begin(10)
         terminal.now += 60
-        bar.tell(5)
-        bar.tell(5)
+        bar.report(5)
+        bar.report(5)
     assert terminal.seen() == ""
 
 

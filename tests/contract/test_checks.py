@@ -6,7 +6,7 @@ import pytest
 
 from perfguard.artifacts.layout import layout_named
 from perfguard.contract.checks import checks_of, parsed
-from perfguard.dialects.cycle import Asked, Cycle
+from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.queries import folders
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
@@ -66,7 +66,7 @@ select 1
 def test_a_check_is_asked_where_its_files_were_read(tmp_path, header, slots, is_asked):
     (check,) = parsed(written(**header), "a.sql")
     cycle = Cycle(
-        layout=layout_named("pt-npu"), place=tmp_path, rank=0, index=0, artifacts=dict.fromkeys(slots), asked=Asked(),
+        layout=layout_named("pt-npu"), place=tmp_path, rank=0, index=0, artifacts=dict.fromkeys(slots), requested=Requested(),
         conditions={"level1": False, "memory": True},
     )  # fmt: skip
     assert check.is_for(cycle) is is_asked

@@ -224,12 +224,12 @@ def test_a_trace_of_the_other_shape_breaks_its_schema(copy_recording, recording,
 
 def test_a_foreign_directory_was_asked_for_nothing(copy_recording):
     for cycle in inspect(Recording(directory=copy_recording("mindspore-graph"))).cycles:
-        assert (cycle.asked.active, cycle.asked.steps) == (None, ())
+        assert (cycle.requested.active, cycle.requested.steps) == (None, ())
 
 
 def test_each_cycle_was_asked_for_the_steps_of_its_own(copy_recording):
     cycles = inspected(copy_recording("torch-repeat2")).cycles
-    assert [(cycle.asked.active, [step.cycle for step in cycle.asked.steps]) for cycle in cycles] == [
+    assert [(cycle.requested.active, [step.cycle for step in cycle.requested.steps]) for cycle in cycles] == [
         (2, [0, 0]),
         (2, [1, 1]),
     ]
@@ -311,12 +311,12 @@ def test_the_steps_that_are_expected_of_a_foreign_directory_must_be_there(copy_r
     foreign = Recording(directory=copy_recording(name) / "profiler")
     contract = inspect(foreign, expectation([f"steps={steps}"]))
     assert [f.code.name for f in contract.findings] == codes
-    assert {cycle.asked.active for cycle in contract.cycles} == {steps}
+    assert {cycle.requested.active for cycle in contract.cycles} == {steps}
 
 
 def test_the_steps_of_a_recording_are_its_own_whatever_is_expected(copy_recording):
     contract = inspect(read_recording(copy_recording("torch-mlp")), expectation(["steps=7"]))
-    assert [cycle.asked.active for cycle in contract.cycles] == [3]
+    assert [cycle.requested.active for cycle in contract.cycles] == [3]
     assert contract.findings == ()
 
 
@@ -447,7 +447,7 @@ def test_the_steps_are_read_from_the_name_of_the_directory_above(copy_recording,
     source = copy_recording("torch-mlp") / "profiler"
     shutil.copytree(source, tmp_path / "judged" / "rank6_start2_stop5")
     contract = inspect(Recording(directory=tmp_path / "judged"))
-    assert [(cycle.rank, cycle.asked.active) for cycle in contract.cycles] == [(6, 4)]
+    assert [(cycle.rank, cycle.requested.active) for cycle in contract.cycles] == [(6, 4)]
     assert [f.code.name for f in contract.findings] == ["C101"]
 
 

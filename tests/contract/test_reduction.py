@@ -20,7 +20,7 @@ from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
 from perfguard.contract.distribution import distributed, in_parallel, worthwhile_jobs
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches
-from perfguard.dialects.cycle import Asked
+from perfguard.dialects.cycle import Requested
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
 from perfguard.findings import Code
@@ -76,7 +76,7 @@ def on_processes(jobs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     recording = Recording(directory=generate(kind, seed=5, ranks=1 if kind == "cluster" else 2).write(tmp_path))
-    whole, small = inspect(recording), reduce(recording, taking=taken_whole)
+    whole, small = inspect(recording), reduce(recording, measure=taken_whole)
     assert judged(small) == judged(whole)
     assert (len(whole.cycles), small.cycles) == (len(whole.extracts), ())
     assert measure(small) == measure(whole)
@@ -86,7 +86,7 @@ def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
 @pytest.mark.parametrize("jobs", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_processes_find_what_one_finds(ranks, jobs):
     recording = Recording(directory=ranks)
-    found = reduce(recording, taking=taken_whole, visit=on_processes(jobs))
+    found = reduce(recording, measure=taken_whole, visit=on_processes(jobs))
     here = inspect(recording)
     assert judged(found) == judged(here)
     assert measure(found) == measure(here)
@@ -125,7 +125,7 @@ def test_no_cycle_outlives_its_inspection(ranks):
         alive.append(sum(type(one) is Cycle for one in gc.get_objects()))
 
     before = sum(type(one) is Cycle for one in gc.get_objects())
-    reduce(Recording(directory=ranks), taking=count)
+    reduce(Recording(directory=ranks), measure=count)
     # Those of a batch wait for each other; the last is there alone, and as it was before it knew its executions.
     assert alive[-1] - before <= 2
     assert len(alive) == 6
@@ -179,7 +179,7 @@ def test_memory_does_not_grow_with_the_ranks(tmp_path):
 def test_a_cycle_that_kills_its_process_twice_is_a_finding_of_its_rank(tmp_path):
     directory = generate("ms-2.5+cpu", seed=1, ranks=3, steps=1, operators=1).write(tmp_path)
     visit = lambda tasks, wanted: distributed(tasks, wanted, engine=LocalEngine(2))  # noqa: E731
-    found = reduce(Recording(directory=directory), taking=Deadly(), visit=visit)
+    found = reduce(Recording(directory=directory), measure=Deadly(), visit=visit)
     assert [(one.code.name, one.rank) for one in found.findings if one.invalidates] == [("A111", 1)]
     (finding,) = (one for one in found.findings if one.code.name == "A111")
     assert "died twice" in finding.message
@@ -191,7 +191,7 @@ def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path, mon
     monkeypatch.setattr(reduction, "_MOST_OF_A_BATCH", 1)
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))
     last = sorted(directory.glob("*/*.json"))[-1]
-    found = reduce(Recording(directory=directory), taking=Removing(last))
+    found = reduce(Recording(directory=directory), measure=Removing(last))
     told = [one for one in found.findings if one.place == last.relative_to(directory).as_posix()]
     assert [one.code.name for one in told] in (["A111"], ["S101"])
     assert found.read["cycles"] == 6
@@ -281,7 +281,13 @@ def as_one_whom_permissions_bind() -> list[str]:
 def task(size: int) -> Task:
     found = FoundCycle(layout=layouts()[0], place=Path("x"), files=())
     return Task(
-        found=found, recording=Recording(directory=Path()), expected=None, rank=0, index=0, asked=Asked(), size=size
+        found=found,
+        recording=Recording(directory=Path()),
+        expected=None,
+        rank=0,
+        index=0,
+        requested=Requested(),
+        size=size,
     )
 
 

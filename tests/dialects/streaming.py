@@ -55,7 +55,7 @@ def at_once(directory: Path) -> Judged:
 
 
 def streamed(directory: Path, *, chunk_bytes: int = 4000) -> Judged:
-    """Inspect with every trace in such chunks, and ask as many rows are asked."""
+    """Inspect with every trace in such chunks, and ask as many rows are requested."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)

@@ -20,7 +20,7 @@ from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
-from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
+from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import (
@@ -324,7 +324,7 @@ def a_cycle(slot: str, content: Content) -> Cycle:
         rank=0,
         index=0,
         artifacts={slot: artifact},
-        asked=Asked(),
+        requested=Requested(),
         files=(artifact,),
     )
 

@@ -99,7 +99,7 @@ def test_a_worker_killed_in_mid_run_is_made_up_for(ranks, engine):
         def begin(self, total):
             pass
 
-        def tell(self, count):
+        def report(self, count):
             if not killed:
                 killed.append(next(iter(engine.run_everywhere("os", "getpid").values())))
                 os.kill(killed[0], signal.SIGKILL)

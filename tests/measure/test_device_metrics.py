@@ -20,7 +20,7 @@ from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.capture.replay import replay
-from perfguard.contract import Artifact, Asked, Contract, Cycle, inspect
+from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import Listed, summed
 from perfguard.dialects.metric_queries import measured as measured_by
@@ -54,7 +54,7 @@ def a_cycle(
         rank=rank,
         index=index,
         artifacts={one.slot.name: one for one in artifacts},
-        asked=Asked(),
+        requested=Requested(),
         files=artifacts,
         executions=executions,
     )
@@ -317,7 +317,7 @@ def test_utilisation_is_a_fraction_named_by_the_unit_and_weighted_by_the_kernels
     with batch(all_definitions(), named_texts()) as tables:
         rows = KernelRows(tables, 0)
         (place := tmp_path / "kernel_details.csv").write_text("\n".join([*kernels, ""]))
-        csv_stream.stream_csv(place, {}, {}, kernels[0].split(","), rows.see)
+        csv_stream.stream_csv(place, {}, {}, kernels[0].split(","), rows.consume)
         tables.hand_over()
         values = measured_by(tables, {0: a_cycle()})
     # No time is no mean.

@@ -100,11 +100,15 @@ def read_header(path: Path) -> tuple[str, ...]:
 
 
 def stream_csv(
-    path: Path, schema: Mapping[str, Any], rules: Mapping[str, Any], columns: Sequence[str], see: Callable[[Rows], None]
+    path: Path,
+    schema: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    columns: Sequence[str],
+    consume: Callable[[Rows], None],
 ) -> Streamed:
-    """Validate every row of a table with the row schema `schema` of the document `rules`, and show them to `see`.
+    """Validate every row of a table with the row schema `schema` of the document `rules`, and show them to `consume`.
 
-    `see` gets the cells of `columns` (of those that are there) a block at a time; no more from the first row on that breaks
+    `consume` gets the cells of `columns` (of those that are there) a block at a time; no more from the first row on that breaks
     the schema. Never raises for what is in the file: the result says how far it could be read.
     """
     found = Streamed()
@@ -116,7 +120,9 @@ def stream_csv(
     try:
         header, body, line = source.header()
         found.header = header
-        _Pass(header=header, schema=schema, rules=rules, columns=columns, see=see, found=found).go(source, body, line)
+        _Pass(header=header, schema=schema, rules=rules, columns=columns, consume=consume, found=found).go(
+            source, body, line
+        )
     except Unreadable as error:
         found.unreadable = error
     finally:
@@ -195,7 +201,7 @@ class _Pass:
         schema: Mapping[str, Any],
         rules: Mapping[str, Any],
         columns: Sequence[str],
-        see: Callable[[Rows], None],
+        consume: Callable[[Rows], None],
         found: Streamed,
     ) -> None:
         self._header = list(header)
@@ -206,7 +212,7 @@ class _Pass:
         self._fitting = line_of(len(header))
         self._pads = "x-short-rows" in rules
         self._wanted = [name for name in self._header if name in columns]
-        self._see = see
+        self._consume = consume
         self._found = found
         named = schema.get("properties", {})
         self._documents = {"properties": {n: named[n] for n in header if "contentSchema" in named.get(n, {})}}
@@ -414,7 +420,7 @@ class _Pass:
         first = self._found.rows
         self._found.rows += len(lines)
         if self._wanted and len(lines) and not self._found.broken and not self._found.documents:
-            self._see(Rows(frame=cells(), first=first, lines=lines, prints=prints))
+            self._consume(Rows(frame=cells(), first=first, lines=lines, prints=prints))
 
 
 def _prints(lines: pl.Series) -> pl.Series:

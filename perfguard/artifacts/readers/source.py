@@ -22,12 +22,12 @@ class Source:
     plain: IO[bytes]
     size: int
     #: Called with the bytes that were read on the disk since it was called last.
-    tell: Callable[[int], None] | None = None
+    report: Callable[[int], None] | None = None
     position: int = 0
     _told: int = field(default=0)
 
     @classmethod
-    def open(cls, path: Path, tell: Callable[[int], None] | None = None) -> Source:
+    def open(cls, path: Path, report: Callable[[int], None] | None = None) -> Source:
         """Open a plain file, or one in gzip; raises `Unreadable` for what is no regular file, or a hole."""
         if not path.is_file():
             raise Unreadable("it is not a regular file")
@@ -46,7 +46,7 @@ class Source:
             from isal import igzip
 
             plain = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
-        return cls(path=path, file=file, plain=plain, size=found.st_size, tell=tell)
+        return cls(path=path, file=file, plain=plain, size=found.st_size, report=report)
 
     def read_into(self, view: memoryview) -> int:
         """Fill `view` as far as the file goes and return how many bytes that were; 0 at the end."""
@@ -67,9 +67,9 @@ class Source:
         self.position += filled
         if self.position > max(self.size * MAX_RATIO, 1024**2) and self.plain is not self.file:
             raise Unreadable(f"it unpacks to more than {MAX_RATIO} times its size")
-        if self.tell is not None:
+        if self.report is not None:
             at = self.file.tell()
-            self.tell(at - self._told)
+            self.report(at - self._told)
             self._told = at
         return filled
 

@@ -66,14 +66,14 @@ class Streamed:
 def stream_trace(
     path: Path,
     schema: EventSchema,
-    see: Callable[[Events], None],
-    tell: Callable[[int], None] | None = None,
+    consume: Callable[[Events], None],
+    report: Callable[[int], None] | None = None,
     *,
     second: Second | None = None,
 ) -> Streamed:
-    """Read a trace in chunks and show the events of each chunk to `see`.
+    """Read a trace in chunks and show the events of each chunk to `consume`.
 
-    Where the file breaks, what came before it has been seen. `tell` is given the bytes read on the disk as they are read. A
+    Where the file breaks, what came before it has been seen. `report` is given the bytes read on the disk as they are read. A
     `second` process decodes some of the chunks.
     """
     from perfguard.artifacts.readers.chunks import Chunks
@@ -88,11 +88,11 @@ def stream_trace(
     # However the trace is cut into chunks, these come out the same.
     digests = {key: hashlib.blake2b(digest_size=32) for key in TIMES}
     try:
-        with Source.open(path, tell) as source:
+        with Source.open(path, report) as source:
             chunks = Chunks(source)
             for events in chunks.decoded(decoder, second.beside(path, decoder) if second is not None else None):
                 decoder.path = chunks.path
-                see(events)
+                consume(events)
                 for key, digest in digests.items():
                     digest.update(events.times(key).ns)
                 events.forget()

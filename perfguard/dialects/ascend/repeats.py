@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
-#: By layout: the check that no event is there twice, its code, and whether it is asked of what has no duration as well: no real
+#: By layout: the check that no event is there twice, its code, and whether it holds of what has no duration as well: no real
 #: sample says how MindSpore draws flows, or keeps this in 2.3.
 _ONCE = {
     "pt-npu": ("device_events_are_there_once", Code.I114, True),
@@ -36,8 +36,8 @@ _ONCE = {
 def rows_alike(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ints]:
     """Return the rows of each cycle whose events are alike in what tables hold of them, in order."""
     found = {}
-    asked = {number: _ONCE[one.layout.id] for number, one in cycles.items() if one.layout.id in _ONCE}
-    for number, (_, _, asks_all) in asked.items() if asked and batch.is_any("from alike") else ():
+    requested = {number: _ONCE[one.layout.id] for number, one in cycles.items() if one.layout.id in _ONCE}
+    for number, (_, _, asks_all) in requested.items() if requested and batch.is_any("from alike") else ():
         where = "" if asks_all else "and is_span"
         rows = batch.columns(f"select row from alike where cycle = {number} {where} order by row")["row"]
         if len(rows):
@@ -63,11 +63,11 @@ def _equal(artifact: Artifact, suspects: Ints) -> Ints:
     """Return those of the rows whose events are equal to an earlier one in everything."""
     prints: list[int] = []
 
-    def see(events: Events) -> None:
+    def consume(events: Events) -> None:
         places = np.flatnonzero(np.isin(events.rows, suspects)).tolist()
         prints.extend(_print_of(events.events[place]) for place in places)
 
-    _look_again(artifact, see)
+    _look_again(artifact, consume)
     _, firsts = np.unique(np.array(prints, np.int64), return_index=True)
     return np.delete(suspects, firsts)
 
@@ -81,21 +81,21 @@ def _print_of(event: Any) -> int:
 def _words_of(artifact: Artifact, rows: Ints) -> dict[int, str]:
     words: dict[int, str] = {}
 
-    def see(events: Events) -> None:
+    def consume(events: Events) -> None:
         for place in np.flatnonzero(np.isin(events.rows, rows)).tolist():
             name = json.dumps(events.events[place].name, ensure_ascii=False)
             words[int(events.rows[place])] = f"the event {name} is there a second time"
 
     if len(rows):
-        _look_again(artifact, see)
+        _look_again(artifact, consume)
     return words
 
 
-def _look_again(artifact: Artifact, see: Callable[[Events], None]) -> None:
+def _look_again(artifact: Artifact, consume: Callable[[Events], None]) -> None:
     """Show all events to `see` once more, with all of their arguments."""
     rules = artifact.content.event_schema
     assert rules is not None
     whole = compiled(rules.row, rules.root, {"*": ("*",)})
-    again = stream_trace(artifact.path, whole, see)
+    again = stream_trace(artifact.path, whole, consume)
     if again.unreadable is not None or again.digest != artifact.content.digest:
         raise OSError(f"{artifact.path.name} changed while it was read: check again when nothing writes it")

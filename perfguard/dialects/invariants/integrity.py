@@ -63,22 +63,20 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
             place=cycle.place.name,
             message=f"the profiler's steps are numbered {list(numbers)}, which is not consecutive",
         )
-    asked = cycle.asked.active
-    if executions.marks_steps and asked is not None and len(numbers) != asked:
+    requested = cycle.requested.active
+    if executions.marks_steps and requested is not None and len(numbers) != requested:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
-            message=f"{asked} steps were requested, but the trace marks {len(numbers)}",
+            message=f"{requested} steps were requested, but the trace marks {len(numbers)}",
         )
     if not executions.by_step:
         return
     present = set(executions.groups["step"].drop_nulls().to_list())
     if absent := sorted(set(range(executions.steps or 0)) - present):
         named = ", ".join(str(step + 1) for step in absent)
-        if asked is not None or cycle.asked.steps:
-            why = (
-                f"{asked or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
-            )
+        if requested is not None or cycle.requested.steps:
+            why = f"{requested or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
             yield Finding(code=Code.C101, place=cycle.place.name, message=f"{why}the profiler lost it")
         else:
             # A loop that ends inside the window leaves the mark of a step that never ran; a step may also be skipped.
@@ -92,7 +90,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     steps = executions.groups["step"]
     outside = calls_by(executions.groups.filter(steps.is_null()), "name") if steps.null_count() else None
     # A whole run has work before, between and after its steps.
-    is_whole_run = cycle.asked.active is None and bool(cycle.asked.steps)
+    is_whole_run = cycle.requested.active is None and bool(cycle.requested.steps)
     if outside and not is_whole_run:
         yield Finding(
             code=Code.C101,
@@ -119,7 +117,7 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
                 code=Code.C102,
                 # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that
                 # compiles), and a device's kernels depend on the data: a warning.
-                severity=Severity.WARNING if executions.on_device or cycle.asked.active is None else Severity.ERROR,
+                severity=Severity.WARNING if executions.on_device or cycle.requested.active is None else Severity.ERROR,
                 place=cycle.place.name,
                 message=f"step {step + 1} of the window ran different operators from the other steps: {differing}",
             )
@@ -144,14 +142,14 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
         return
     named = _names(Counter(odd))
     shown = infer_steps(counts)
-    if cycle.asked.active is not None and shown is None and max(counts.values()) < steps:
+    if cycle.requested.active is not None and shown is None and max(counts.values()) < steps:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,
             message=f"{steps} steps were requested, but no operator ran more than {max(counts.values())} times",
         )
         return
-    if cycle.asked.active is not None and shown is not None and shown % steps:
+    if cycle.requested.active is not None and shown is not None and shown % steps:
         yield Finding(
             code=Code.C101,
             place=cycle.place.name,

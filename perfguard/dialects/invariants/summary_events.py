@@ -94,7 +94,7 @@ def a_summary_has_every_step_of_its_frequency(cycle: Cycle) -> Iterator[Finding]
         is_tensor = values["kind"] == "tensor"
         steps = set(values.filter(values["is_auto"] & ~is_tensor)["step"].unique())
         tensors = set(values.filter(is_tensor)["step"].unique())
-        expected = cycle.asked.numbers
+        expected = cycle.requested.numbers
         total = expected.get("summary_steps")
         yield from _misses(cycle, artifact, "values", steps, _rule(steps, expected.get("collect_freq"), total))
         if tensors:
@@ -151,7 +151,7 @@ def a_step_of_a_summary_stands_for_one_value(cycle: Cycle) -> Iterator[Finding]:
 @invariant(needs=("summary_events",))
 def a_summary_file_keeps_its_size(cycle: Cycle) -> Iterator[Finding]:
     """No summary or lineage file is larger than `max_file_size`, if the caller states it. Exact."""
-    largest = cycle.asked.numbers.get("max_file_size")
+    largest = cycle.requested.numbers.get("max_file_size")
     if largest is None:
         return
     for artifact in cycle.files:
@@ -287,7 +287,7 @@ def _misses(
 
 def _is_full(cycle: Cycle, artifact: Artifact) -> bool:
     """Whether one more record of the largest size would not have fitted into the file."""
-    largest = cycle.asked.numbers.get("max_file_size")
+    largest = cycle.requested.numbers.get("max_file_size")
     if largest is None:
         return False
     size = artifact.path.stat().st_size

@@ -128,7 +128,7 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
     names: list[str] = []
     with batch() as tables, second_process([path], int(processes)) as second:
 
-        def see(events: Events) -> None:
+        def consume(events: Events) -> None:
             complete = events.of("X")
             times, lasts = complete.times("ts"), complete.times("dur")
             known = np.flatnonzero(times.is_known & lasts.is_known)
@@ -139,7 +139,7 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
             tables.add("spans", 0, **{name: column for name, column in columns.items() if name != "cycle"})
             names[:] = events.vocabulary.names
 
-        found = stream_trace(path, compiled(row_schema(rules), rules, {}), see, second=second)
+        found = stream_trace(path, compiled(row_schema(rules), rules, {}), consume, second=second)
         assert found.unreadable is None, found.unreadable
         tables.hand_over()
         nest(tables, "(select *, true as is_work from spans)", {0: ()})
@@ -197,8 +197,8 @@ def _streamed(path: Path, schema_name: str, rows: Any = None) -> dict[str, Any]:
     work_begins()
     header = read_header(path)
     wanted = [name for name in header if rows is not None and rows.wants(name)]
-    see = rows.see if rows is not None else lambda block: None
-    found = stream_csv(path, rules_under(row_schema(rules), header), rules, wanted, see)
+    consume = rows.consume if rows is not None else lambda block: None
+    found = stream_csv(path, rules_under(row_schema(rules), header), rules, wanted, consume)
     assert found.unreadable is None, found.unreadable
     return {"rows": found.rows, "bad": found.broken}
 

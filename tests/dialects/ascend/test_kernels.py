@@ -24,7 +24,7 @@ from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.coverage import covered_steps
-from perfguard.dialects.cycle import Artifact, Asked, Cycle, Executions
+from perfguard.dialects.cycle import Artifact, Cycle, Executions, Requested
 from perfguard.dialects.groups import aggregated
 from perfguard.dialects.queries import definitions, named_texts
 
@@ -39,7 +39,7 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
     (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 4)
-        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.see)
+        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.consume)
         for number, (start, end) in (edges or {}).items():
             _mark(tables, number, start, end)
         return kernels_by_cycle(tables, [4])[4]
@@ -119,7 +119,7 @@ def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path)
     (path := tmp_path / "x.csv").write_text(text)
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 0)
-        csv_stream.stream_csv(path, {}, {}, header.split("|"), reader.see)
+        csv_stream.stream_csv(path, {}, {}, header.split("|"), reader.consume)
         kernels_by_cycle(tables, [0])
         tables.keep_all()
         assert tables.execute("from kernel_collectives") == [(0, "hcom_allReduce__1", 2, 1, 5000)]
@@ -201,10 +201,10 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
         for slot, lines in (("kernel_details", [TIMES, *rows]), ("l2_cache", tasks and [TASKS, *tasks])):
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
-                csv_stream.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].see)
+                csv_stream.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].consume)
                 table = StreamedTable(columns=tuple(lines[0].split("|")), height=1)
                 artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
-        cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, asked=Asked())
+        cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, requested=Requested())
         kernels_by_cycle(tables, [0])
         found = broken_rules(tables, {0: cycle}).get(0, [])
     return [(one.code.name, one.severity.value, one.place, one.check or "") for one in found]

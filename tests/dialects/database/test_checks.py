@@ -16,7 +16,7 @@ from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import batch
 from perfguard.contract.checks import broken_rules
-from perfguard.dialects.cycle import Artifact, Asked, Cycle
+from perfguard.dialects.cycle import Artifact, Cycle, Requested
 from perfguard.dialects.queries import definitions, named_texts
 
 FILES = {"ascend_pytorch_profiler": "ascend_pytorch_profiler_1.db", "analysis": "analysis.db"}
@@ -58,7 +58,13 @@ def found(check: str, tables: Tables, analysis: Tables | None = None, **conditio
             add_tables(there, 0, 0, file, name, content)
             artifacts[name] = Artifact(slot=file.slot, path=file.path, content=content, place=FILES[name], schema=name)
         cycle = Cycle(
-            layout=layout, place=Path(), rank=1, index=0, artifacts=artifacts, asked=Asked(), conditions=conditions
+            layout=layout,
+            place=Path(),
+            rank=1,
+            index=0,
+            artifacts=artifacts,
+            requested=Requested(),
+            conditions=conditions,
         )
         there.hand_over()
         said = broken_rules(there, {0: cycle}).get(0, [])
