@@ -9,20 +9,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perfguard.testing.ascend_operators import collective_name
-from perfguard.testing.formats import json_bytes, us
-from perfguard.testing.truth import Collective, Link, Rank, Truth, grouped, of_step
+from perfguard.testing.formats import Files, json_bytes, us
+from perfguard.testing.truth import Collective, Link, Output, grouped, of_step
 
 #: Kinds of links that communication.json always lists.
 _TRANSPORTS = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
 
 
-def communication(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
-    """Write communication.json: times and bandwidths of each collective operation, by step."""
+def communication_files(output: Output) -> Files:
+    """Write communication.json: times and bandwidths of each collective operation, by step; and the matrix of links."""
     document = {
-        key: {kind: with_total(truth, part, variant) for kind, part in by_kind(ones).items()}
-        for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled)
+        key: {kind: with_total(output, part) for kind, part in by_kind(ones).items()}
+        for key, ones in collectives_by_step(output)
     }
-    return json_bytes(document)
+    return {"communication.json": json_bytes(document), "communication_matrix.json": _matrix(output)}
 
 
 def by_kind(ones: Iterable[Collective]) -> dict[str, list[Collective]]:
@@ -30,13 +30,14 @@ def by_kind(ones: Iterable[Collective]) -> dict[str, list[Collective]]:
     return {"p2p": [], "collective": [], **grouped(ones, lambda one: "p2p" if one.is_point_to_point else "collective")}
 
 
-def collectives_by_step(rank: Rank, *, mindspore: bool, scheduled: bool) -> Iterator[tuple[str, list[Collective]]]:
+def collectives_by_step(output: Output) -> Iterator[tuple[str, list[Collective]]]:
     """Yield the collective operations of each step, with the step's key in communication.json."""
-    if not scheduled:
-        yield "step0" if mindspore else "step", list(rank.collectives)
+    rank = output.rank
+    if not output.is_scheduled:
+        yield "step0" if output.version else "step", list(rank.collectives)
         return
     for step in rank.steps:
-        yield f"step{step.number}", of_step(rank.collectives, step.number)
+        yield f"step{step.step}", of_step(rank.collectives, step.step)
 
 
 def time_info(one: Collective) -> dict[str, float]:
@@ -55,13 +56,13 @@ def time_info(one: Collective) -> dict[str, float]:
 def _with_ratios(times: dict[str, float]) -> dict[str, float]:
     transit = times["Transit Time(ms)"]
     ratios = {
-        f"{name} Ratio": ratio(times[f"{name}(ms)"], times[f"{name}(ms)"] + transit)
+        f"{name} Ratio": _ratio(times[f"{name}(ms)"], times[f"{name}(ms)"] + transit)
         for name in ("Wait Time", "Synchronization Time")
     }
     return {**times, **ratios}
 
 
-def ratio(part: float, whole: float) -> float:
+def _ratio(part: float, whole: float) -> float:
     """Divide to four places; 0 if the whole is 0."""
     return round(part / whole, 4) if whole else 0
 
@@ -89,27 +90,32 @@ def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, An
         found[transport] = {
             "Transit Size(MB)": size,
             "Transit Time(ms)": time,
-            "Bandwidth(GB/s)": ratio(size, time),
+            "Bandwidth(GB/s)": _ratio(size, time),
             "Large Packet Ratio": 0.0 if counted else 0,
             "Size Distribution": counted,
         }
     return found
 
 
-def with_total(truth: Truth, ones: list[Collective], variant: str = "") -> dict[str, object]:
+def with_total(output: Output, ones: list[Collective]) -> dict[str, object]:
     """Return the operations by name, and their sum as `Total Op Info`; nothing without operations."""
     document: dict[str, object] = {}
     times = dict.fromkeys(list(time_info(ones[0]))[1:6], 0.0) if ones else {}
     links: dict[str, dict[str, Any]] = {}
     for one in ones:
-        info, bandwidth = time_info(one), bandwidth_info(one, variant)
-        document[f"{collective_name(truth, one)}@{truth.group}"] = _entry(info, bandwidth)
+        info, bandwidth = time_info(one), bandwidth_info(one, output.variant)
+        document[full_name(output, one)] = _entry(info, bandwidth)
         times = {name: total + info[name] for name, total in times.items()}
         for transport, part in bandwidth.items():
             _add_link(links.setdefault(transport, {}), part)
     if ones:
         document["Total Op Info"] = _entry(_with_ratios(times), links)
     return document
+
+
+def full_name(output: Output, one: Collective) -> str:
+    """Return the name of one operation with its group."""
+    return f"{collective_name(output.truth, one)}@{output.truth.group}"
 
 
 def _entry(times: dict[str, float], links: dict[str, dict[str, Any]]) -> dict[str, object]:
@@ -126,24 +132,26 @@ def _add_link(total: dict[str, Any], part: dict[str, Any]) -> None:
         entry[1] += time
 
 
-def communication_matrix(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+def _matrix(output: Output) -> bytes:
     """Write communication_matrix.json: the fastest, middle and slowest operations of each link, and their sum.
 
     torch_npu of 2023 wrote every operation instead.
     """
     document: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
-    for key, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
-        document[key] = {"p2p": {}, "collective": {}}
+    is_old = output.variant == "2023"
+    key = "op_name" if output.version else "Op Name"
+    for step, ones in collectives_by_step(output):
+        document[step] = {"p2p": {}, "collective": {}}
         for kind, part in by_kind(ones).items():
-            found = document[key][kind]
-            if variant == "2023":
-                for one in part:
-                    name = f"{collective_name(truth, one)}@{truth.group}"
-                    found[name] = {f"{link.source}-{link.target}": _link_entry([link]) for link in one.links}
-            for name, link, entry in matrix_entries(truth, part, mindspore=mindspore):
-                if variant != "2023":
-                    found.setdefault(f"{name}@{truth.group}", {})[link] = entry
-                elif name.endswith("-total"):
+            found = document[step][kind]
+            for one in part if is_old else ():
+                links: dict[str, object] = {f"{link.source}-{link.target}": _link_entry([link]) for link in one.links}
+                found[full_name(output, one)] = links
+            for name, link, entry, operation in matrix_entries(output, part):
+                if not is_old:
+                    named = {**entry, key: operation} if operation else entry
+                    found.setdefault(f"{name}@{output.truth.group}", {})[link] = named
+                elif not operation:
                     found.setdefault("Total Op Info", {})[link] = entry
     return json_bytes(document)
 
@@ -156,25 +164,22 @@ def _link_entry(links: list[Link]) -> dict[str, Any]:
         "Transport Type": links[0].transport,
         "Transit Size(MB)": size,
         "Transit Time(ms)": time,
-        "Bandwidth(GB/s)": ratio(size, time),
+        "Bandwidth(GB/s)": _ratio(size, time),
     }
 
 
-def matrix_entries(
-    truth: Truth, ones: list[Collective], *, mindspore: bool = False
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the entries of the matrix: name (`allreduce-top1`, `-middle`, ... `-total`), link (`0-1`) and traffic.
+def matrix_entries(output: Output, ones: list[Collective]) -> Iterator[tuple[str, str, dict[str, Any], str]]:
+    """Yield name (`allreduce-top1`, `-middle`, ... `-total`), link (`0-1`), traffic and operation ("" for the total).
 
     `ones` are of one type.
     """
     pairs = ((one, link) for one in ones for link in one.links)
-    key = "op_name" if mindspore else "Op Name"
     for (source, target), same in grouped(pairs, lambda pair: (pair[1].source, pair[1].target)).items():
-        entries = [{**_link_entry([link]), key: collective_name(truth, one)} for one, link in same]
-        entries.sort(key=lambda entry: -entry["Bandwidth(GB/s)"])
+        entries = [(_link_entry([link]), collective_name(output.truth, one)) for one, link in same]
+        entries.sort(key=lambda entry: -entry[0]["Bandwidth(GB/s)"])
         count, kind, name = len(entries), same[0][0].type.lower(), f"{source}-{target}"
         places = {"top1": 0, "middle": count // 2, "bottom1": count - 1}
         places |= {f"bottom{i}": max(count - i, 0) for i in (2, 3)}
         for place, at in places.items():
-            yield f"{kind}-{place}", name, dict(entries[at])
-        yield f"{kind}-total", name, _link_entry([link for _, link in same])
+            yield f"{kind}-{place}", name, *entries[at]
+        yield f"{kind}-total", name, _link_entry([link for _, link in same]), ""

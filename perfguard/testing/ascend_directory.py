@@ -1,281 +1,215 @@
-"""The whole directory one rank writes on an Ascend device: torch_npu, and MindSpore 2.5 and later.
+"""Whole directories of torch_npu and of MindSpore 2.5 and later on an Ascend device, and msprof-analyze's of all ranks.
 
-Formats: real directories of torch_npu (msinsight test data), MindSpore 2.10 source (profiler_info.py, npu_profiler.py).
+Formats: real directories of torch_npu and real output of msprof-analyze (msinsight test data), MindSpore 2.10 source
+(profiler_info.py, npu_profiler.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
-from random import Random
+from collections.abc import Callable
 
-from perfguard.testing import minddata, system_counters
-from perfguard.testing.ascend_communication import communication, communication_matrix
-from perfguard.testing.ascend_memory import memory_record, npu_module_mem, operator_memory, static_op_mem
+from perfguard.testing import ascend_memory, minddata
+from perfguard.testing.ascend_communication import by_kind, communication_files, matrix_entries, with_total
 from perfguard.testing.ascend_operators import (
+    METRICS,
     api_statistic,
     cann_csv,
     kernel_details,
     l2_cache,
+    metrics_of,
     op_statistic,
     operator_details,
 )
-from perfguard.testing.ascend_steps import step_trace_time
-from perfguard.testing.ascend_trace import mindspore_trace_view, torch_trace_view
-from perfguard.testing.counters import CANN_NAMES, metrics_of
-from perfguard.testing.databases import (
-    analysis_database,
-    communication_database,
-    mindspore_database,
-    torch_database,
-)
-from perfguard.testing.formats import Files, below, columns, csv_bytes, json_bytes, stamp, tabbed_microseconds, us, utc
-from perfguard.testing.mindspore_cpu import memory_file
-from perfguard.testing.mindspore_info import directory_name, info_2_5, log_bytes, log_name, npu_log
-from perfguard.testing.raw import raw_token
-from perfguard.testing.truth import Rank, Truth
+from perfguard.testing.ascend_steps import step_trace_time, torch_step_rows
+from perfguard.testing.ascend_trace import trace_view
+from perfguard.testing.databases import cluster_database, communication_database, profiler_database
+from perfguard.testing.formats import Files, below, csv_bytes, json_bytes, stamp, tabbed_microseconds, template, us
+from perfguard.testing.mindspore_cpu import directory_name, log_file, memory_file
+from perfguard.testing.truth import Collective, Output, Rank, of_step
 
 #: torch_npu names its directories in local time; this run was east of Greenwich.
-_LOCAL = timedelta(hours=8)
-
-_ENVIRONMENT = columns(
-    "ASCEND_GLOBAL_LOG_LEVEL,HCCL_RDMA_TC,HCCL_RDMA_SL,ACLNN_CACHE_LIMIT,HOST_CACHE_CAPACITY,ASCEND_ENHANCE_ENABLE,"
-    "PYTORCH_NPU_ALLOC_CONF,ASCEND_LAUNCH_BLOCKING"
-)
+_LOCAL_NS = 8 * 3600 * 10**9
 
 
-def level_of(on: Mapping[str, bool]) -> int:
-    """Return the profiler's level: 0, 1 or 2."""
-    return 2 if on["level2"] else int(on["level1"])
-
-
-def torch_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
+def torch_cycle(output: Output) -> Files:
     """Write the directory of one rank and cycle of torch_npu."""
-    distributed = truth.world > 1
-    local = rank.start_ns + int(_LOCAL.total_seconds()) * 10**9
-    name = f"{truth.host}_{rank.pid}_{stamp(local)}_ascend_pt"
-    suffix = f"_{rank.number}" if distributed else ""
-    files = {f"profiler_info{suffix}.json": _torch_info(rank, on, variant), **_raw(rank)}
-    if variant != "2023":
-        files |= {"profiler_metadata.json": _torch_metadata(truth, rank), **_torch_logs(rank, name)}
+    rank, on = output.rank, output.on
+    name = f"{output.truth.host}_{rank.pid}_{stamp(rank.start_ns + _LOCAL_NS)}_ascend_pt"
+    suffix = f"_{rank.number}" if output.is_distributed else ""
+    files = {f"profiler_info{suffix}.json": _torch_info(output), **_raw(output)}
+    if output.variant != "2023":
+        files |= {"profiler_metadata.json": _torch_metadata(output), **log_file(output, "torch", name)}
     made: Files = {}
     if on["analysed"] and on["text"]:
-        made |= _torch_text(truth, rank, on, variant)
+        made |= _torch_text(output)
     if on["analysed"] and on["db"]:
-        made[f"ascend_pytorch_profiler{suffix}.db"] = torch_database(truth, rank, memory=on["memory"])
-        if distributed:
-            made["analysis.db"] = analysis_database(truth, rank, scheduled=on["scheduled"], level=level_of(on))
+        made[f"ascend_pytorch_profiler{suffix}.db"] = profiler_database(output)
+        if output.is_distributed:
+            made["analysis.db"] = communication_database(output)
     return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
 
 
-def _torch_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
-    level, scheduled = level_of(on), on["scheduled"]
-    with_device, is_recent = variant == "device-id", variant != "2023"
+def _torch_text(output: Output) -> Files:
+    on, is_recent = output.on, output.variant != "2023"
     files = {
-        "kernel_details.csv": kernel_details(
-            truth, rank, mindspore=False, level=level, scheduled=scheduled, variant=variant
-        ),
-        "operator_details.csv": operator_details(rank, mindspore=False, shapes=on["shapes"], stack=on["stack"]),
-        "step_trace_time.csv": step_trace_time(rank, mindspore=False, scheduled=scheduled, variant=variant),
+        "kernel_details.csv": kernel_details(output),
+        "operator_details.csv": operator_details(output),
+        "step_trace_time.csv": step_trace_time(output),
+        **ascend_memory.bus_counters(output),
     }
     if is_recent:
-        files["trace_view.json"] = torch_trace_view(
-            truth, rank, shapes=on["shapes"], stack=on["stack"], scheduled=scheduled
-        )
-    files |= _counters(rank, on)
-    if level == 0 and is_recent:
-        files |= system_counters.tasks(rank)
+        files["trace_view.json"] = trace_view(output)
+    if output.level == 0 and is_recent:
+        files["task_time.csv"] = ascend_memory.task_time(output)
     if on["l2_cache"]:
-        files |= system_counters.translation(rank)
-        files["l2_cache.csv"] = l2_cache(rank, with_device=with_device)
+        files |= {"soc_pmu.csv": ascend_memory.soc_pmu(output), "l2_cache.csv": l2_cache(output)}
     if on["memory"]:
-        files["memory_record.csv"] = memory_record(rank, mindspore=False, variant=variant)
-        files["operator_memory.csv"] = operator_memory(rank, mindspore=False, variant=variant)
-        files["npu_module_mem.csv"] = npu_module_mem(rank, mindspore=False)
-    if level and is_recent:
-        files["api_statistic.csv"] = api_statistic(rank, with_device=with_device)
-        files["op_statistic.csv"] = op_statistic(rank, with_device=with_device)
-    if level and truth.world > 1:
-        files["communication.json"] = communication(truth, rank, mindspore=False, scheduled=scheduled, variant=variant)
-        files["communication_matrix.json"] = communication_matrix(
-            truth, rank, mindspore=False, scheduled=scheduled, variant=variant
-        )
+        files |= ascend_memory.memory_files(output)
+    if output.level and is_recent:
+        files |= {"api_statistic.csv": api_statistic(output), "op_statistic.csv": op_statistic(output)}
+    if output.level and output.is_distributed:
+        files |= communication_files(output)
     return files
 
 
-def _counters(rank: Rank, on: Mapping[str, bool]) -> Files:
-    files: Files = {}
-    if on["sys_io"]:
-        files |= system_counters.network(rank)
-    if on["sys_interconnection"]:
-        files |= system_counters.buses(rank)
-    return files
-
-
-def _torch_info(rank: Rank, on: Mapping[str, bool], variant: str) -> bytes:
-    first = rank.steps[0].number
+def _torch_info(output: Output) -> bytes:
+    rank, on = output.rank, output.on
+    first = rank.steps[0].step
     exports = [name for name in ("text", "db") if on[name]]
     schedule: dict[str, int] = {}
     if on["scheduled"]:
         warmup, skip = min(first, 1), max(first - 1, 0)
         schedule = {"wait": 0, "active": len(rank.steps), "warmup": warmup, "repeat": 1, "skip_first": skip}
-    recent = variant != "2023"
-    counters = CANN_NAMES[metrics_of(variant)]
-    common: dict[str, object] = {
-        "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
-        "schedule": schedule if recent else {f"_{name}": value for name, value in schedule.items()},
-        "record_shapes": on["shapes"],
-        "profile_memory": on["memory"],
-        "with_stack": on["stack"],
-        "with_flops": False,
-        "with_modules": False,
-    }
-    experimental: dict[str, object] = {
-        "_profiler_level": f"Level{level_of(on)}",
-        "_aic_metrics": f"ACL_AICORE_{counters}",
-        "_l2_cache": on["l2_cache"],
-    }
-    if recent:
-        experimental |= {
-            "_sys_io": on["sys_io"],
-            "_sys_interconnection": on["sys_interconnection"],
-            "_msprof_tx": False,
-            "_data_simplification": True,
-            "record_op_args": False,
-            "_export_type": exports[0] if len(exports) == 1 else exports,
-            "_op_attr": False,
-            "_gc_detect_threshold": None,
-        }
-    else:
-        experimental |= {"_data_simplification": None, "record_op_args": False}
+    is_recent = output.variant != "2023"
+    common = template(
+        "common_config",
+        schedule=schedule if is_recent else {f"_{name}": value for name, value in schedule.items()},
+        record_shapes=on["shapes"],
+        profile_memory=on["memory"],
+        with_stack=on["stack"],
+    )
+    experimental = template(
+        "experimental_config",
+        _profiler_level=f"Level{output.level}",
+        _aic_metrics=f"ACL_AICORE_{METRICS[metrics_of(output.variant)][0]}",
+        _l2_cache=on["l2_cache"],
+        _sys_io=on["sys_io"],
+        _sys_interconnection=on["sys_interconnection"],
+        _export_type=exports[0] if len(exports) == 1 else exports,
+    )
+    if not is_recent:
+        old = ("_profiler_level", "_aic_metrics", "_l2_cache", "_data_simplification", "record_op_args")
+        experimental = {name: experimental[name] for name in old} | {"_data_simplification": None}
     document: dict[str, object] = {"config": {"common_config": common, "experimental_config": experimental}}
-    if recent:
+    if is_recent:
         # The files of 2023 do not have the start.
         count = rank.start_ns // 10 % 10**14
         start = {"syscnt_enable": True, "freq": 100, "start_cnt": count, "start_monotonic": rank.start_ns % 10**15}
         document["start_info"] = start
     document["end_info"] = {"collectionTimeEnd": rank.end_ns, "MonotonicTimeEnd": rank.end_ns % 10**15}
     # A text since torch_npu 2.7.
-    document["rank_id"] = str(rank.number) if variant == "device-id" else rank.number
+    document["rank_id"] = str(rank.number) if output.variant == "device-id" else rank.number
     return json_bytes(document, indent=4)
 
 
-def _torch_metadata(truth: Truth, rank: Rank) -> bytes:
-    document: dict[str, object] = {"ENV_VARIABLES": dict.fromkeys(_ENVIRONMENT, "")}
-    if truth.world > 1:
+def _torch_metadata(output: Output) -> bytes:
+    truth, number = output.truth, output.number
+    document: dict[str, object] = {"ENV_VARIABLES": template("environment")}
+    if output.is_distributed:
+        document["distributed_args"] = template(
+            "distributed_args",
+            pipeline_model_parallel_size=truth.stages,
+            data_parallel_size=max(truth.world // truth.stages, 1),
+            rank=number,
+            world_size=truth.world,
+        )
         ranks = list(range(truth.world))
-        document["distributed_args"] = {
-            "tensor_model_parallel_size": 1,
-            "pipeline_model_parallel_size": truth.stages,
-            "data_parallel_size": max(truth.world // truth.stages, 1),
-            "context_parallel_size": 1,
-            "expert_model_parallel_size": 1,
-            "sequence_parallel": False,
-            "rank": rank.number,
-            "world_size": truth.world,
-        }
-        group = {"group_name": "default_group", "group_rank": rank.number, "global_ranks": ranks}
+        group = {"group_name": "default_group", "group_rank": number, "global_ranks": ranks}
         document["parallel_group_info"] = {f"127.0.1.1%eno1_{truth.group[:5]}_0_1": group}
     return json_bytes(document, indent=4)
 
 
-def _torch_logs(rank: Rank, directory: str) -> Files:
-    at = rank.end_ns
-    name = f"profiler_{utc(at):%Y%m%d%H%M%S}_{rank.pid}.log"
-    path = f"/home/user/out/{directory}/logs/{name}"
-    lines = [
-        (at, "_log.py:87", f"Profiler logger initialized at: {path}"),
-        (at, "_profiling_parser.py:120", "Start parsing profiling data"),
-        (at + 2 * 10**9, "_profiling_parser.py:131", "All profiling data parsed"),
-    ]
-    return {f"logs/{name}": log_bytes(lines)}
-
-
-def _raw(rank: Rank) -> Files:
-    random, name = raw_token(rank)
+def _raw(output: Output) -> Files:
+    name, random = output.raw_folder()
     return {
         f"{name}/host/data/unaging.api_event.data.slice_0": random.randbytes(256),
-        f"{name}/device_{rank.number}/data/ffts_profile.data.{rank.number}.slice_0": random.randbytes(256),
+        f"{name}/device_{output.number}/data/ffts_profile.data.{output.number}.slice_0": random.randbytes(256),
     }
 
 
-def mindspore_cycle(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
+def mindspore_cycle(output: Output) -> Files:
     """Write the directory of one rank and cycle of MindSpore 2.5 and later on an Ascend device."""
-    name = directory_name(truth, rank)
-    random = Random(f"framework {rank.start_ns} {rank.number}")
-    level = level_of(on)
-    exports = [export for export in ("text", "db") if on[export]]
-    parameters: dict[str, object] = {
-        "profile_memory": on["memory"],
-        "record_shapes": on["shapes"],
-        "with_stack": on["stack"],
-        **{name: on[name] for name in ("data_process", "l2_cache", "sys_io", "sys_interconnection")},
-        "hbm_ddr": True,
-        "export_type": exports,
-        "data_simplification": on["simplified"],
-    }
-    if level:
-        parameters["aic_metrics"] = metrics_of(variant)
+    on, number = output.on, output.number
+    name = directory_name(output)
+    random = output.random("framework")
     files = {
-        f"profiler_info_{rank.number}.json": info_2_5(
-            rank,
-            activities=("CPU", "NPU"),
-            level=f"Level{level}",
-            parameters=parameters,
-            scheduled=len(rank.steps) if on["scheduled"] else 0,
-        ),
-        **_raw(rank),
-        f"logs/{log_name(rank)}": npu_log(rank, name),
+        f"profiler_info_{number}.json": _mindspore_info(output),
+        **_raw(output),
+        **log_file(output, "npu", name),
     }
     if not on["simplified"] or not on["analysed"]:
-        files["FRAMEWORK/mindspore.op_range"] = random.randbytes(512)
+        kept = {"mindspore.op_range": random.randbytes(512)}
         if on["memory"]:
-            files["FRAMEWORK/mindspore.memory_usage"] = random.randbytes(512)
-            files[f"FRAMEWORK/cpu_ms_memory_record_{rank.number}.txt"] = memory_file(rank)
+            kept |= {"mindspore.memory_usage": random.randbytes(512), **memory_file(output.rank)}
         if on["data_process"]:
-            files |= below("FRAMEWORK", minddata.collected(rank.pipeline, rank.number, sink=on["sink"]))
+            kept |= minddata.collected(output)
+        files |= below("FRAMEWORK", kept)
     made: Files = {}
     if on["analysed"] and on["text"]:
-        made |= _mindspore_text(truth, rank, on, variant)
+        made |= _mindspore_text(output)
     if on["analysed"] and on["db"]:
-        made[f"ascend_mindspore_profiler_{rank.number}.db"] = mindspore_database(truth, rank, memory=on["memory"])
-        if truth.world > 1:
-            made["communication_analyzer.db"] = communication_database(
-                truth, rank, scheduled=on["scheduled"], level=level
-            )
+        made[f"ascend_mindspore_profiler_{number}.db"] = profiler_database(output)
+        if output.is_distributed:
+            made["communication_analyzer.db"] = communication_database(output)
     return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
 
 
-def _mindspore_text(truth: Truth, rank: Rank, on: Mapping[str, bool], variant: str) -> Files:
-    level, scheduled = level_of(on), on["scheduled"]
+def _mindspore_info(output: Output) -> bytes:
+    on, number = output.on, str(output.number)
+    active = len(output.rank.steps) if on["scheduled"] else 0
+    schedule = {"wait": 0, "active": max(active, 1), "warmup": 0, "repeat": min(active, 1), "skip_first": 0}
+    options = ("with_stack", "profile_memory", "data_process", "l2_cache", "sys_io", "sys_interconnection")
+    conditions = {"with_stack": "stack", "profile_memory": "memory"}
+    parameters = template(
+        "profiler_parameters",
+        is_set_schedule=on["scheduled"],
+        profiler_level=f"Level{output.level}",
+        **{name: on[conditions.get(name, name)] for name in options},
+        data_simplification=on["simplified"],
+        record_shapes=on["shapes"],
+        export_type=[export for export in ("text", "db") if on[export]],
+        schedule=schedule,
+    )
+    if output.level:
+        parameters["aic_metrics"] = metrics_of(output.variant)
+    ids = {"rank_id": number, "device_id": number}
+    return json_bytes(template("profiler_info", profiler_parameters=parameters, ms_profiler_info=ids), indent=4)
+
+
+def _mindspore_text(output: Output) -> Files:
+    on = output.on
     files = {
-        "trace_view.json": mindspore_trace_view(truth, rank, scheduled=scheduled),
-        "kernel_details.csv": kernel_details(
-            truth, rank, mindspore=True, level=level, scheduled=scheduled, variant=variant
-        ),
-        "step_trace_time.csv": step_trace_time(rank, mindspore=True, scheduled=scheduled),
-        "op_statistic.csv": op_statistic(rank, with_device=True),
-        "api_statistic.csv": api_statistic(rank, with_device=True),
-        "dataset.csv": _dataset(rank),
+        "trace_view.json": trace_view(output),
+        "kernel_details.csv": kernel_details(output),
+        "step_trace_time.csv": step_trace_time(output),
+        "op_statistic.csv": op_statistic(output),
+        "api_statistic.csv": api_statistic(output),
+        "dataset.csv": _dataset(output.rank),
+        "hbm.csv": ascend_memory.memory_bandwidth(output),
+        **ascend_memory.bus_counters(output),
     }
     if on["shapes"]:
-        files["operator_details.csv"] = operator_details(rank, mindspore=True, shapes=True, stack=False)
+        files["operator_details.csv"] = operator_details(output)
     if on["l2_cache"]:
-        files["l2_cache.csv"] = l2_cache(rank, with_device=True)
+        files["l2_cache.csv"] = l2_cache(output)
     if on["memory"]:
-        files["memory_record.csv"] = memory_record(rank, mindspore=True)
-        files["operator_memory.csv"] = operator_memory(rank, mindspore=True)
-        files["npu_module_mem.csv"] = npu_module_mem(rank, mindspore=True)
-        files["static_op_mem.csv"] = static_op_mem(truth)
-    if level and truth.world > 1:
-        files["communication.json"] = communication(truth, rank, mindspore=True, scheduled=scheduled)
-        files["communication_matrix.json"] = communication_matrix(truth, rank, mindspore=True, scheduled=scheduled)
-    if level == 2 and on["aicpu"]:
-        files["data_preprocess.csv"] = _data_preprocess(rank)
-    files |= system_counters.memory_bandwidth(rank)
-    files |= _counters(rank, on)
+        files |= {**ascend_memory.memory_files(output), "static_op_mem.csv": ascend_memory.static_op_mem(output)}
+    if output.level and output.is_distributed:
+        files |= communication_files(output)
+    if output.level == 2 and on["aicpu"]:
+        files["data_preprocess.csv"] = _data_preprocess(output.rank)
     if on["data_process"]:
-        files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version="2.10")
+        files |= minddata.analysed(output)
     return files
 
 
@@ -286,7 +220,7 @@ def _dataset(rank: Rank) -> bytes:
         (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "")
         for stage in rank.pipeline.stages
     ]
-    return csv_bytes([columns("Operation,Stage,Occurrences,Avg. time (us),Custom Info"), *rows])
+    return csv_bytes("Operation,Stage,Occurrences,Avg. time (us),Custom Info", rows)
 
 
 def _data_preprocess(rank: Rank) -> bytes:
@@ -296,8 +230,76 @@ def _data_preprocess(rank: Rank) -> bytes:
         task = compute + copy
         times = map(us, (compute, copy, task, dispatch, task + dispatch))
         rows.append([tabbed_microseconds(step.start_ns), "GetNext", *times, 3, number])
-    header = (
-        "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us),"
-        "Stream ID,Task ID"
-    )
-    return cann_csv(header, rows, device=rank.number)
+    header = "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us)"
+    return cann_csv(f"{header},Stream ID,Task ID", rows, device=rank.number)
+
+
+# --- the directory of all ranks
+
+
+def cluster_files(outputs: list[Output]) -> Files:
+    """Write cluster_analysis_output of one schedule cycle: times of steps, and of communication if that is on.
+
+    The database holds the times of steps only: the format of its other tables is not known well enough.
+    """
+    on = outputs[0].on
+    files: Files = {}
+    rows = _step_times([output.rank for output in outputs])
+    if on["db"]:
+        files["cluster_analysis.db"] = cluster_database(rows)
+    if on["text"]:
+        header = "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
+        table = csv_bytes(f"{header},Communication(Not Overlapped and Exclude Receive)", rows)
+        files["cluster_step_trace_time.csv"] = table
+    if on["text"] and on["communication"]:
+        ranks = range(outputs[0].truth.world)
+        pairs = sorted({pair for output in outputs if (pair := _neighbours(output.rank))})
+        for name, entries in (("", _operations), ("_matrix", _links)):
+            of = {kind: _by_step(outputs, kind, entries) for kind in ("p2p", "collective")}
+            document = {"p2p": of["p2p"] if pairs else {}, str(tuple(ranks)): of["collective"]}
+            files[f"cluster_communication{name}.json"] = json_bytes(document)
+        files["communication_group.json"] = json_bytes({"collective": [[*ranks]], "p2p": pairs})
+    return below("cluster_analysis_output", files)
+
+
+def _neighbours(rank: Rank) -> tuple[int, ...]:
+    """Return the sender and the receiver that this rank is one of; nothing outside a pipeline."""
+    links = (link for one in rank.collectives if one.is_point_to_point for link in one.links)
+    return next((tuple(sorted((one.source, one.target))) for one in links if one.source != one.target), ())
+
+
+def _step_times(ranks: list[Rank]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    by_rank = [torch_step_rows(rank, scheduled=True) for rank in ranks]
+    for same_step in zip(*by_rank, strict=True):
+        step = same_step[0][0]
+        # The last column of a rank's own file, the time until its first task, is left out.
+        rows += [[step, "rank", rank.number, *row[1:-1]] for rank, row in zip(ranks, same_step, strict=True)]
+        slowest = [max(float(str(v)) for v in column) for column in zip(*(row[1:-1] for row in same_step), strict=True)]
+        rows.append([step, "stage", str(tuple(rank.number for rank in ranks)), *slowest])
+    return rows
+
+
+_Entries = Callable[[Output, list[Collective], dict[str, dict[str, object]]], None]
+
+
+def _by_step(outputs: list[Output], kind: str, add: _Entries) -> dict[str, object]:
+    """Return what `add` puts into a document for each rank, by step."""
+    document: dict[str, object] = {}
+    for step in outputs[0].rank.steps:
+        operations: dict[str, dict[str, object]] = {}
+        for output in outputs:
+            add(output, by_kind(of_step(output.rank.collectives, step.step))[kind], operations)
+        document[f"step{step.step}"] = operations
+    return document
+
+
+def _operations(output: Output, ones: list[Collective], found: dict[str, dict[str, object]]) -> None:
+    for name, entry in with_total(output, ones).items():
+        found.setdefault(name, {})[str(output.number)] = entry
+
+
+def _links(output: Output, ones: list[Collective], found: dict[str, dict[str, object]]) -> None:
+    for name, link, entry, operation in matrix_entries(output, ones):
+        key = f"{name}@{output.truth.group}" if operation else "Total Op Info"
+        found.setdefault(key, {})[link] = entry

@@ -1,7 +1,8 @@
 """Tables of kernels, operators and calls that torch_npu and MindSpore (2.5 and later) share.
 
 Formats: real output of torch_npu level 0 to 2 (msinsight test data), MindSpore 2.10 source
-(mindspore/profiler/analysis/viewer). Where both write a file, most of it is a copy of CANN's.
+(mindspore/profiler/analysis/viewer). Where both write a file, most of it is a copy of CANN's. Counters of AI Core: CANN
+documents of msprof's op_summary, as devices with separate cube (aic) and vector (aiv) cores have them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from statistics import pvariance
 from typing import NamedTuple
 
-from perfguard.testing.counters import counter_cells, counters
-from perfguard.testing.formats import columns, csv_bytes, rounded_microseconds, tabbed_microseconds, us
+from perfguard.testing.formats import Row, csv_bytes, rounded_microseconds, tabbed_microseconds, us
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Kernel, Operator, Rank, Truth, grouped
+from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, grouped
 
 #: The number CANN prints for no model, no context and no subtask.
 NO_ID = 4294967295
@@ -24,7 +24,95 @@ FIRST_CONNECTION = 900
 #: The device's stream of kernels.
 COMPUTE_STREAM = 2
 
-_SHAPES = columns("Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats")
+_SHAPES = ["Input Shapes", "Input Data Types", "Input Formats", "Output Shapes", "Output Data Types", "Output Formats"]
+
+#: The default set of counters of both frameworks.
+DEFAULT = "PipeUtilization"
+_CYCLES_PER_NS = 1.8
+
+_L2_CACHE = "write_cache_hit write_cache_miss_allocate " + " ".join(
+    f"r{i}_read_cache_{result}" for i in (0, 1) for result in ("hit", "miss_allocate")
+)
+_MEMORY_ACCESS = "read_main_memory write_main_memory GM_to_L1 L0C_to_L1 L0C_to_GM GM_to_UB UB_to_GM"
+
+
+def _times(units: str) -> str:
+    return " ".join(f"{unit}_time(us) {unit}_ratio" for unit in units.split()) + " icache_miss_rate"
+
+
+#: Sets of counters: their name in CANN, the columns of the cube core, those of the vector core, and what these end with.
+METRICS: dict[str, tuple[str, str, str, str]] = {
+    DEFAULT: ("PIPE_UTILIZATION", _times("mac scalar mte1 mte2 fixpipe"), _times("vec scalar mte2 mte3"), ""),
+    "ArithmeticUtilization": (
+        "ARITHMETIC_UTILIZATION",
+        "mac_fp16_ratio mac_int8_ratio cube_fops",
+        "vec_fp32_ratio vec_fp16_ratio vec_int32_ratio vec_misc_ratio vector_fops",
+        "",
+    ),
+    "Memory": (
+        "MEMORY_BANDWIDTH",
+        "l1_read l1_write main_mem_read main_mem_write",
+        "ub_read ub_write main_mem_read main_mem_write",
+        "_bw(GB/s)",
+    ),
+    "MemoryL0": (
+        "L0B_AND_WIDTH",
+        "l0a_read_bw l0a_write_bw l0b_read_bw l0b_write_bw l0c_read_bw_cube l0c_write_bw_cube",
+        "l0c_read_bw l0c_write_bw",
+        "(GB/s)",
+    ),
+    "MemoryUB": (
+        "MEMORY_UB",
+        "",
+        "ub_read_bw_vector ub_write_bw_vector ub_read_bw_scalar ub_write_bw_scalar",
+        "(GB/s)",
+    ),
+    "ResourceConflictRatio": ("RESOURCE_CONFLICT_RATIO", "", "vec_bankgroup vec_bank vec_resc", "_cflt_ratio"),
+    "L2Cache": ("L2_CACHE", _L2_CACHE, _L2_CACHE, ""),
+    "MemoryAccess": ("MEMORY_ACCESS", _MEMORY_ACCESS, _MEMORY_ACCESS, "_datas(KB)"),
+}
+
+
+def metrics_of(variant: str) -> str:
+    """Return the set of counters of a variant: its own name, or the default."""
+    return variant if variant in METRICS else DEFAULT
+
+
+def counters(variant: str) -> list[str]:
+    """Return the columns of the counters, in their order."""
+    _, cube, vector, ending = METRICS[metrics_of(variant)]
+    columns = ["aicore_time(us)", "aic_total_cycles", *(f"aic_{name}{ending}" for name in cube.split())]
+    columns += ["aiv_time(us)", "aiv_total_cycles", *(f"aiv_{name}{ending}" for name in vector.split())]
+    return [*columns, *(["cube_utilization(%)"] if metrics_of(variant) == DEFAULT else [])]
+
+
+def _counter_cells(one: Kernel, variant: str) -> dict[str, object]:
+    """Return the counters of one kernel by their columns; those of the core it did not run on are 0."""
+    columns = counters(variant)
+    cells: dict[str, object] = {
+        column: 0 if column.endswith(("_cycles", "_fops", "_hit", "_allocate", "(%)")) else 0.0 for column in columns
+    }
+    is_cube = one.operator.is_cube
+    prefix = ("aic_", "aicore_") if is_cube else ("aiv_",)
+    busy = one.duration_ns * 9 // 10
+    for place, column in enumerate(name for name in columns if name.startswith(prefix)):
+        cells[column] = _counter(column, place, busy)
+    if is_cube and "cube_utilization(%)" in cells:
+        cells["cube_utilization(%)"] = 66.301
+    return cells
+
+
+def _counter(column: str, place: int, busy_ns: int) -> float:
+    values = {
+        "aicore_time(us)": us(busy_ns),
+        "aiv_time(us)": us(busy_ns),
+        "_cycles": int(busy_ns * _CYCLES_PER_NS),
+        "_time(us)": round(us(busy_ns) / (place + 1), 3),
+        "_ratio": round(1 / max(place, 1), 3),
+        **dict.fromkeys(("_fops", "_hit", "_allocate"), busy_ns // (place + 1)),
+        **dict.fromkeys(("(GB/s)", "(KB)"), round(us(busy_ns) / (place + 3) % 400, 6)),
+    }
+    return next((value for ending, value in values.items() if column.endswith(ending)), 0.013)
 
 
 def collective_name(truth: Truth, one: Collective) -> str:
@@ -47,74 +135,65 @@ def input_shapes(operator: Operator) -> str:
     return ";".join(shape_text(shape) for shape in operator.inputs if shape)
 
 
-def kernel_details(
-    truth: Truth, rank: Rank, *, mindspore: bool, level: int, scheduled: bool, variant: str = ""
-) -> bytes:
+def kernel_details(output: Output) -> bytes:
     """Write kernel_details.csv. Level 0 has neither shapes nor, for torch_npu, operator types and counters.
 
-    `variant` selects the columns of older or newer writers (`block-dim`, `block-num`, `device-id`, `2023`), or the counters.
+    The variant selects the columns of older or newer writers (`block-dim`, `block-num`, `device-id`, `2023`), or the counters.
     """
-    step = "Step ID" if mindspore else "Step Id"
-    header = [*([step] if scheduled else []), *_kernel_header(mindspore=mindspore, level=level, variant=variant)]
-    found = _kernel_cells(truth, rank, mindspore=mindspore, level=level, variant=variant)
+    step = "Step ID" if output.version else "Step Id"
+    header = [*([step] if output.is_scheduled else []), *_kernel_header(output)]
     rows = []
     before_ns: int | None = None
-    for one, cells in sorted(found, key=lambda pair: pair[0].start_ns):
+    for one, cells in sorted(_kernel_cells(output), key=lambda pair: pair[0].start_ns):
         # A kernel waits from the end of the one that began before it, on whatever stream that was.
         wait_ns = 0 if before_ns is None else max(0, one.start_ns - before_ns)
         cells |= {step: one.step, "Wait Time(us)": us(wait_ns)}
         rows.append([cells.get(column, "N/A") for column in header])
         before_ns = one.end_ns
-    return csv_bytes([header, *rows])
+    return csv_bytes(header, rows)
 
 
-def _kernel_header(*, mindspore: bool, level: int, variant: str) -> list[str]:
+def _kernel_header(output: Output) -> list[str]:
+    variant = output.variant
     times = ["Start Time(us)", "Duration(us)", "Wait Time(us)"]
-    is_number = variant != "block-dim" if mindspore else variant == "block-num"
+    is_number = variant != "block-dim" if output.version else variant == "block-num"
     block = "Block Num" if is_number else "Block Dim"
     device = ["Device_id"] if variant == "device-id" else []
-    if level == 0 and not mindspore:
+    if output.level == 0 and not output.version:
         return [*device, "Name", "Type", "Accelerator Core", *times, block]
     state = [] if variant == "2023" else ["OP State"]
     names = [*device, "Model ID", "Task ID", "Stream ID", "Name", "Type", *state, "Accelerator Core"]
-    if level == 0:
+    if output.level == 0:
         return [*names, *times, block]
     return [*names, *times, block, f"Mix {block}", "HF32 Eligible", *_SHAPES, "Context ID", *counters(variant)]
 
 
-def _kernel_cells(
-    truth: Truth, rank: Rank, *, mindspore: bool, level: int, variant: str
-) -> Iterator[tuple[Kernel | Collective, dict[str, object]]]:
+def _kernel_cells(output: Output) -> Iterator[tuple[Kernel | Collective, dict[str, object]]]:
     """Yield every kernel and collective with its cells by column."""
-    time = rounded_microseconds if variant == "2023" else tabbed_microseconds
+    time = rounded_microseconds if output.variant == "2023" else tabbed_microseconds
 
-    def common(one: Kernel | Collective) -> dict[str, object]:
+    def common(one: Kernel | Collective, blocks: int) -> dict[str, object]:
         start, duration = time(one.start_ns), us(one.duration_ns)
-        return {"Device_id": rank.number, "Model ID": NO_ID, "Start Time(us)": start, "Duration(us)": duration}
+        cells = {"Device_id": output.number, "Model ID": NO_ID, "Start Time(us)": start, "Duration(us)": duration}
+        return {**cells, "Block Dim": blocks, "Block Num": blocks}
 
-    for one in rank.kernels:
+    for one in output.rank.kernels:
         operator, name = one.operator, kernel_name(one)
-        yield (
-            one,
-            {
-                **common(one),
-                "Task ID": one.task,
-                "Stream ID": COMPUTE_STREAM,
-                "Name": f"{operator.full_name}/{name}" if mindspore else name,
-                "Type": "N/A" if level == 0 else operator.type,
-                "OP State": "N/A" if level == 0 else "dynamic",
-                "Accelerator Core": operator.kind.core,
-                **dict.fromkeys(("Block Dim", "Block Num"), 32),
-                **dict.fromkeys(("Mix Block Dim", "Mix Block Num"), 0),
-                "HF32 Eligible": "YES" if operator.is_cube else "NO",
-                **_shape_cells(operator),
-                **counter_cells(one, variant),
-            },
-        )
-    for collective in rank.collectives:
-        name, kind = collective_name(truth, collective), f"hcom_{collective.type}_"
-        blocks = dict.fromkeys(("Block Dim", "Block Num"), 0)
-        yield collective, {**common(collective), "Name": name, "Type": kind, "Accelerator Core": "HCCL", **blocks}
+        cells = common(one, 32) | {
+            "Task ID": one.task,
+            "Stream ID": COMPUTE_STREAM,
+            "Name": f"{operator.full_name}/{name}" if output.version else name,
+            "Type": operator.type if output.level else "N/A",
+            "OP State": "dynamic" if output.level else "N/A",
+            "Accelerator Core": operator.kind.core,
+            "Mix Block Dim": 0,
+            "Mix Block Num": 0,
+            "HF32 Eligible": "YES" if operator.is_cube else "NO",
+        }
+        yield one, {**cells, **_shape_cells(operator), **_counter_cells(one, output.variant)}
+    for collective in output.rank.collectives:
+        names = {"Name": collective_name(output.truth, collective), "Type": f"hcom_{collective.type}_"}
+        yield collective, {**common(collective, 0), **names, "Accelerator Core": "HCCL"}
 
 
 def _shape_cells(operator: Operator) -> dict[str, object]:
@@ -124,34 +203,42 @@ def _shape_cells(operator: Operator) -> dict[str, object]:
     return dict(zip(_SHAPES, [*shapes, f'"{shape_text(operator.output)}"', "FLOAT", "ND"], strict=True))
 
 
-def cann_csv(header: str, rows: Sequence[Sequence[object]], *, device: int | str | None) -> bytes:
+def cann_csv(header: str, rows: Sequence[Row], *, device: int | str | None) -> bytes:
     """Write a file of CANN; newer ones begin with the device, or `host`."""
     if device is not None:
         header, rows = f"Device_id,{header}", [[device, *row] for row in rows]
-    return csv_bytes([columns(header), *rows], newline="\n")
+    return csv_bytes(header, rows, newline="\n")
 
 
-def op_statistic(rank: Rank, *, with_device: bool) -> bytes:
+def copied_csv(output: Output, header: str, rows: Sequence[Row], *, device: int | str | None = None) -> bytes:
+    """Write a file that the framework copies from CANN: newer versions begin with the device."""
+    is_new = output.version or output.variant == "device-id"
+    return cann_csv(header, rows, device=(output.number if device is None else device) if is_new else None)
+
+
+def op_statistic(output: Output) -> bytes:
     """Write op_statistic.csv: kernels by type and core, the longest first; collective operations are not in it."""
-    groups = grouped(rank.kernels, lambda one: (one.operator.type, one.operator.kind.core))
+    kernels = output.rank.kernels
+    groups = grouped(kernels, lambda one: (one.operator.type, one.operator.kind.core))
     times = [(*key, [one.duration_ns for one in ones]) for key, ones in groups.items()]
-    whole = sum(one.duration_ns for one in rank.kernels)
+    whole = sum(one.duration_ns for one in kernels)
+    is_new = output.version or output.variant == "device-id"
     rows = []
     for kind, core, durations in sorted(times, key=lambda item: -sum(item[2])):
         total = sum(durations)
         # Newer CANN cuts the average off, older rounds it.
-        average = total // len(durations) / 1000 if with_device else round(total / len(durations) / 1000, 3)
+        average = total // len(durations) / 1000 if is_new else round(total / len(durations) / 1000, 3)
         low, high = us(min(durations)), us(max(durations))
         rows.append([kind, core, len(durations), us(total), low, average, high, round(100 * total / whole, 3)])
     header = "OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)"
-    return cann_csv(header, rows, device=rank.number if with_device else None)
+    return copied_csv(output, header, rows)
 
 
-def l2_cache(rank: Rank, *, with_device: bool) -> bytes:
+def l2_cache(output: Output) -> bytes:
     """Write l2_cache.csv; the hit rate is not available on the hardware whose files are known."""
-    rows = [[COMPUTE_STREAM, one.task, "N/A", round(one.task % 97 / 100, 6), kernel_name(one)] for one in rank.kernels]
-    header = "Stream Id,Task Id,Hit Rate,Victim Rate,Op Name"
-    return cann_csv(header, rows, device=rank.number if with_device else None)
+    kernels = output.rank.kernels
+    rows = [[COMPUTE_STREAM, one.task, "N/A", round(one.task % 97 / 100, 6), kernel_name(one)] for one in kernels]
+    return copied_csv(output, "Stream Id,Task Id,Hit Rate,Victim Rate,Op Name", rows)
 
 
 class Call(NamedTuple):
@@ -177,24 +264,24 @@ def calls(rank: Rank) -> list[Call]:
     return sorted(found, key=lambda call: (call.start_ns, -call.duration_ns))
 
 
-def api_statistic(rank: Rank, *, with_device: bool) -> bytes:
+def api_statistic(output: Output) -> bytes:
     """Write api_statistic.csv: calls by level and name."""
     rows = []
-    for key, group in grouped(calls(rank), lambda call: (call.level, call.name)).items():
+    for key, group in grouped(calls(output.rank), lambda call: (call.level, call.name)).items():
         times = [us(call.duration_ns) for call in group]
         total = us(sum(call.duration_ns for call in group))
         average, variance = round(total / len(times), 3), round(pvariance(times), 3)
         rows.append([*key, total, len(times), average, min(times), max(times), variance])
-    header = "Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance"
-    return cann_csv(header, rows, device="host" if with_device else None)
+    return copied_csv(output, "Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance", rows, device="host")
 
 
-def operator_details(rank: Rank, *, mindspore: bool, shapes: bool, stack: bool) -> bytes:
+def operator_details(output: Output) -> bytes:
     """Write operator_details.csv. torch_npu's cells of shapes and stacks hold line ends of their own."""
-    if mindspore:
+    rank = output.rank
+    if output.version:
         inputs = [(one.operator.full_name, str([*map(list, one.operator.shapes)])) for one in rank.kernels]
-        return csv_bytes([("Name", "Input Shapes"), *inputs])
-    header = columns(
+        return csv_bytes("Name,Input Shapes", inputs)
+    header = (
         "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us),"
         "Device Total Duration(us),Device Self Duration With AICore(us),Device Total Duration With AICore(us)"
     )
@@ -203,10 +290,14 @@ def operator_details(rank: Rank, *, mindspore: bool, shapes: bool, stack: bool) 
     for one, inner, own, below in _device_times(host_operations(rank), kernels):
         device = [sum(kernel.duration_ns for kernel in ones) for ones in (own, below)]
         device += [sum(kernel.duration_ns for kernel in ones if kernel.operator.is_cube) for ones in (own, below)]
-        host = one.end_ns - one.start_ns
-        texts = (one.name, torch_shapes(one) if shapes else "", call_stack(one) if stack else "")
+        host = one.duration_ns
+        texts = (
+            one.name,
+            torch_shapes(one) if output.on["shapes"] else "",
+            call_stack(one) if output.on["stack"] else "",
+        )
         rows.append([*texts, us(host - inner), us(host), *(us(time) if time else 0 for time in device)])
-    return csv_bytes([header, *rows])
+    return csv_bytes(header, rows)
 
 
 def _device_times(
@@ -222,7 +313,7 @@ def _device_times(
         direct, until = 0, 0
         for other in inside:
             if other.end_ns > until:
-                direct, until = direct + other.end_ns - other.start_ns, other.end_ns
+                direct, until = direct + other.duration_ns, other.end_ns
         own = [kernels[one.launch_ns]] if one.is_kernel_launch else []
         below = [kernels[other.launch_ns] for other in inside if other.is_kernel_launch]
         yield one, direct, own, [*own, *below]
@@ -242,10 +333,5 @@ def call_stack(one: HostOperation) -> str:
     """A call stack as torch_npu prints it, the innermost call first."""
     if one.is_backward:
         return ""
-    return ";\r\n".join(
-        (
-            "/usr/lib/python3/torch/nn/modules/module.py(1527): _call_impl",
-            f"/home/user/train.py({100 + len(one.name)}): train",
-            "<string>(1): <module>",
-        )
-    )
+    inner = "/usr/lib/python3/torch/nn/modules/module.py(1527): _call_impl"
+    return f"{inner};\r\n/home/user/train.py({100 + len(one.name)}): train;\r\n<string>(1): <module>"

@@ -6,13 +6,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal
 
-from perfguard.testing.formats import columns, csv_bytes, us
-from perfguard.testing.truth import Rank, Span, Step, of_step
+from perfguard.testing.formats import csv_bytes, us
+from perfguard.testing.truth import Output, Rank, Span, of_step
 
-_STEP_TIMES = columns(
+_STEP_TIMES = (
     "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
     "Communication(Not Overlapped and Exclude Receive),Preparing"
 )
+
+ALONE = "Communication(Not Overlapped)"
 
 
 def overlap(rank: Rank) -> dict[str, Sequence[Span]]:
@@ -40,29 +42,24 @@ def overlap(rank: Rank) -> dict[str, Sequence[Span]]:
             free.append(Span(start_ns=until, end_ns=span.start_ns, step=step))
         if span.end_ns > until:
             until, step = span.end_ns, span.step
-    return {
-        "Computing": rank.kernels,
-        "Communication": rank.collectives,
-        "Communication(Not Overlapped)": bare,
-        "Free": free,
-    }
+    return {"Computing": rank.kernels, "Communication": rank.collectives, ALONE: bare, "Free": free}
 
 
-def step_trace_time(rank: Rank, *, mindspore: bool, scheduled: bool, variant: str = "") -> bytes:
+def step_trace_time(output: Output) -> bytes:
     """Write step_trace_time.csv: one row a step, or one for all steps without a schedule."""
-    rows = mindspore_step_rows(rank, scheduled=scheduled) if mindspore else torch_step_rows(rank, scheduled=scheduled)
-    table: list[list[object]] = [list(_STEP_TIMES), *rows]
-    if variant == "2023":
+    rows = (_mindspore_rows if output.version else torch_step_rows)(output.rank, scheduled=output.is_scheduled)
+    table: list[list[object]] = [[*_STEP_TIMES.split(",")], *rows]
+    if output.variant == "2023":
         # `Preparing` came later.
         table = [row[:-1] for row in table]
-    if variant == "device-id":
-        table = [["Device_id" if row is table[0] else rank.number, *row] for row in table]
-    return csv_bytes(table)
+    if output.variant == "device-id":
+        table = [["Device_id" if row is table[0] else output.number, *row] for row in table]
+    return csv_bytes(table[0], table[1:])
 
 
-def rows_of(rank: Rank, *, scheduled: bool) -> list[tuple[Step, int | None]]:
+def rows_of(rank: Rank, *, scheduled: bool) -> list[tuple[Span, int | None]]:
     """Return the steps that have a row, with the number to filter by: without a schedule there is one row for all."""
-    return [(step, step.number) for step in rank.steps] if scheduled else [(rank.steps[0], None)]
+    return [(step, step.step) for step in rank.steps] if scheduled else [(rank.steps[0], None)]
 
 
 def torch_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
@@ -88,7 +85,7 @@ def _first_task(lanes: Sequence[Sequence[Span]]) -> int:
     return min(one.start_ns for lane in lanes[:2] for one in lane)
 
 
-def mindspore_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
+def _mindspore_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
     """Return the rows of step_trace_time as MindSpore computes them, in decimals of three places.
 
     A gap is cut at the bounds of the step. `Stage` lasts from the start of the first collective to the end of the last

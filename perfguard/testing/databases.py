@@ -25,7 +25,7 @@ from perfguard.testing.ascend_memory import (
     PROCESS_RESERVED,
     READING_NS,
     STREAM_POINTER,
-    block_rows,
+    block_totals,
     memory_rows,
 )
 from perfguard.testing.ascend_operators import (
@@ -42,16 +42,17 @@ from perfguard.testing.ascend_operators import (
     torch_types,
 )
 from perfguard.testing.ascend_steps import rows_of
+from perfguard.testing.formats import Row
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Kernel, Rank, Truth, of_step
+from perfguard.testing.truth import Collective, Kernel, Link, Output, of_step
 
 #: Ids of the framework's own strings begin far above CANN's.
 _FRAMEWORK_STRINGS = 1 << 28
 
-_LEVELS = ("runtime", "hccl", "node", "model", "acl", "op", "queue")
+_API_TYPES = {5000: "runtime", 5500: "hccl", 10000: "node", 15000: "model", 20000: "acl", 50001: "op", 50002: "queue"}
 
 _ENUMS = {
-    "ENUM_API_TYPE": dict(zip((5000, 5500, 10000, 15000, 20000, 50001, 50002), _LEVELS, strict=True)),
+    "ENUM_API_TYPE": _API_TYPES,
     "ENUM_MODULE": dict(enumerate(MODULES)),
     "ENUM_HCCL_DATA_TYPE": {0: "INT8", 1: "INT16", 2: "INT32", 3: "FP16", 4: "FP32"},
     "ENUM_HCCL_LINK_TYPE": {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 3: "ROCE"},
@@ -60,80 +61,7 @@ _ENUMS = {
     "ENUM_MSTX_EVENT_TYPE": {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"},
 }
 
-_TABLES = {
-    "SESSION_TIME_INFO": "startTimeNs INTEGER,endTimeNs INTEGER",
-    "NPU_INFO": "id INTEGER,name TEXT",
-    "HOST_INFO": "hostUid TEXT,hostName TEXT",
-    "META_DATA": "name TEXT,value TEXT",
-    "RANK_DEVICE_MAP": "rankId INTEGER, deviceId INTEGER",
-    "STRING_IDS": "id INTEGER PRIMARY KEY,value TEXT",
-    "TASK": (
-        "startNs INTEGER,endNs INTEGER,deviceId INTEGER,connectionId INTEGER,globalTaskId INTEGER,globalPid INTEGER,"
-        "taskType INTEGER,contextId INTEGER,streamId INTEGER,taskId INTEGER,modelId INTEGER"
-    ),
-    "COMPUTE_TASK_INFO": (
-        "name INTEGER,globalTaskId INTEGER PRIMARY KEY,blockDim INTEGER,mixBlockDim INTEGER,taskType INTEGER,"
-        "opType INTEGER,inputFormats INTEGER,inputDataTypes INTEGER,inputShapes INTEGER,outputFormats INTEGER,"
-        "outputDataTypes INTEGER,outputShapes INTEGER,attrInfo INTEGER"
-    ),
-    "COMMUNICATION_OP": (
-        "opName INTEGER,startNs INTEGER,endNs INTEGER,connectionId INTEGER,groupName INTEGER,opId INTEGER PRIMARY KEY,"
-        "relay INTEGER,retry INTEGER,dataType INTEGER,algType INTEGER,count NUMERIC,opType INTEGER"
-    ),
-    "COMMUNICATION_TASK_INFO": (
-        "name INTEGER,globalTaskId INTEGER,taskType INTEGER,planeId INTEGER,groupName INTEGER,notifyId INTEGER,"
-        "rdmaType INTEGER,srcRank INTEGER,dstRank INTEGER,transportType INTEGER,size INTEGER,dataType INTEGER,"
-        "linkType INTEGER,opId INTEGER"
-    ),
-    "CANN_API": (
-        "startNs INTEGER,endNs INTEGER,type INTEGER,globalTid INTEGER,connectionId INTEGER PRIMARY KEY,name INTEGER"
-    ),
-    "NPU_MEM": "type INTEGER,ddr NUMERIC,hbm NUMERIC,timestampNs INTEGER,deviceId INTEGER",
-    "NPU_MODULE_MEM": "moduleId INTEGER,timestampNs INTEGER,totalReserved NUMERIC,deviceId INTEGER",
-    "AICORE_FREQ": "deviceId INTEGER,timestampNs NUMERIC,freq INTEGER",
-    "STEP_TIME": "id INTEGER, startNs INTEGER, endNs INTEGER",
-    "PYTORCH_API": (
-        "startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, sequenceNumber INTEGER, "
-        "fwdThreadId INTEGER, inputDtypes INTEGER, inputShapes INTEGER, callchainId INTEGER, type INTEGER"
-    ),
-    "CONNECTION_IDS": "id INTEGER, connectionId INTEGER",
-    "PYTORCH_CALLCHAINS": "id INTEGER, stack INTEGER, stackDepth INTEGER",
-    "MEMORY_RECORD": (
-        "component INTEGER, timestamp INTEGER, totalAllocated INTEGER, totalReserved INTEGER, totalActive INTEGER, "
-        "streamPtr INTEGER, deviceId INTEGER"
-    ),
-    "OP_MEMORY": (
-        "name INTEGER, size INTEGER, allocationTime INTEGER, releaseTime INTEGER, activeReleaseTime INTEGER, "
-        "duration INTEGER, activeDuration INTEGER, allocationTotalAllocated INTEGER, allocationTotalReserved INTEGER, "
-        "allocationTotalActive INTEGER, releaseTotalAllocated INTEGER, releaseTotalReserved INTEGER, "
-        "releaseTotalActive INTEGER, streamPtr INTEGER, deviceId INTEGER"
-    ),
-    "StepTraceTime": (
-        "step TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, overlapped NUMERIC, "
-        "communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
-        "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC"
-    ),
-    "ClusterStepTraceTime": (
-        "step TEXT, type TEXT, [index] TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, "
-        "overlapped NUMERIC, communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
-        "communication_not_overlapped_and_exclude_receive NUMERIC"
-    ),
-    "CommAnalyzerBandwidth": (
-        "hccl_op_name TEXT, group_name TEXT, transport_type TEXT, transit_size NUMERIC, transit_time NUMERIC, "
-        "bandwidth NUMERIC, large_packet_ratio NUMERIC, package_size NUMERIC, count NUMERIC, total_duration NUMERIC, "
-        "step TEXT, type TEXT"
-    ),
-    "CommAnalyzerMatrix": (
-        "hccl_op_name TEXT, group_name TEXT, src_rank TEXT, dst_rank TEXT, transport_type TEXT, transit_size NUMERIC, "
-        "transit_time NUMERIC, bandwidth NUMERIC, step TEXT, type TEXT, op_name TEXT"
-    ),
-    "CommAnalyzerTime": (
-        "hccl_op_name TEXT, group_name TEXT, start_timestamp NUMERIC, elapse_time NUMERIC, transit_time NUMERIC, "
-        "wait_time NUMERIC, synchronization_time NUMERIC, idle_time NUMERIC, step TEXT, type TEXT"
-    ),
-}
-
-Row = tuple[object, ...]
+_Tables = dict[str, list[Row]]
 
 
 @dataclass(slots=True)
@@ -146,43 +74,42 @@ class _Strings:
     def __call__(self, text: str) -> int:
         return self.ids.setdefault(text, self.first + len(self.ids))
 
+    def rows(self) -> list[Row]:
+        return [(number, text) for text, number in self.ids.items()]
 
-def torch_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
-    """Write ascend_pytorch_profiler of one rank and cycle."""
+
+def profiler_database(output: Output) -> bytes:
+    """Write ascend_pytorch_profiler of one rank and cycle, or ascend_mindspore_profiler: CANN's part of it."""
     strings, words = _Strings(0), _Strings(_FRAMEWORK_STRINGS)
-    tables = _device_tables(truth, rank, strings)
-    tables["STEP_TIME"] = [(step.number, step.start_ns, step.end_ns) for step in rank.steps]
-    tables |= _torch_operations(rank, words)
-    if memory:
-        tables |= _torch_memory(rank, words)
-    tables["STRING_IDS"] = [(number, text) for one in (strings, words) for text, number in one.ids.items()]
-    return _database(tables)
-
-
-def mindspore_database(truth: Truth, rank: Rank, *, memory: bool) -> bytes:
-    """Write ascend_mindspore_profiler of one rank and cycle: CANN's part."""
-    strings = _Strings(0)
-    tables = _device_tables(truth, rank, strings)
-    if not memory:
+    tables = _device_tables(output, strings)
+    if not output.version:
+        tables["STEP_TIME"] = [(step.step, step.start_ns, step.end_ns) for step in output.rank.steps]
+        tables |= _torch_operations(output, words)
+        if output.on["memory"]:
+            tables |= _torch_memory(output, words)
+    elif not output.on["memory"]:
         del tables["NPU_MODULE_MEM"]
-    tables["STRING_IDS"] = [(number, text) for text, number in strings.ids.items()]
+    tables["STRING_IDS"] = [*strings.rows(), *words.rows()]
     return _database(tables)
 
 
-def analysis_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
-    """Write torch_npu's analysis.db: times of steps, and from level 1 on those of communication."""
-    tables: dict[str, list[Row]] = {"StepTraceTime": _step_rows(rank, scheduled=scheduled)}
-    if level:
-        tables |= _communication_tables(truth, rank, mindspore=False, scheduled=scheduled)
-    return _database(tables)
+def communication_database(output: Output) -> bytes:
+    """Write torch_npu's analysis.db or MindSpore's communication_analyzer.db.
+
+    torch_npu has the times of steps, and from level 1 on those of communication; MindSpore's tables are empty at level 0.
+    """
+    tables = _communication_tables(output)
+    if output.version:
+        return _database(tables if output.level else {name: [] for name in tables})
+    return _database({"StepTraceTime": _step_rows(output), **(tables if output.level else {})})
 
 
-def _step_rows(rank: Rank, *, scheduled: bool) -> list[Row]:
+def _step_rows(output: Output) -> list[Row]:
     """Return the rows of StepTraceTime: unlike those of the csv file, a step ends with its last task."""
     rows: list[Row] = []
-    for step, number in rows_of(rank, scheduled=scheduled):
-        computing = [(one.start_ns, one.end_ns) for one in of_step(rank.kernels, number)]
-        collectives = of_step(rank.collectives, number)
+    for step, number in rows_of(output.rank, scheduled=output.is_scheduled):
+        computing = [(one.start_ns, one.end_ns) for one in of_step(output.rank.kernels, number)]
+        collectives = of_step(output.rank.collectives, number)
         moving = [(one.start_ns, one.end_ns) for one in collectives]
         both = [*computing, *moving]
         busy, sent, whole = _covered(computing), _covered(moving), _covered(both)
@@ -204,43 +131,70 @@ def _covered(spans: Iterable[tuple[int, int]]) -> int:
     return length
 
 
-def communication_database(truth: Truth, rank: Rank, *, scheduled: bool, level: int) -> bytes:
-    """Write MindSpore's communication_analyzer.db; the tables are empty at level 0."""
-    tables = _communication_tables(truth, rank, mindspore=True, scheduled=scheduled)
-    return _database(tables if level else {name: [] for name in tables})
-
-
 def cluster_database(rows: list[list[object]]) -> bytes:
     """Write msprof-analyze's cluster_analysis.db from the rows of cluster_step_trace_time.csv."""
     return _database({"ClusterStepTraceTime": [(str(row[0]), *row[1:]) for row in rows]})
 
 
-def _database(tables: dict[str, list[Row]]) -> bytes:
+def _database(tables: _Tables) -> bytes:
+    statements = Path(__file__).with_name("databases.sql").read_text().splitlines()
+    created = {statement.split()[2]: statement for statement in statements}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "one.db"
         connection = sqlite3.connect(path)
         try:
             with connection:
                 for name, rows in tables.items():
-                    columns = _TABLES.get(name, "id INTEGER PRIMARY KEY,name TEXT")
-                    connection.execute(f"CREATE TABLE {name} ({columns})")
-                    marks = ",".join("?" for _ in columns.split(","))
+                    statement = created.get(name, f"CREATE TABLE {name} (id INTEGER PRIMARY KEY,name TEXT)")
+                    connection.execute(statement)
+                    marks = ",".join("?" for _ in statement.split(","))
                     connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
         finally:
             connection.close()
         return path.read_bytes()
 
 
-def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, list[Row]]:
-    tables: dict[str, list[Row]] = {name: list(pairs.items()) for name, pairs in _ENUMS.items()}
-    number = rank.number
-    thread = rank.pid << 32 | rank.pid
+def _device_tables(output: Output, strings: _Strings) -> _Tables:
+    rank, number = output.rank, output.number
+    tables: _Tables = {name: [*pairs.items()] for name, pairs in _ENUMS.items()}
     tables["SESSION_TIME_INFO"] = [(rank.start_ns, rank.end_ns)]
     tables["NPU_INFO"] = [(number, "Ascend910B")]
-    tables["HOST_INFO"] = [("3538958389648580163", truth.host)]
-    versions = {"MAJOR": "1", "MINOR": "0", "MICRO": "0"}
-    tables["META_DATA"] = [("SCHEMA_VERSION", "1.0.0"), *((f"SCHEMA_VERSION_{k}", v) for k, v in versions.items())]
+    tables["HOST_INFO"] = [("3538958389648580163", output.truth.host)]
+    versions = {"": "1.0.0", "_MAJOR": "1", "_MINOR": "0", "_MICRO": "0"}
+    tables["META_DATA"] = [(f"SCHEMA_VERSION{part}", value) for part, value in versions.items()]
     tables["RANK_DEVICE_MAP"] = [(number, number)]
+    tables |= _tasks(output, strings)
+    types = {name: number for number, name in _API_TYPES.items()}
+    tables["CANN_API"] = [
+        (
+            call.start_ns,
+            call.start_ns + call.duration_ns,
+            types[call.level],
+            _thread(output),
+            # An id is unique here, and leads to the tasks of a launch.
+            call.connection if call.level == "node" else 100_000 + i,
+            strings(call.name),
+        )
+        for i, call in enumerate(calls(rank))
+    ]
+    readings = range(rank.start_ns, rank.end_ns, READING_NS)
+    tables["NPU_MEM"] = [(strings("app"), 0, PROCESS_RESERVED, at, number) for at in readings]
+    tables["NPU_MODULE_MEM"] = [
+        (module, rank.start_ns + READING_NS * reading, 1_048_576 * module, number)
+        for reading in range(4)
+        for module in range(len(MODULES))
+    ]
+    tables["AICORE_FREQ"] = [(number, at, 1800) for at in (rank.start_ns, rank.end_ns)]
+    return tables
+
+
+def _thread(output: Output) -> int:
+    return output.rank.pid << 32 | output.rank.pid
+
+
+def _tasks(output: Output, strings: _Strings) -> _Tables:
+    """Return the tables of kernels and collective operations; the tasks of both are numbered together."""
+    rank = output.rank
     tasks: list[Row] = []
     computing: list[Row] = []
     moving: list[Row] = []
@@ -248,49 +202,32 @@ def _device_tables(truth: Truth, rank: Rank, strings: _Strings) -> dict[str, lis
     for i, one in enumerate(rank.kernels):
         kind = strings("KERNEL_AICORE" if one.operator.is_cube else "KERNEL_AIVEC")
         where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
-        tasks.append((one.start_ns, one.end_ns, number, FIRST_CONNECTION + i, i, rank.pid, *where))
+        tasks.append((one.start_ns, one.end_ns, rank.number, FIRST_CONNECTION + i, i, rank.pid, *where))
         computing.append(_kernel_row(one, i, strings))
     for i, collective in enumerate(rank.collectives, start=len(rank.kernels)):
-        operations.append(_collective_row(truth, collective, i, strings))
+        texts = (collective_name(output.truth, collective), output.truth.group, "MESH-RING", f"hcom_{collective.type}_")
+        name, group, algorithm, kind = map(strings, texts)
+        times, connection = (collective.start_ns, collective.end_ns), FIRST_CONNECTION + i
+        counts = (0, 0, 4, algorithm, collective.elements, kind)
+        operations.append((name, *times, connection, group, i, *counts))
         for link in collective.links:
             task, kind = len(tasks), strings("Memcpy")
-            length = min(link.duration_ns, collective.duration_ns)
-            # An operation lasts from its first task to its last one.
-            start = collective.start_ns if link is not collective.links[-1] else collective.end_ns - length
-            if len(collective.links) == 1:
-                start, length = collective.start_ns, collective.duration_ns
-            connection = FIRST_CONNECTION + i
-            tasks.append((start, start + length, number, connection, task, rank.pid, kind, NO_ID, 4, 807, NO_ID))
-            name, group = strings(collective_name(truth, collective)), strings(truth.group)
+            ids = (rank.number, connection, task, rank.pid)
+            tasks.append((*_link_times(collective, link), *ids, kind, NO_ID, 4, 807, NO_ID))
             link_type = {"LOCAL": 0, "HCCS": 1, "RDMA": 3}[link.transport]
             rdma, transport = (1, 1) if link.transport == "RDMA" else (65535, 0)
             ends = (link.source, link.target, transport, link.packet_bytes)
             moving.append((name, task, kind, 0, group, 0, rdma, *ends, 4, link_type, i))
-    tables |= {"TASK": tasks, "COMPUTE_TASK_INFO": computing}
-    tables |= {"COMMUNICATION_OP": operations, "COMMUNICATION_TASK_INFO": moving}
-    types = {"acl": 20000, "node": 10000, "hccl": 5500}
-    tables["CANN_API"] = [
-        (
-            call.start_ns,
-            call.start_ns + call.duration_ns,
-            types[call.level],
-            thread,
-            # An id is unique here, and leads to the tasks of a launch.
-            call.connection if call.level == "node" else 100_000 + i,
-            strings(call.name),
-        )
-        for i, call in enumerate(calls(rank))
-    ]
-    tables["NPU_MEM"] = [
-        (strings("app"), 0, PROCESS_RESERVED, at, number) for at in range(rank.start_ns, rank.end_ns, READING_NS)
-    ]
-    tables["NPU_MODULE_MEM"] = [
-        (module, rank.start_ns + READING_NS * reading, 1_048_576 * module, number)
-        for reading in range(4)
-        for module in range(len(MODULES))
-    ]
-    tables["AICORE_FREQ"] = [(number, rank.start_ns, 1800), (number, rank.end_ns, 1800)]
-    return tables
+    tables = {"TASK": tasks, "COMPUTE_TASK_INFO": computing}
+    return {**tables, "COMMUNICATION_OP": operations, "COMMUNICATION_TASK_INFO": moving}
+
+
+def _link_times(one: Collective, link: Link) -> tuple[int, int]:
+    """Return start and end of a link's task: an operation lasts from its first task to its last one."""
+    if len(one.links) == 1:
+        return one.start_ns, one.end_ns
+    length = min(link.duration_ns, one.duration_ns)
+    return (one.end_ns - length, one.end_ns) if link is one.links[-1] else (one.start_ns, one.start_ns + length)
 
 
 def _kernel_row(one: Kernel, number: int, strings: _Strings) -> Row:
@@ -300,38 +237,19 @@ def _kernel_row(one: Kernel, number: int, strings: _Strings) -> Row:
     return (name, number, 32, 0, *map(strings, (*texts, shape_text(operator.output), "N/A")))
 
 
-def _collective_row(truth: Truth, one: Collective, number: int, strings: _Strings) -> Row:
-    name, group = strings(collective_name(truth, one)), strings(truth.group)
-    algorithm, kind = strings("MESH-RING"), strings(f"hcom_{one.type}_")
-    return (
-        name,
-        one.start_ns,
-        one.end_ns,
-        FIRST_CONNECTION + number,
-        group,
-        number,
-        0,
-        0,
-        4,
-        algorithm,
-        one.elements,
-        kind,
-    )
-
-
-def _torch_operations(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
-    thread = rank.pid << 32 | rank.pid
+def _torch_operations(output: Output, words: _Strings) -> _Tables:
+    thread = _thread(output)
     called: list[Row] = []
     connections: list[Row] = []
     chains: list[Row] = []
-    for i, one in enumerate(host_operations(rank)):
+    for i, one in enumerate(host_operations(output.rank)):
         connections.append((i, 10_000 + i))
         chain = None if one.is_backward else i
         if chain is not None:
             chains += [(i, words(line), depth) for depth, line in enumerate(call_stack(one).split(";\r\n"))]
         called.append(_operation_row(one, i, thread, chain, words))
-    for step in rank.steps:
-        name = words(f"ProfilerStep#{step.number}")
+    for step in output.rank.steps:
+        name = words(f"ProfilerStep#{step.step}")
         called.append((str(step.start_ns), str(step.end_ns), thread, None, name, None, None, None, None, None, 50001))
     return {"PYTORCH_API": called, "CONNECTION_IDS": connections, "PYTORCH_CALLCHAINS": chains}
 
@@ -346,41 +264,39 @@ def _operation_row(one: HostOperation, number: int, thread: int, chain: int | No
     return (start, end, thread, number, name, one.sequence, forward, types, shapes, chain, 50001)
 
 
-def _torch_memory(rank: Rank, words: _Strings) -> dict[str, list[Row]]:
+def _torch_memory(output: Output, words: _Strings) -> _Tables:
     records: list[Row] = []
-    for one in memory_rows(rank, mindspore=False):
+    for one in memory_rows(output.rank, mindspore=False):
         if one.allocated is not None:
             stream = None if one.active is None else STREAM_POINTER
-            sizes = (one.allocated, one.reserved, one.active)
-            records.append((words(one.component), one.at_ns, *sizes, stream, rank.number))
+            records.append((words(one.component), *one[1:], stream, output.number))
     blocks: list[Row] = []
-    for block in block_rows(rank, mindspore=False):
-        end, at_start, at_end = block.end_ns, block.total_at_start, block.total_at_end
-        length, released = (None, None) if end is None else (end - block.start_ns, POOL_RESERVED)
-        totals = (at_start, POOL_RESERVED, at_start, at_end, released, at_end)
+    for block, at_start, at_end in block_totals(output.rank):
+        end = block.end_ns
+        length, reserved = (None, None) if end is None else (end - block.start_ns, POOL_RESERVED)
+        after = None if end is None else at_end
+        totals = (at_start, POOL_RESERVED, at_start, after, reserved, after)
         times = (block.start_ns, end, end, length, length)
-        blocks.append((words(block.name), block.size, *times, *totals, STREAM_POINTER, rank.number))
+        name = words(block.operator.kind.torch)
+        blocks.append((name, block.size, *times, *totals, STREAM_POINTER, output.number))
     return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
 
 
-def _communication_tables(truth: Truth, rank: Rank, *, mindspore: bool, scheduled: bool) -> dict[str, list[Row]]:
+def _communication_tables(output: Output) -> _Tables:
     times: list[Row] = []
     speeds: list[Row] = []
     links: list[Row] = []
-    group = truth.group
-    for step, ones in collectives_by_step(rank, mindspore=mindspore, scheduled=scheduled):
+    group = output.truth.group
+    for step, ones in collectives_by_step(output):
         for one in ones:
-            name, info = collective_name(truth, one), time_info(one)
+            name, info = collective_name(output.truth, one), time_info(one)
             kind = "p2p" if one.is_point_to_point else "collective"
             times.append((name, group, *list(info.values())[:6], step, kind))
             for transport, part in bandwidth_info(one).items():
-                rows = _packet_rows(part)
-                speeds += [(name, group, transport, *row, step, kind) for row in rows]
+                speeds += [(name, group, transport, *row, step, kind) for row in _packet_rows(part)]
         for kind, same in by_kind(ones).items():
-            for name, link, entry in matrix_entries(truth, same):
-                source, _, target = link.partition("-")
-                moved, operation = list(entry.values())[:4], entry.get("Op Name", "")
-                links.append((name, group, source, target, *moved, step, kind, operation))
+            for name, link, entry, operation in matrix_entries(output, same):
+                links.append((name, group, *link.split("-"), *entry.values(), step, kind, operation))
     return {"CommAnalyzerTime": times, "CommAnalyzerBandwidth": speeds, "CommAnalyzerMatrix": links}
 
 

@@ -18,8 +18,8 @@ from perfguard.testing.truth import (
     Pipeline,
     Rank,
     Shape,
+    Span,
     Stage,
-    Step,
     Truth,
     of_step,
 )
@@ -143,7 +143,7 @@ def _rank(
 ) -> Rank:
     clock = begin + random.randrange(_SKEW_NS)
     device = clock
-    steps: list[Step] = []
+    steps: list[Span] = []
     executions: list[Execution] = []
     kernels: list[Kernel] = []
     collectives: list[Collective] = []
@@ -170,7 +170,7 @@ def _rank(
             collectives += _collectives(random, step, number, world, in_step, len(collectives))
         last = max([clock, device, *(one.end_ns for one in collectives[-2:])])
         clock = device = last + random.randrange(20_000, 90_000)
-        steps.append(Step(step=step, start_ns=start, end_ns=clock))
+        steps.append(Span(step=step, start_ns=start, end_ns=clock))
         # In a trace that rounds to a quarter of a microsecond, one step must still end before the next begins.
         clock += random.randrange(2_000, 20_000)
     return Rank(
@@ -228,9 +228,9 @@ def _collectives(
     return found
 
 
-def _allocations(random: Random, executions: list[Execution], steps: list[Step]) -> tuple[Allocation, ...]:
+def _allocations(random: Random, executions: list[Execution], steps: list[Span]) -> tuple[Allocation, ...]:
     """Draw a block for every execution, released before its step ends; the last of the window stays allocated."""
-    ends = {step.number: step.end_ns for step in steps}
+    ends = {step.step: step.end_ns for step in steps}
     found = []
     for execution in executions:
         start = (execution.start_ns + execution.duration_ns // 2) // 10 * 10

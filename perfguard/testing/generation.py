@@ -4,28 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from perfguard.errors import UsageError, nearest
-from perfguard.testing import (
-    ascend_directory,
-    cluster,
-    dynamic_config,
-    graphs,
-    minddata,
-    mindspore_cpu,
-    mindspore_flat,
-    mindspore_gpu,
-    summary,
-    torch_trace,
-)
-from perfguard.testing.counters import DEFAULT, METRICS
+from perfguard.testing import ascend_directory, graphs, minddata, mindspore_cpu, mindspore_flat, mindspore_gpu, summary
+from perfguard.testing.ascend_operators import DEFAULT, METRICS
 from perfguard.testing.drawing import draw, in_stages, of_rank, over_network
-from perfguard.testing.flat_form import Form
-from perfguard.testing.formats import Files, below
-from perfguard.testing.tree import Tree
-from perfguard.testing.truth import Rank, Truth
+from perfguard.testing.formats import Files, below, json_bytes, template
+from perfguard.testing.torch_trace import trace_file
+from perfguard.testing.truth import Output, Truth
 
 Conditions = Mapping[str, bool]
+
+#: One file or directory for all ranks together.
+_WITHOUT_RANKS = frozenset({"cluster", "dynamic-config"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """Files by their relative path (with `/`), and what is true of them."""
+
+    files: Mapping[str, bytes]
+    #: Id of the layout, as `perfguard check --explain` names it.
+    layout: str
+    #: How many ranks wrote it, and how many steps each schedule cycle of a rank holds.
+    ranks: int = 1
+    steps: int = 0
+    #: How many schedule cycles each rank wrote.
+    cycles: int = 1
+    #: What was on and what was off; the names are those of the layouts' conditions.
+    conditions: Mapping[str, bool] = field(default_factory=dict)
+    #: Which of the layout's variants it is; empty for none.
+    variant: str = ""
+
+    def __repr__(self) -> str:
+        """What it is, not what is in it: hypothesis prints a failing example."""
+        of = f" {self.variant}" if self.variant else ""
+        return f"<Tree {self.layout}{of}: {len(self.files)} files, --expect {self.expectation}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the same for hypothesis and IPython, which print every field of a dataclass otherwise."""
+        printer.text(repr(self))
+
+    @property
+    def expectation(self) -> str:
+        """What `perfguard check --expect` has to be told to look for exactly this: `no-graph,memory,ranks=2,steps=3`."""
+        on = dict(self.conditions)
+        words = []
+        if "level1" in on:
+            words.append("level2" if on.pop("level2") else "level1" if on["level1"] else "level0")
+            del on["level1"]
+        # A word may say something of others as well; what is on goes last.
+        words += [f"no-{name}" for name, value in on.items() if not value]
+        words += [name for name, value in on.items() if value]
+        if self.layout not in _WITHOUT_RANKS:
+            words.append(f"ranks={self.ranks}")
+        return ",".join([*words, f"steps={self.steps}"])
+
+    def write(self, directory: Path | str) -> Path:
+        """Write every file below `directory`, which may exist; returns it as a path. Raises `OSError`."""
+        directory = Path(directory)
+        for name, content in self.files.items():
+            path = directory / PurePosixPath(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return directory
 
 
 #: Conditions of the writing alone: no option of a profiler sets them.
@@ -166,87 +210,64 @@ def _possible(on: Conditions, layout: str) -> dict[str, bool]:
     return dict.fromkeys(lost if layout == "ms-2.3" else [*lost, "memory"], False)
 
 
-def _each_rank(write: Callable[[Truth, Rank, Conditions, str], Files]) -> Callable[[Truth, Conditions, str], Files]:
-    """Return a writer of a layout from the writer of one rank and cycle."""
+def _each_rank(
+    write: Callable[[Output], Files], version: str = "", old: Mapping[str, str] | None = None
+) -> Callable[[Truth, Conditions, str], Files]:
+    """Return a writer of a layout from the writer of one rank and cycle; variants in `old` are other versions."""
 
     def write_all(truth: Truth, on: Conditions, variant: str) -> Files:
-        return {name: content for rank in truth.ranks for name, content in write(truth, rank, on, variant).items()}
+        files: Files = {}
+        for rank in truth.ranks:
+            written = (old or {}).get(variant, version)
+            files |= write(Output(truth=truth, rank=rank, on=on, variant=variant, version=written))
+        return files
 
     return write_all
 
 
-def _cpu_cycle(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    return mindspore_cpu.cycle_2_5(truth, rank, graph=on["graph"], memory=on["memory"], analysed=on["analysed"])
+def _of_device(output: Output) -> Files:
+    write = mindspore_cpu.cycle_2_5 if output.on["cpu_device"] else ascend_directory.mindspore_cycle
+    return write(output)
 
 
-def _torch(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    name = torch_trace.file_name(truth, rank, compressed=on["gzip"])
-    memory, shapes, flops = on["memory"], on["shapes"], on["flops"]
-    trace = torch_trace.trace_file(truth, rank, memory=memory, shapes=shapes, flops=flops, compressed=on["gzip"])
-    return {name: trace}
+def _mf_profile(output: Output) -> Files:
+    return below(f"profile/rank_{output.number}", _of_device(output))
 
 
-def _minddata(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    version = variant or "2.10"
-    files = minddata.collected(rank.pipeline, rank.number, sink=on["sink"], version=version)
-    if on["analysed"]:
-        files |= minddata.analysed(rank.pipeline, rank.number, sink=on["sink"], version=version)
-    return files
-
-
-def _of_device(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    write = _cpu_cycle if on["cpu_device"] else ascend_directory.mindspore_cycle
-    return write(truth, rank, on, variant)
-
-
-def _mf_profile(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    return below(f"profile/rank_{rank.number}", _of_device(truth, rank, on, variant))
-
-
-def _ms_dyn(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    folder = f"rank{rank.number}_start{rank.steps[0].number}_stop{rank.steps[-1].number}"
-    return below(folder, _of_device(truth, rank, on, variant))
+def _ms_dyn(output: Output) -> Files:
+    steps = output.rank.steps
+    return below(f"rank{output.number}_start{steps[0].step}_stop{steps[-1].step}", _of_device(output))
 
 
 def _ranks(truth: Truth, on: Conditions, variant: str) -> Files:
-    write = LAYOUTS[LAYOUTS["ranks"].variants[variant].inner].write if variant else _each_rank(_of_device)
+    write = LAYOUTS[LAYOUTS["ranks"].variants[variant].inner].write if variant else _each_rank(_of_device, "2.5")
     files: Files = {}
     for rank in truth.cycles[0]:
         files |= below(f"rank_{rank.number}", write(of_rank(truth, rank.number), on, ""))
     return files
 
 
-def _flat(version: str) -> Callable[[Truth, Conditions, str], Files]:
-    def write(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-        # In 1.x the variant is the version itself.
-        form = Form(version=variant if variant == "1.3" else version, variant=variant)
-        if on.get("cpu_device"):
-            files = mindspore_cpu.directory_2_0(truth, rank)
-        elif on.get("gpu"):
-            files = mindspore_gpu.directory(truth, rank, on)
-        else:
-            files = mindspore_flat.directory(truth, rank, on, form)
-        return below(f"rank_{rank.number}" if len(truth.cycles[0]) > 1 else "", files)
-
-    return _each_rank(write)
+def _flat(output: Output) -> Files:
+    write = mindspore_flat.directory
+    if output.on.get("cpu_device"):
+        write = mindspore_cpu.directory_2_0
+    elif output.on.get("gpu"):
+        write = mindspore_gpu.directory
+    return below(f"rank_{output.number}" if len(output.truth.cycles[0]) > 1 else "", write(output))
 
 
 def _cluster(truth: Truth, on: Conditions, variant: str) -> Files:
-    ranks = truth.cycles[0]
-    return cluster.cluster_files(truth, ranks, communication=on["communication"], text=on["text"], db=on["db"])
+    return ascend_directory.cluster_files([Output(truth=truth, rank=rank, on=on) for rank in truth.cycles[0]])
 
 
-def _summary(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    return summary.summary_files(truth, rank)
-
-
-def _ir(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    return graphs.graph_files(truth, rank, level=3 if on["dot"] else 1)
-
-
-def _memory_tracker(truth: Truth, rank: Rank, on: Conditions, variant: str) -> Files:
-    files = graphs.tracker_files(truth, rank, blocks=on["npu"])
-    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
+def _dynamic_config(truth: Truth, on: Conditions, variant: str) -> Files:
+    """Write the settings of dynamic profiling. torch_npu has the number of steps where MindSpore has the last step."""
+    steps = truth.cycles[0][0].steps
+    first, last = steps[0].step, steps[-1].step
+    end = {"active": last - first + 1} if variant == "torch_npu" else {"stop_step": last}
+    options = {"profile_memory": on["memory"], "with_stack": on["stack"]}
+    document = template(f"profiler_config {variant}".strip(), start_step=first, **end, **options)
+    return {"profiler_config.json": json_bytes(document, indent=4)}
 
 
 _CPU = {"graph": True, "memory": False, "analysed": True}
@@ -303,12 +324,12 @@ _ON_NPU = {"cpu_device": False, "gpu": False, "npu": True}
 #: Every layout that can be generated, by its id in perfguard.
 LAYOUTS: dict[str, Layout] = {
     "ms-1.x": Layout(
-        write=_flat("1.9"),
+        write=_each_rank(_flat, "1.9", {"1.3": "1.3"}),
         conditions=_FLAT_1,
         variants={"1.3": Variant(title="MindSpore 1.3 and older, where 1.9 has other columns")},
     ),
     "ms-2.0": Layout(
-        write=_flat("2.0"),
+        write=_each_rank(_flat, "2.0"),
         conditions={**_FLAT, **_ON_NPU},
         forms=("cpu_device", "gpu", "npu"),
         variants={
@@ -317,9 +338,9 @@ LAYOUTS: dict[str, Layout] = {
             **_OF_THE_RUN,
         },
     ),
-    "ms-2.1": Layout(write=_flat("2.1"), conditions={**_FLAT, "host_info": True}, variants=_OF_THE_RUN),
+    "ms-2.1": Layout(write=_each_rank(_flat, "2.1"), conditions={**_FLAT, "host_info": True}, variants=_OF_THE_RUN),
     "ms-2.3": Layout(
-        write=_flat("2.3"),
+        write=_each_rank(_flat, "2.3"),
         conditions={**_FLAT, "host_info": False},
         variants={
             "documented": Variant(title="columns as in the documents, where the source has others"),
@@ -327,7 +348,7 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "ms-2.5+": Layout(
-        write=_each_rank(ascend_directory.mindspore_cycle),
+        write=_each_rank(ascend_directory.mindspore_cycle, "2.5"),
         conditions=_MINDSPORE_NPU,
         repeats=True,
         variants={
@@ -336,7 +357,7 @@ LAYOUTS: dict[str, Layout] = {
             **_METRICS,
         },
     ),
-    "ms-2.5+cpu": Layout(write=_each_rank(_cpu_cycle), conditions=_CPU, repeats=True),
+    "ms-2.5+cpu": Layout(write=_each_rank(mindspore_cpu.cycle_2_5, "2.5"), conditions=_CPU, repeats=True),
     "pt-npu": Layout(
         write=_each_rank(ascend_directory.torch_cycle),
         conditions=_TORCH_NPU,
@@ -353,17 +374,17 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "pt-torch": Layout(
-        write=_each_rank(_torch),
+        write=_each_rank(trace_file),
         conditions={"memory": True, "shapes": True, "flops": False, "gzip": False},
         repeats=True,
     ),
     "mf-profile": Layout(
-        write=_each_rank(_mf_profile),
+        write=_each_rank(_mf_profile, "2.5"),
         conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": False, "npu": True},
         forms=("cpu_device", "npu"),
     ),
     "ms-dyn": Layout(
-        write=_each_rank(_ms_dyn),
+        write=_each_rank(_ms_dyn, "2.5"),
         conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": True, "npu": False},
         forms=("cpu_device", "npu"),
         repeats=True,
@@ -378,15 +399,15 @@ LAYOUTS: dict[str, Layout] = {
         },
     ),
     "minddata": Layout(
-        write=_each_rank(_minddata),
+        write=_each_rank(minddata.pipeline_files, "2.10", {"1.x": "1.3"}),
         conditions={"sink": False, "analysed": True},
         variants={"1.x": Variant(title="MindSpore 1.3: no times of batches, no memory, but throughput")},
     ),
-    "summary": Layout(write=_each_rank(_summary), conditions={}),
-    "ir": Layout(write=_each_rank(_ir), conditions={"dot": False}),
-    "memtrack": Layout(write=_each_rank(_memory_tracker), conditions={"npu": False}),
+    "summary": Layout(write=_each_rank(summary.summary_files), conditions={}),
+    "ir": Layout(write=_each_rank(graphs.graph_files), conditions={"dot": False}),
+    "memtrack": Layout(write=_each_rank(graphs.memory_tracker), conditions={"npu": False}),
     "dynamic-config": Layout(
-        write=dynamic_config.config_file,
+        write=_dynamic_config,
         conditions={"memory": True, "stack": False},
         variants={
             "ms-2.4": Variant(title="MindSpore 2.4: numbers for names"),

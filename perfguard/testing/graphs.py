@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from perfguard.testing.formats import Files, below, columns, lines_bytes
-from perfguard.testing.truth import Operator, Rank, Shape, Truth, memory_totals
+from perfguard.testing.formats import Files, Row, below, lines_bytes
+from perfguard.testing.truth import Operator, Output, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
-_PASSES = columns("bootstrap,type_inference,auto_monad,graph_reusing,inline,optimize,validate,task_emit,execute")
+_PASSES = "bootstrap type_inference auto_monad graph_reusing inline optimize validate task_emit execute"
 
 _TASK = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack"
 _BLOCK = (
@@ -20,52 +20,56 @@ _BLOCK = (
     "is_persistent,is_small"
 )
 
+_STACK = "File:/home/user/train.py;Line:10;Function:<module>|"
 _NEVER = 9223372036854775807
 
+_HEAD = """\
+# IR entry: @{title}
+# Total subgraphs: 1
 
-def graph_files(truth: Truth, rank: Rank, *, level: int) -> Files:
-    """Write the graphs one rank saves: with level 1 the graph after each pass, with 3 also drawings and the code's trace."""
+# Attrs:
+training : 1
+
+# Total params: 1
+# Params:
+%para1_inputs0 : <Tensor[Float32], (2, 2)>
+
+subgraph attr:
+training : 1
+subgraph instance: {title} : 0x55e7339c9b00
+# In file /home/user/train.py:8/    def construct(self, x):/
+subgraph @{title}() {{
+"""
+
+
+def graph_files(output: Output) -> Files:
+    """Write the graphs one rank saves: the graph after each pass; with `dot` also drawings and the code's trace."""
+    truth, with_drawings = output.truth, output.on["dot"]
     files: Files = {}
     counter = 0
-    for number, name in enumerate(_PASSES):
+    for number, name in enumerate(_PASSES.split()):
         files[f"{number:02d}_{name}_{counter:04d}.ir"] = _graph(truth, name)
-        if level == 3:
+        if with_drawings:
             files[f"{number:02d}_{name}_{counter:04d}.dot"] = _drawing(truth, name)
         counter += 1
         if name == "inline":
             for one, step in enumerate(("py_interpret_to_execute", "opt_a", "opt_b")):
                 files[f"opt_pass_{one}_{step}_{counter:04d}.ir"] = _graph(truth, step)
                 counter += 1
-    files[f"hwopt_comm_after_kernel_select_kernel_graph_0_{counter:04d}.ir"] = _graph(truth, "kernel_graph_0")
-    files[f"graph_build_0_{counter + 1:04d}.ir"] = _graph(truth, "kernel_graph_0")
-    files["actor_set/0_actor_set_pipeline_kernel_graph_0.ir"] = _graph(truth, "kernel_graph_0")
+    last = (f"hwopt_comm_after_kernel_select_kernel_graph_0_{counter:04d}", f"graph_build_0_{counter + 1:04d}")
+    for name in (*last, "actor_set/0_actor_set_pipeline_kernel_graph_0"):
+        files[f"{name}.ir"] = _graph(truth, "kernel_graph_0")
     random = Random(f"graph {truth.graph}")
     for name in ("before_opt_0", "after_opt_0", "optimize", "vm_build_0"):
         files[f"ms_output_{name}.pb"] = random.randbytes(128)
-    if level == 3:
+    if with_drawings:
         files[f"trace_code_graph_{counter + 2:04d}"] = _graph(truth, "trace_code")
-    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
+    return below(output.rank_folder, files)
 
 
 def _graph(truth: Truth, name: str) -> bytes:
     title = f"{truth.graph}_1_construct.{name}"
-    lines = [
-        f"# IR entry: @{title}",
-        "# Total subgraphs: 1",
-        "",
-        "# Attrs:",
-        "training : 1",
-        "",
-        "# Total params: 1",
-        "# Params:",
-        "%para1_inputs0 : <Tensor[Float32], (2, 2)>",
-        "",
-        "subgraph attr:",
-        "training : 1",
-        f"subgraph instance: {title} : 0x55e7339c9b00",
-        "# In file /home/user/train.py:8/    def construct(self, x):/",
-        f"subgraph @{title}() {{",
-    ]
+    lines = _HEAD.format(title=title).splitlines()
     for number, operator in enumerate(truth.operators):
         before = "%para1_inputs0" if number == 0 else f"%{number - 1}"
         shape = _shape(operator.output)
@@ -86,34 +90,34 @@ def _shape(shape: Shape) -> str:
 
 def _drawing(truth: Truth, name: str) -> bytes:
     lines = ["digraph mindspore {", 'compound="true";', f'label="{name}";']
-    for number, operator in enumerate(truth.operators):
-        lines.append(f'node_{number}[shape="ellipse" label="{operator.name}"];')
+    lines += [f'node_{i}[shape="ellipse" label="{one.name}"];' for i, one in enumerate(truth.operators)]
     lines += [f"node_{number}->node_{number + 1};" for number in range(len(truth.operators) - 1)]
-    lines.append("}")
-    return lines_bytes(lines)
+    return lines_bytes([*lines, "}"])
 
 
-def tracker_files(truth: Truth, rank: Rank, *, blocks: bool) -> Files:
+def memory_tracker(output: Output) -> Files:
+    """Write the files of the memory tracker of one rank, in a folder of its own if there are several."""
+    return below(output.rank_folder, tracker_files(output, blocks=output.on["npu"]))
+
+
+def tracker_files(output: Output, *, blocks: bool) -> Files:
     """Write the files of the memory tracker; its time is a counter of its own events.
 
     `blocks`: without them, as on a CPU, memory_block.csv has a header only.
     """
-    clock = 0
-    tasks: list[list[object]] = []
+    rank = output.rank
+    tasks: list[Row] = []
     for number, execution in enumerate(rank.executions):
-        clock += 1
-        name = execution.operator.full_name
-        stack = "File:/home/user/train.py;Line:10;Function:<module>|"
-        tasks.append([clock, f"KernelActor_{number}", name, "kernel_graph_0", "kernel_runner.cc", 212, stack])
-    rows = _blocks(rank, clock) if blocks else []
+        names = (f"KernelActor_{number}", execution.operator.full_name, "kernel_graph_0")
+        tasks.append((number + 1, *names, "kernel_runner.cc", 212, _STACK))
     return {
         "task.csv": _table(_TASK, tasks),
-        "memory_block.csv": _table(_BLOCK, rows),
-        "tracker_graph.ir": _tracker_graph(truth.operators),
+        "memory_block.csv": _table(_BLOCK, _blocks(rank, len(tasks)) if blocks else []),
+        "tracker_graph.ir": _tracker_graph(output.truth.operators),
     }
 
 
-def _blocks(rank: Rank, first: int) -> list[list[object]]:
+def _blocks(rank: Rank, first: int) -> list[Row]:
     moments: dict[int, list[int]] = {}
     used: dict[int, int] = {}
     peak = 0
@@ -123,11 +127,11 @@ def _blocks(rank: Rank, first: int) -> list[list[object]]:
         moments.setdefault(id(block), []).append(clock)
         used.setdefault(id(block), total)
         peaks.setdefault(id(block), peak)
-    rows: list[list[object]] = []
+    rows: list[Row] = []
     for number, one in enumerate(rank.allocations):
         start, *end = moments[id(one)]
         address = f"0x{0x12C0_0000_0000 + (number << 24):x}"
-        sizes = [one.size, used[id(one)], peaks[id(one)]]
+        sizes = (one.size, used[id(one)], peaks[id(one)])
         names = [f"{one.operator.name}_{number}", one.operator.full_name, "kernel_graph_0"]
         users = [f"{{{number}-}}", number, "", 0, 0]
         place: list[object] = ["kernel_runner.cc", 215, "OtherOpOutput", number]
@@ -135,7 +139,7 @@ def _blocks(rank: Rank, first: int) -> list[list[object]]:
     return rows
 
 
-def _table(header: str, rows: list[list[object]]) -> bytes:
+def _table(header: str, rows: list[Row]) -> bytes:
     """Write a table in which every line ends in a comma."""
     return lines_bytes([f"{header},", *("".join(f"{cell}," for cell in row) for row in rows)])
 
@@ -146,6 +150,6 @@ def _tracker_graph(operators: tuple[Operator, ...]) -> bytes:
         lines += [
             f"() = {operator.full_name}(), task_info: {number}, attrs {{stream_id=0}} ",
             "    () <- ()",
-            "    # File:/home/user/train.py;Line:10;Function:<module>|",
+            f"    # {_STACK}",
         ]
     return lines_bytes(lines)

@@ -8,149 +8,154 @@ of 2.3 and 2.4.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from random import Random
+from collections.abc import Iterable
+from dataclasses import replace
 
 from perfguard.testing import minddata
-from perfguard.testing.ascend_communication import communication, communication_matrix
+from perfguard.testing.ascend_communication import communication_files
 from perfguard.testing.ascend_memory import block_cells
 from perfguard.testing.ascend_operators import kernel_details
 from perfguard.testing.ascend_steps import step_trace_time
-from perfguard.testing.ascend_trace import cann_events, mindspore_trace_view
-from perfguard.testing.flat_flops import flops_files
-from perfguard.testing.flat_form import STREAM, Form, Runs, device_ns, operator_runs
-from perfguard.testing.flat_steps import cluster_file, communication_costs, points, step_trace
+from perfguard.testing.ascend_trace import cann_events, trace_view
+from perfguard.testing.flat_steps import (
+    STREAM,
+    cluster_file,
+    communication_costs,
+    device_ns,
+    flops_files,
+    points,
+    step_trace,
+)
 from perfguard.testing.formats import (
+    Event,
     Files,
+    Row,
     below,
-    columns,
     csv_bytes,
     json_bytes,
+    lane_labels,
     lines_bytes,
     microseconds,
+    one_by_one,
     plain_csv,
+    scope_layers,
+    timeline_event,
+    timeline_summary,
     us,
 )
 from perfguard.testing.graphs import tracker_files
-from perfguard.testing.mindspore_cpu import memory_file, operator_files
-from perfguard.testing.mindspore_info import profiler_info
-from perfguard.testing.raw import raw_token
-from perfguard.testing.timelines import Event, lane_labels, one_by_one, scope_layers, timeline_summary
-from perfguard.testing.truth import Operator, Rank, Shape, Truth, grouped
+from perfguard.testing.mindspore_cpu import memory_file, operator_files, profiler_info
+from perfguard.testing.truth import Operator, Output, Rank, Runs, Shape, grouped
 
 
-def directory(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> Files:
+def directory(output: Output) -> Files:
     """Write `profiler/` of one rank. 1.x knows graph mode only, and no profiler_info."""
-    number = rank.number
-    files = _raw(rank, form)
-    if not form.before_2_0:
-        files[f"profiler_info_{number}.json"] = _info(truth, rank, on, form)
+    on, number = output.on, output.number
+    files = _raw(output)
+    if not output.before_2_0:
+        files[f"profiler_info_{number}.json"] = _info(output)
     if on.get("graph", True):
-        files |= _graph_files(truth, rank, on, form)
-    elif form.since_2_1:
-        files |= _device_tables(truth, rank, form)
+        files |= _graph_files(output)
     else:
-        files |= _pynative(truth, rank)
+        files |= _device_tables(output) if output.since_2_1 else _pynative(output)
     if on["data_process"]:
-        version = "1.x" if form.version == "1.3" else "2.0"
-        files |= minddata.collected(rank.pipeline, number, sink=on["sink"], version=version)
-        files |= minddata.analysed(rank.pipeline, number, sink=on["sink"], version=version)
+        # The pipeline's files are those of 2.0 but for 1.3.
+        pipeline = output if output.version == "1.3" else replace(output, version="2.0")
+        files |= minddata.pipeline_files(pipeline)
         if on["sink"]:
-            files |= minddata.device_wait(rank.pipeline, number, header=not form.before_2_0)
+            wait = minddata.device_wait(output.rank.pipeline, header=not output.before_2_0)
+            files[f"minddata_aicpu_{number}.txt"] = wait
     if on.get("heterogeneous"):
-        files |= operator_files(truth, rank, graph=True, epoch=form.since_2_1, names_fast_path=True)
+        files |= operator_files(output)
     if on.get("host_info"):
-        files |= _host_info(rank)
-    if form.version == "2.3":
-        files |= _since_2_3(truth, rank, on, form)
+        files |= _host_info(output.rank)
+    if output.version == "2.3":
+        files |= _since_2_3(output)
     return below("profiler", files)
 
 
-def _graph_files(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> Files:
-    number = rank.number
-    files = _device_tables(truth, rank, form)
-    if not form.since_2_1:
-        files |= _reports(truth, rank, form)
+def _graph_files(output: Output) -> Files:
+    on, number = output.on, output.number
+    files = _device_tables(output)
+    if not output.since_2_1:
+        files |= _reports(output)
     if on["aicpu"]:
-        files |= _aicpu(rank, form)
+        files |= _aicpu(output)
     if on["flops"]:
-        files |= flops_files(truth, rank, form)
+        files |= flops_files(output)
     if not (on.get("heterogeneous") or on.get("dynamic_shape")):
-        files[f"step_trace_raw_{number}_detail_time.csv"] = step_trace(rank, form)
-        name = "step_trace_point_info" if form.before_2_0 else f"step_trace_point_info_{number}"
-        files[f"{name}.json"] = points(rank, form)
+        files[f"step_trace_raw_{number}_detail_time.csv"] = step_trace(output)
+        suffix = "" if output.before_2_0 else f"_{number}"
+        files[f"step_trace_point_info{suffix}.json"] = points(output)
     if on.get("dynamic_shape"):
-        files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(truth, rank, form)
-    if on.get("memory") and form.version == "2.0":
-        files |= _memory_usage(truth, rank)
-    if truth.world > 1:
+        files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(output)
+    if on.get("memory") and output.version == "2.0":
+        files |= _memory_usage(output)
+    if output.is_distributed:
         if on["communication"]:
-            files[f"hccl_raw_{number}.csv"] = communication_costs(rank, since_2_1=form.since_2_1)
+            files[f"hccl_raw_{number}.csv"] = communication_costs(output)
             files[f"hccl_info_{number}/hccl_info.csv"] = b""
-        files |= cluster_file(truth, rank, form)
+        files |= cluster_file(output)
     if on["parallel_strategy"]:
-        files[f"parallel_strategy_{number}.json"] = _parallel_strategy(truth, rank)
+        files[f"parallel_strategy_{number}.json"] = _parallel_strategy(output)
     return files
 
 
 # --- operators
 
 
-def _device_tables(truth: Truth, rank: Rank, form: Form) -> Files:
-    number = rank.number
-    runs = operator_runs(truth, rank)
-    unit = 1000 if form.since_2_1 else 1_000_000
-    detail: list[tuple[object, ...]] = [(one.name, one.mean_ns / unit, len(one.kernels)) for one in runs]
-    header = ["full_kernel_name" if form.kernels else "full_op_name", "execution_time", "execution_frequency"]
-    if form.since_2_1:
+def _device_tables(output: Output) -> Files:
+    number = output.number
+    runs = output.rank.runs()
+    unit = 1000 if output.since_2_1 else 1_000_000
+    header = ["full_kernel_name" if output.names_kernels else "full_op_name", "execution_time", "execution_frequency"]
+    detail: list[Row] = [(one.name, one.mean_ns / unit, len(one.kernels)) for one in runs]
+    if output.since_2_1:
         header = [header[0], "task_duration", "execution_frequency", "task_type"]
         detail = [(*row, one.operator.kind.core) for row, one in zip(detail, runs, strict=True)]
-    elif form.before_2_0:
+    elif output.before_2_0:
         header, detail = header[:2], [row[:2] for row in detail]
     return {
-        f"aicore_intermediate_{number}_detail.csv": csv_bytes([header, *detail]),
-        f"aicore_intermediate_{number}_type.csv": _type_table(runs, form),
-        f"framework_raw_{number}.csv": _framework(truth, runs, form),
-        f"output_timeline_data_{number}.txt": _timeline_data(rank, form),
-        f"ascend_timeline_display_{number}.json": _timeline(truth, rank, form),
-        f"ascend_timeline_summary_{number}.json": _summary(runs, form),
+        f"aicore_intermediate_{number}_detail.csv": csv_bytes(header, detail),
+        f"aicore_intermediate_{number}_type.csv": _type_table(output),
+        f"framework_raw_{number}.csv": _framework(output),
+        f"output_timeline_data_{number}.txt": _timeline_data(output),
+        f"ascend_timeline_display_{number}.json": _timeline(output),
+        f"ascend_timeline_summary_{number}.json": _summary(output),
     }
 
 
-def _by_type(runs: Iterable[Runs]) -> dict[str, tuple[float, int]]:
-    """Return time in nanoseconds and number of runs of each type."""
-    return {
-        kind: (sum(one.total_ns for one in ones), sum(len(one.kernels) for one in ones))
-        for kind, ones in grouped(runs, lambda one: one.operator.type).items()
-    }
+def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]]:
+    """Return time in nanoseconds and number of runs of each type.
 
-
-def _by_type_once(runs: Iterable[Runs]) -> dict[str, tuple[float, int]]:
-    """Return mean time and number of operators of each type: 1.x counts an operator once, however often it ran."""
+    `once`: mean time and number of operators, because 1.x counts an operator once, however often it ran.
+    """
     return {
         kind: (sum(one.mean_ns for one in ones), len(ones))
+        if once
+        else (sum(one.total_ns for one in ones), sum(len(one.kernels) for one in ones))
         for kind, ones in grouped(runs, lambda one: one.operator.type).items()
     }
 
 
-def _type_table(runs: list[Runs], form: Form) -> bytes:
-    groups = _by_type_once(runs) if form.before_2_0 else _by_type(runs)
+def _type_table(output: Output) -> bytes:
+    groups = _by_type(output.rank.runs(), once=output.before_2_0)
     whole = sum(total for total, _ in groups.values())
-    rows: list[tuple[object, ...]] = []
-    for kind, (total, times) in groups.items():
-        if form.since_2_1:
-            rows.append((kind, total / 1000, times, total / whole))
-        else:
-            rows.append((kind, total / 1_000_000, times, f"{100 * total / whole:.2f}"))
-    time = "task_time" if form.version == "2.3" else "execution_time" if form.before_2_0 else "total_time"
-    names = ("kernel_type" if form.kernels else "op_type", time)
-    return csv_bytes([(*names, "execution_frequency", "percent"), *rows])
+    rows: list[Row] = [
+        (kind, total / 1000, times, total / whole)
+        if output.since_2_1
+        else (kind, total / 1_000_000, times, f"{100 * total / whole:.2f}")
+        for kind, (total, times) in groups.items()
+    ]
+    time = "task_time" if output.version == "2.3" else "execution_time" if output.before_2_0 else "total_time"
+    name = "kernel_type" if output.names_kernels else "op_type"
+    return csv_bytes(f"{name},{time},execution_frequency,percent", rows)
 
 
 def _operator_info(operator: Operator, *, capital: bool) -> dict[str, dict[str, object]]:
-    first = str.capitalize if capital else str
-    info = {first(f"input_{i}"): _tensor(shape) for i, shape in enumerate(operator.shapes)}
-    info[first("output_0")] = _tensor(operator.output)
+    first = "Input" if capital else "input"
+    info = {f"{first}_{i}": _tensor(shape) for i, shape in enumerate(operator.shapes)}
+    info["Output_0" if capital else "output_0"] = _tensor(operator.output)
     return info
 
 
@@ -159,69 +164,67 @@ def _tensor(shape: Shape) -> dict[str, object]:
     return {"format": "DefaultFormat", "data_type": "NUMBER_TYPE_FLOAT32", "shape": text}
 
 
-def _framework(truth: Truth, runs: list[Runs], form: Form) -> bytes:
+def _framework(output: Output) -> bytes:
     first = "task_id,stream_id,block_dim"
     header = f"{first},full_op_name,op_name,op_type,subgraph,op_info"
-    last: tuple[object, ...] = (truth.graph,)
-    if form.kernels:
+    end: Row = (output.truth.graph,)
+    if output.names_kernels:
         header = f"{first},full_kernel_name,op_name,kernel_name,kernel_type,subgraph,op_info,graph_id"
-    elif form.before_2_0:
-        last = ()
+    elif output.before_2_0:
+        end = ()
     else:
-        header += ",model_id,kernel_type" if form.version == "2.1" else ",graph_id"
-    rows: list[tuple[object, ...]] = []
-    for one in runs:
-        operator = one.operator
-        names = (one.name, one.name, operator.name) if form.kernels else (one.name, operator.name)
-        info = json.dumps(_operator_info(operator, capital=form.since_2_1))
-        end = (1, operator.kind.core) if form.version == "2.1" else last
-        rows.append((one.kernels[0].task, STREAM, 32, *names, operator.type, operator.subgraph, info, *end))
-    return csv_bytes([columns(header), *rows])
+        header += ",model_id,kernel_type" if output.version == "2.1" else ",graph_id"
+    rows: list[Row] = []
+    for one in output.rank.runs():
+        operator, name = one.operator, one.name
+        names = (name, name, operator.name) if output.names_kernels else (name, operator.name)
+        info = json.dumps(_operator_info(operator, capital=output.since_2_1))
+        last = (1, operator.kind.core) if output.version == "2.1" else end
+        rows.append((one.kernels[0].task, STREAM, 32, *names, operator.type, operator.subgraph, info, *last))
+    return csv_bytes(header, rows)
 
 
-def _timeline_data(rank: Rank, form: Form) -> bytes:
-    rows: list[tuple[object, ...]] = []
-    for one in rank.kernels:
-        start = device_ns(rank, one.start_ns)
-        if not form.since_2_1:
-            rows.append((one.operator.full_name, STREAM, start / 1_000_000, one.duration_ns / 1_000_000))
-        elif one.operator.is_cube:
-            rows.append((one.operator.full_name, STREAM, us(start), one.duration_ns / 1_000_000))
-    if not form.since_2_1:
-        return b"op_name, stream_id, start_time(ms), duration(ms)\n" + plain_csv(rows)
-    name = "kernel_name" if form.kernels else "op_name"
-    return csv_bytes([(name, "stream_id", "start_time(us)", "duration(ms)"), *rows])
+def _timeline_data(output: Output) -> bytes:
+    rows: list[Row] = []
+    for one in output.rank.kernels:
+        start = device_ns(output.rank, one.start_ns)
+        if one.operator.is_cube or not output.since_2_1:
+            begin = us(start) if output.since_2_1 else start / 1_000_000
+            rows.append((one.operator.full_name, STREAM, begin, one.duration_ns / 1_000_000))
+    if not output.since_2_1:
+        return plain_csv("op_name, stream_id, start_time(ms), duration(ms)", rows)
+    name = "kernel_name" if output.names_kernels else "op_name"
+    return csv_bytes(f"{name},stream_id,start_time(us),duration(ms)", rows)
 
 
-def _timeline(truth: Truth, rank: Rank, form: Form) -> bytes:
-    if form.since_2_1:
+def _timeline(output: Output) -> bytes:
+    rank = output.rank
+    if output.since_2_1:
         pid = int(f"1{rank.number}")
         name = {"name": f"Scope Layer Rank{rank.number}"}
-        events: list[Event] = [*cann_events(truth, rank)]
+        events: list[Event] = [*cann_events(output, strings=False)]
         events.append({"name": "process_name", "pid": pid, "tid": 0, "args": name, "ph": "M"})
         for layer in scope_layers((one.operator.full_name, one.start_ns, one.end_ns) for one in rank.kernels):
             event: Event = {"name": layer.name, "ph": "X", "pid": pid, "tid": layer.depth}
             ts, dur = microseconds(layer.start_ns), us(layer.end_ns - layer.start_ns)
             events.append({**event, "ts": ts, "dur": dur, "args": {}})
         return json_bytes(events)
-    first = rank.kernels[0].start_ns
     events = []
     for one in rank.kernels:
-        operator = one.operator
+        operator, start = one.operator, us(one.start_ns - rank.kernels[0].start_ns)
         args = {"type": operator.type, "fullname": operator.full_name, **_operator_info(operator, capital=False)}
-        event = {"name": operator.name, "ph": "X", "tid": str(STREAM), "ts": us(one.start_ns - first)}
-        events.append({**event, "dur": us(one.duration_ns), "pid": rank.number, "args": args})
+        events.append(timeline_event(operator.name, str(STREAM), start, us(one.duration_ns), rank.number, args=args))
     return one_by_one([*events, *lane_labels(str(rank.number), "AI Core Op")])
 
 
-def _summary(runs: list[Runs], form: Form) -> bytes:
-    total = sum(one.total_ns for one in runs)
-    depth = max(one.name.count("/") for one in runs) + form.since_2_1
+def _summary(output: Output) -> bytes:
+    runs = output.rank.runs()
+    depth = max(one.name.count("/") for one in runs) + output.since_2_1
     return timeline_summary(
-        total / (1000 if form.since_2_1 else 1_000_000),
+        sum(one.total_ns for one in runs) / (1000 if output.since_2_1 else 1_000_000),
         operators=len(runs),
-        runs=sum(len(one.kernels) for one in runs),
-        depth=None if form.version == "1.3" else depth,
+        runs=len(output.rank.kernels),
+        depth=None if output.version == "1.3" else depth,
     )
 
 
@@ -229,38 +232,38 @@ def _title(text: str) -> str:
     return f"{'=' * 20}{text}{'=' * 20}"
 
 
-def _reports(truth: Truth, rank: Rank, form: Form) -> Files:
+def _reports(output: Output) -> Files:
     """Write the text reports of 2.0 and older: tables for people, with blanks between the columns."""
-    number = rank.number
-    runs = operator_runs(truth, rank)
+    rank, number = output.rank, output.number
     files = {
-        f"output_op_compute_time_{number}.txt": _compute_times(runs, counts=not form.before_2_0),
-        f"output_op_compute_time_detail_{number}.txt": _compute_time_details(runs),
+        f"output_op_compute_time_{number}.txt": _compute_times(rank, counts=not output.before_2_0),
+        f"output_op_compute_time_detail_{number}.txt": _compute_time_details(rank),
         f"output_format_data_hwts_{number}.txt": _hardware_tasks(rank),
     }
-    if form.before_2_0:
+    if output.before_2_0:
         first = device_ns(rank, rank.kernels[0].start_ns)
         files[f"min_cycle_counter_{number}.txt"] = str(first / 1_000_000).encode()
     return files
 
 
-def _compute_times(runs: list[Runs], *, counts: bool) -> bytes:
+def _compute_times(rank: Rank, *, counts: bool) -> bytes:
     lines = [
         _title("op compute time"),
         f"op_name       compute_time(ms) stream_id{' execution_times' if counts else ''}",
         f"------------  ---------------  ---------{' ---------------' if counts else ''}",
     ]
-    for one in runs:
+    for one in rank.runs():
         times = f" {len(one.kernels)}" if counts else ""
         lines.append(f"{one.name} {one.mean_ns / 1_000_000}  {STREAM}{times}")
-    lines.append(f"total op  {sum(one.mean_ns / 1_000_000 for one in runs)} 0")
+    lines.append(f"total op  {sum(one.mean_ns / 1_000_000 for one in rank.runs())} 0")
     return lines_bytes(lines)
 
 
-def _compute_time_details(runs: list[Runs]) -> bytes:
+def _compute_time_details(rank: Rank) -> bytes:
+    runs = rank.runs()
     whole = sum(one.mean_ns for one in runs)
     lines = [_title("op compute time"), "optype_name compute_time(ms, per-step) called_times(per-step) percent"]
-    for kind, (time, count) in _by_type_once(runs).items():
+    for kind, (time, count) in _by_type(runs, once=True).items():
         lines.append(f"{kind} {time / 1_000_000} {count} {round(100 * time / whole, 2)}")
     lines += ["", "Detail:", "op_name op_type avg_execution_time subgraph full_op_name"]
     for one in runs:
@@ -270,10 +273,7 @@ def _compute_time_details(runs: list[Runs]) -> bytes:
 
 
 def _hardware_tasks(rank: Rank) -> bytes:
-    lines = [
-        _title("45 HWTS data"),
-        "Type           cnt  Core_ID  Block_ID  Task_ID  Cycle_counter   Stream_ID",
-    ]
+    lines = [_title("45 HWTS data"), "Type           cnt  Core_ID  Block_ID  Task_ID  Cycle_counter   Stream_ID"]
     for place, kernel in enumerate(rank.kernels):
         for offset, (kind, at) in enumerate((("Start of task", kernel.start_ns), ("End of task", kernel.end_ns))):
             count, name = (2 * place + offset) % 16, f"{STREAM}_{kernel.task % 60_000}"
@@ -282,80 +282,77 @@ def _hardware_tasks(rank: Rank) -> bytes:
     return lines_bytes(lines)
 
 
-def _aicpu(rank: Rank, form: Form) -> Files:
+def _aicpu(output: Output) -> Files:
     """Write the operators of the AI CPU: the one that fetches a batch, once a step."""
-    kind = "kernel_type" if form.kernels or form.before_2_0 else "op_type"
-    rows: list[tuple[object, ...]] = []
-    for serial, step in enumerate(rank.steps, start=1):
-        start = device_ns(rank, step.start_ns) // 1000
-        dispatch, run = 0.15, 0.22
-        total = dispatch + run if form.since_2_1 else 0.888
+    kind = "kernel_type" if output.names_kernels or output.before_2_0 else "op_type"
+    dispatch, run = 0.15, 0.22
+    total = dispatch + run if output.since_2_1 else 0.888
+    rows: list[Row] = []
+    for serial, step in enumerate(output.rank.steps, start=1):
+        start = device_ns(output.rank, step.start_ns) // 1000
         rows.append((serial, "GetNext", total, dispatch, run, start, start + 370))
-    times = ("total_time", "dispatch_time", "execution_time", "run_start", "run_end")
-    number = "serial_num" if form.variant == "documented" else "serial_number"
-    files = {f"aicpu_intermediate_{rank.number}.csv": csv_bytes([(number, kind, *times), *rows])}
-    if not form.since_2_1:
-        execution = "" if form.before_2_0 else "execution_time(ms) "
-        lines = [f"serial_number node_type_name total_time(ms) dispatch_time(ms) {execution}run_start run_end"]
-        lines += [" ".join(map(str, (*row[:4], *row[5:]) if form.before_2_0 else row)) for row in rows]
-        lines.append(f"AI CPU Total Time(ms): {0.888 * len(rows):.6f}")
-        files[f"output_data_preprocess_aicpu_{rank.number}.txt"] = lines_bytes(lines)
+    number = "serial_num" if output.variant == "documented" else "serial_number"
+    header = f"{number},{kind},total_time,dispatch_time,execution_time,run_start,run_end"
+    files = {f"aicpu_intermediate_{output.number}.csv": csv_bytes(header, rows)}
+    if not output.since_2_1:
+        execution = "" if output.before_2_0 else "execution_time(ms) "
+        title = f"serial_number node_type_name total_time(ms) dispatch_time(ms) {execution}run_start run_end"
+        lines = [" ".join(map(str, (*row[:4], *row[5:]) if output.before_2_0 else row)) for row in rows]
+        last = f"AI CPU Total Time(ms): {0.888 * len(rows):.6f}"
+        files[f"output_data_preprocess_aicpu_{output.number}.txt"] = lines_bytes([title, *lines, last])
     return files
 
 
-def _pynative(truth: Truth, rank: Rank) -> Files:
-    runs = operator_runs(truth, rank)
+def _pynative(output: Output) -> Files:
+    runs = output.rank.runs()
     whole = sum(one.total_ns for one in runs)
     types = [
         (kind, total / 1_000_000, times, f"{100 * total / whole:.2f}")
-        for kind, (total, times) in _by_type(runs).items()
+        for kind, (total, times) in _by_type(runs, once=False).items()
     ]
-    tables: dict[str, list[tuple[object, ...]]] = {
-        "detail": [("full_op_name", "execution_time"), *((one.name, one.mean_ns / 1_000_000) for one in runs)],
-        "type": [("op_type", "execution_time", "execution_frequency", "percent"), *types],
+    detail = [(one.name, one.mean_ns / 1_000_000) for one in runs]
+    name = f"pynative_op_intermediate_{output.number}"
+    return {
+        f"{name}_detail.csv": csv_bytes("full_op_name,execution_time", detail),
+        f"{name}_type.csv": csv_bytes("op_type,execution_time,execution_frequency,percent", types),
     }
-    return {f"pynative_op_intermediate_{rank.number}_{name}.csv": csv_bytes(rows) for name, rows in tables.items()}
 
 
 # --- everything else
 
 
-def _info(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> bytes:
+def _info(output: Output) -> bytes:
+    truth, on = output.truth, output.on
     known: dict[str, object] = {"graph_ids": [0]}
-    if truth.world > 1:
+    if output.is_distributed:
         mode = "data_parallel" if truth.stages == 1 else "semi_auto_parallel"
-        stage = rank.number % truth.stages
+        stage = output.number % truth.stages
         known |= {"parallel_mode": mode, "stage_num": truth.stages, "pipeline_stage_id": stage}
+    mode = "graph" if on["graph"] else "pynative"
+    analysed_ns = output.rank.end_ns + 4 * 10**9
     return profiler_info(
-        rank,
-        version={"2.0": "2.0.0", "2.1": "2.1.1", "2.3": "2.3.1"}[form.version],
-        world=truth.world,
-        analysed_ns=rank.end_ns + 4 * 10**9,
-        known=known,
-        context_mode="graph" if on["graph"] else "pynative",
-        is_heterogeneous=on["heterogeneous"],
+        output, analysed_ns=analysed_ns, known=known, context_mode=mode, is_heterogeneous=on["heterogeneous"]
     )
 
 
-def _raw(rank: Rank, form: Form) -> Files:
-    random, name = raw_token(rank)
-    number = rank.number
+def _raw(output: Output) -> Files:
+    (name, random), number = output.raw_folder(), output.number
     files = {f"{name}/device_{number}/data/hwts.data.{number}.slice_0": random.randbytes(128)}
-    if not form.since_2_1:
+    if not output.since_2_1:
         files[f"container/{number}/data/Framework.host.vm.point.1.slice_0"] = random.randbytes(64)
     return files
 
 
-def _dynamic_shapes(truth: Truth, rank: Rank, form: Form) -> bytes:
+def _dynamic_shapes(output: Output) -> bytes:
     """Write times and shapes of every execution; those of a type are the means of its operators, execution by execution."""
     document: dict[str, object] = {}
     means: dict[str, object] = {}
-    for kind, ones in grouped(operator_runs(truth, rank), lambda one: one.operator.type).items():
+    for kind, ones in grouped(output.rank.runs(), lambda one: one.operator.type).items():
         entries = []
         times_of = [[kernel.duration_ns / 1_000_000 for kernel in one.kernels] for one in ones]
         for one, times in zip(ones, times_of, strict=True):
-            info = json.dumps(_operator_info(one.operator, capital=form.since_2_1)).replace('"', "")
-            shapes = [f"{info},{truth.graph}"] * len(times)
+            info = json.dumps(_operator_info(one.operator, capital=output.since_2_1)).replace('"', "")
+            shapes = [f"{info},{output.truth.graph}"] * len(times)
             entry = {"op_exe_time": times, "op_shape": shapes, "op_exe_occurrences": len(times)}
             entries.append({one.operator.name: entry})
         document[kind] = entries
@@ -363,12 +360,11 @@ def _dynamic_shapes(truth: Truth, rank: Rank, form: Form) -> bytes:
     return json_bytes({**document, "op_type": means})
 
 
-def _memory_usage(truth: Truth, rank: Rank) -> Files:
-    gigabyte = 1 << 30
+def _memory_usage(output: Output) -> Files:
     total = 0.0
     nodes, lines = [], []
-    for number, one in enumerate(truth.operators):
-        size = 4 * one.output[0] * one.output[-1] / gigabyte
+    for number, one in enumerate(output.truth.operators):
+        size = 4 * one.output[0] * one.output[-1] / (1 << 30)
         total += size
         lines.append(total)
         node = {"name": one.name, "fullname": one.full_name, "node_id": number, "allocations": 1}
@@ -378,81 +374,79 @@ def _memory_usage(truth: Truth, rank: Rank) -> Files:
     graph |= {"lines": lines, "nodes": nodes, "breakdowns": []}
     summary = {"capacity": 32, "allocations": count, "deallocations": count, "peak_mem": total, "static_mem": 0.0}
     return {
-        f"memory_usage_summary_{rank.number}.json": json_bytes(summary),
-        f"memory_usage_details_{rank.number}.json": json_bytes({"0": graph}),
+        f"memory_usage_summary_{output.number}.json": json_bytes(summary),
+        f"memory_usage_details_{output.number}.json": json_bytes({"0": graph}),
     }
 
 
-def _parallel_strategy(truth: Truth, rank: Rank) -> bytes:
+def _parallel_strategy(output: Output) -> bytes:
+    world = output.truth.world
+    strategy = {"dtype": "DT_TUPLE", "values": [{"dtype": "DT_INT64", "intVal": str(world)}]}
+    attributes = [{"name": "gen_strategy", "value": strategy}]
     nodes = []
-    for number, one in enumerate(truth.operators, start=1):
-        strategy = {"dtype": "DT_TUPLE", "values": [{"dtype": "DT_INT64", "intVal": str(truth.world)}]}
-        attributes = [{"name": "gen_strategy", "value": strategy}]
+    for number, one in enumerate(output.truth.operators, start=1):
         node = {"name": str(number), "opType": one.type, "scope": one.kind.scope, "attribute": attributes}
         nodes.append({**node, "fullName": one.full_name, "instanceName": ""})
-    devices = [{"dim": [{"size": str(number)} for number in range(truth.world)]}]
-    config = {"rankId": rank.number, "stageId": 0, "parallelType": "data_parallel", "stageDevices": devices}
+    devices = [{"dim": [{"size": str(number)} for number in range(world)]}]
+    config = {"rankId": output.number, "stageId": 0, "parallelType": "data_parallel", "stageDevices": devices}
     return json_bytes({"config": config, "graph": {"node": nodes}}, indent=2)
 
 
 def _host_info(rank: Rank) -> Files:
     header = "tid,pid,parent_pid,module_name,event,stage,level,start_end,custom_info,memory_usage(kB),time_stamp(us)"
-    lines = [header]
+    rows: list[Row] = []
     events = []
     memory = 345_678
     for step in rank.steps:
         for kind, at in ((0, step.start_ns), (1, step.end_ns)):
             memory += 4
-            lines.append(f"{rank.pid},{rank.pid},1,Graph,RunGraph,Run,0,{kind},,{memory},{at // 1000}")
+            rows.append((rank.pid, rank.pid, 1, "Graph", "RunGraph", "Run", 0, kind, "", memory, at // 1000))
         dur = step.end_ns // 1000 - step.start_ns // 1000
         event = {"name": "RunGraph", "ph": "X", "pid": rank.pid, "tid": rank.pid, "ts": step.start_ns // 1000}
         events.append({**event, "dur": dur, "args": {"module": "Graph", "stage": "Run"}})
     return {
-        f"host_info/host_info_{rank.number}.csv": lines_bytes(lines),
+        f"host_info/host_info_{rank.number}.csv": plain_csv(header, rows),
         f"host_info/timeline_{rank.number}.json": json_bytes(events),
     }
 
 
-def _since_2_3(truth: Truth, rank: Rank, on: Mapping[str, bool], form: Form) -> Files:
+def _since_2_3(output: Output) -> Files:
     """Write the files that 2.3 added: raw data of the framework, tables of the memory tracker, MindStudio Insight's folder."""
-    number = rank.number
-    random = Random(f"framework {rank.start_ns} {number}")
-    seconds = rank.start_ns // 10**9
-    folder = f"rank-{number}_{seconds}_ascend_ms"
+    on, rank, number = output.on, output.rank, output.number
+    folder = f"rank-{number}_{rank.start_ns // 10**9}_ascend_ms"
     files = {
-        f"FRAMEWORK/op_range_{number}": random.randbytes(256),
-        f"dataset_{number}.csv": _dataset(rank, form),
-        f"{folder}/profiler_info_{number}.json": _info(truth, rank, on, form),
+        f"FRAMEWORK/op_range_{number}": output.random("framework").randbytes(256),
+        f"dataset_{number}.csv": _dataset(output),
+        f"{folder}/profiler_info_{number}.json": _info(output),
     }
     made = {
-        "trace_view.json": mindspore_trace_view(truth, rank, scheduled=True),
-        "kernel_details.csv": kernel_details(truth, rank, mindspore=True, level=0, scheduled=True),
-        "step_trace_time.csv": step_trace_time(rank, mindspore=True, scheduled=True),
+        "trace_view.json": trace_view(output),
+        "kernel_details.csv": kernel_details(output),
+        "step_trace_time.csv": step_trace_time(output),
     }
-    if truth.world > 1 and on["communication"]:
-        made["communication.json"] = communication(truth, rank, mindspore=True, scheduled=True)
-        made["communication_matrix.json"] = communication_matrix(truth, rank, mindspore=True, scheduled=True)
+    if output.is_distributed and on["communication"]:
+        made |= communication_files(output)
     files |= below(f"{folder}/ASCEND_PROFILER_OUTPUT", made)
     if on["memory"]:
-        files[f"cpu_ms_memory_record_{number}.txt"] = memory_file(rank)
-        files[f"operator_memory_{number}.csv"] = _operator_memory(rank)
-        tracked = tracker_files(truth, rank, blocks=True)
+        files |= memory_file(rank)
+        files[f"operator_memory_{number}.csv"] = _operator_memory(output)
+        tracked = tracker_files(output, blocks=True)
         files |= below(f"rank_{number}", {name: tracked[name] for name in ("memory_block.csv", "task.csv")})
     return files
 
 
-def _dataset(rank: Rank, form: Form) -> bytes:
-    time = "Avg. time(us)" if form.variant == "documented" else "Avg. time (us)"
-    header = ("Operation", "Stage", "Occurrences", time, "Custom Info")
-    count = len(rank.pipeline.batches)
-    rows = [(stage.type.removesuffix("Op"), "WorkerEntry", count, 125.5, "") for stage in rank.pipeline.stages]
-    return csv_bytes([header, *rows])
+def _dataset(output: Output) -> bytes:
+    time = "Avg. time(us)" if output.variant == "documented" else "Avg. time (us)"
+    stages, batches = output.rank.pipeline.stages, output.rank.pipeline.batches
+    rows = [(stage.type.removesuffix("Op"), "WorkerEntry", len(batches), 125.5, "") for stage in stages]
+    return csv_bytes(f"Operation,Stage,Occurrences,{time},Custom Info", rows)
 
 
-def _operator_memory(rank: Rank) -> bytes:
-    header = columns(
+def _operator_memory(output: Output) -> bytes:
+    header = (
         "Name,Size(KB),Allocation Time(us),Duration(us),Allocation Total Allocated(MB),Allocation Total Reserved(MB),"
-        "Release Total Allocated(MB),Release Total Reserved(MB),Device Type"
+        "Release Total Allocated(MB),Release Total Reserved(MB),Device"
     )
-    blocks = block_cells(rank, mindspore=True, blank="", time=microseconds, duration=us)
-    return plain_csv([(*header[:-1], "Device"), *([cells[name] for name in header] for cells in blocks)])
+    names = [*header.split(",")[:-1], "Device Type"]
+    blocks = block_cells(output, blank="", time=microseconds, duration=us)
+    return plain_csv(header, ([cells[name] for name in names] for cells in blocks))

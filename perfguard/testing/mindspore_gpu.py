@@ -6,61 +6,51 @@ output (test data of MindInsight). No other real file is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from perfguard.testing import minddata
 from perfguard.testing.formats import (
     Files,
     below,
-    columns,
     csv_bytes,
     json_bytes,
+    lane_labels,
     lines_bytes,
+    one_by_one,
     plain_csv,
     six_digits,
+    timeline_event,
+    timeline_summary,
     us,
 )
-from perfguard.testing.mindspore_info import profiler_info
-from perfguard.testing.timelines import Event, lane_labels, one_by_one, timeline_summary
-from perfguard.testing.truth import Kernel, Operator, Rank, Span, Truth, grouped, of_step
+from perfguard.testing.mindspore_cpu import profiler_info
+from perfguard.testing.truth import Kernel, Operator, Output, Rank, Span, grouped, of_step
 
-_DETAIL = columns(
-    "op_side,op_type,op_name,op_full_name,op_occurrences,op_total_time(us),op_avg_time(us),total_proportion,"
-    "cuda_activity_cost_time(us),cuda_activity_call_count"
-)
-_ACTIVITY = columns(
-    "name,type,op_full_name,stream_id,block_dim,grid_dim,occurrences,total_duration(us),avg_duration(us),"
-    "max_duration(us),min_duration(us)"
-)
 _LAUNCH = "cuLaunchKernel"
-_STREAM, _BLOCKS, _GRID = 17, "256,1,1", "8,1,1"
+_STREAM = 17
+_DIMENSIONS = {"block_dim": "256,1,1", "grid_dim": "8,1,1"}
 
 
-def directory(truth: Truth, rank: Rank, on: Mapping[str, bool]) -> Files:
+def directory(output: Output) -> Files:
     """Write `profiler/` of one device."""
-    number = rank.number
-    runs = truth.by_operator(rank.kernels)
-    whole = sum(one.launch.duration_ns for one in rank.kernels)
+    rank, number = output.rank, output.number
     files = {
-        f"gpu_op_detail_info_{number}.csv": _detail(runs, whole),
-        f"gpu_op_type_info_{number}.csv": _types(runs, whole),
-        f"gpu_activity_data_{number}.csv": _activities(runs),
-        f"gpu_op_execute_timestamp_{number}.txt": _timestamps(runs),
+        f"gpu_op_detail_info_{number}.csv": _detail(rank),
+        f"gpu_op_type_info_{number}.csv": _types(rank),
+        f"gpu_activity_data_{number}.csv": _activities(rank),
+        f"gpu_op_execute_timestamp_{number}.txt": _timestamps(rank),
         f"activity_execute_timestamp_{number}.txt": _activity_timestamps(rank),
-        f"gpu_framework_{number}.txt": _framework(truth, rank),
-        f"step_trace_profiling_{number}.txt": _step_points(runs),
+        f"gpu_framework_{number}.txt": _framework(output),
+        f"step_trace_profiling_{number}.txt": _step_points(rank),
         f"start_time_{number}.txt": _start_time(rank),
-        f"profiler_info_{number}.json": profiler_info(
-            rank, version="2.0.0", world=truth.world, analysed_ns=rank.end_ns, known={"graph_ids": [0]}
-        ),
-        **_timeline(truth, rank),
+        f"profiler_info_{number}.json": profiler_info(output, analysed_ns=rank.end_ns, known={"graph_ids": [0]}),
+        **_timeline(output),
     }
-    if on["dynamic_shape"]:
+    if output.on["dynamic_shape"]:
         files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(rank)
-    if on["data_process"]:
-        files |= minddata.collected(rank.pipeline, number, sink=on["sink"], version="2.0")
-        files |= minddata.analysed(rank.pipeline, number, sink=on["sink"], version="2.0")
-        if on["sink"]:
+    if output.on["data_process"]:
+        files |= minddata.pipeline_files(output)
+        if output.on["sink"]:
             files[f"minddata_getnext_profiling_{number}.txt"] = _fetches(rank)
     return below("profiler", files)
 
@@ -69,45 +59,58 @@ def _activity(operator: Operator) -> str:
     return f"{operator.type}Kernel<float>(int, float const*, float*)"
 
 
-def _times(spans: Sequence[Span]) -> list[float]:
-    return [us(one.duration_ns) for one in spans]
+def _total_us(spans: Sequence[Span]) -> float:
+    return us(sum(one.duration_ns for one in spans))
 
 
-def _detail(runs: dict[Operator, list[Kernel]], whole: int) -> bytes:
-    rows: list[tuple[object, ...]] = [_DETAIL]
-    for one, kernels in runs.items():
-        count, total = len(kernels), us(sum(kernel.launch.duration_ns for kernel in kernels))
-        device = us(sum(kernel.duration_ns for kernel in kernels))
-        times = map(six_digits, (total, total / count, total * 1000 / whole, device))
+def _launches(kernels: Sequence[Kernel]) -> list[Span]:
+    return [one.launch for one in kernels]
+
+
+def _detail(rank: Rank) -> bytes:
+    whole = sum(one.launch.duration_ns for one in rank.kernels)
+    rows = []
+    for runs in rank.runs():
+        one, count, total = runs.operator, len(runs.kernels), _total_us(_launches(runs.kernels))
+        times = map(six_digits, (total, total / count, total * 1000 / whole, us(runs.total_ns)))
         rows.append(("Device", one.type, one.name, one.full_name, count, *times, count))
-    return plain_csv(rows)
+    header = (
+        "op_side,op_type,op_name,op_full_name,op_occurrences,op_total_time(us),op_avg_time(us),total_proportion,"
+        "cuda_activity_cost_time(us),cuda_activity_call_count"
+    )
+    return plain_csv(header, rows)
 
 
-def _types(runs: dict[Operator, list[Kernel]], whole: int) -> bytes:
-    kernels = [kernel for ones in runs.values() for kernel in ones]
-    rows: list[tuple[object, ...]] = [columns("op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)")]
+def _types(rank: Rank) -> bytes:
+    kernels = [kernel for runs in rank.runs() for kernel in runs.kernels]
+    whole = sum(one.launch.duration_ns for one in kernels)
+    rows = []
     for kind, ones in grouped(kernels, lambda one: one.operator.type).items():
-        total = us(sum(one.launch.duration_ns for one in ones))
+        total = _total_us(_launches(ones))
         rows.append((kind, len(ones), *map(six_digits, (total, total * 1000 / whole, total / len(ones)))))
-    return plain_csv(rows)
+    return plain_csv("op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)", rows)
 
 
-def _activities(runs: dict[Operator, list[Kernel]]) -> bytes:
-    rows: list[tuple[object, ...]] = [_ACTIVITY]
-    for one, kernels in runs.items():
-        times = _times(kernels)
+def _activities(rank: Rank) -> bytes:
+    rows = []
+    for runs in rank.runs():
+        times = [us(one.duration_ns) for one in runs.kernels]
         total = sum(times)
-        what = (_activity(one), _LAUNCH, one.full_name, _STREAM, _BLOCKS, _GRID)
+        what = (_activity(runs.operator), _LAUNCH, runs.operator.full_name, _STREAM, *_DIMENSIONS.values())
         rows.append((*what, len(times), *map(six_digits, (total, total / len(times), max(times), min(times)))))
-    return csv_bytes(rows, newline="\n")
+    header = (
+        "name,type,op_full_name,stream_id,block_dim,grid_dim,occurrences,total_duration(us),avg_duration(us),"
+        "max_duration(us),min_duration(us)"
+    )
+    return csv_bytes(header, rows, newline="\n")
 
 
-def _timestamps(runs: dict[Operator, list[Kernel]]) -> bytes:
+def _timestamps(rank: Rank) -> bytes:
     lines = []
-    for one, kernels in runs.items():
-        launches = (kernel.launch for kernel in kernels)
+    for runs in rank.runs():
+        launches = _launches(runs.kernels)
         spans = "".join(f"{run.start_ns},{six_digits(us(run.duration_ns))} " for run in launches)
-        lines.append(f"{one.full_name};GpuOps;{spans}")
+        lines.append(f"{runs.operator.full_name};GpuOps;{spans}")
     return lines_bytes(lines)
 
 
@@ -117,11 +120,11 @@ def _activity_timestamps(rank: Rank) -> bytes:
     )
 
 
-def _framework(truth: Truth, rank: Rank) -> bytes:
+def _framework(output: Output) -> bytes:
     lines = []
-    for one in rank.executions:
+    for one in output.rank.executions:
         inputs = "".join(f"input_{i}:{shape};" for i, shape in enumerate(_shapes(one.operator), start=1))
-        lines.append(f"{one.operator.type};{one.operator.name};{truth.graph};{inputs}")
+        lines.append(f"{one.operator.type};{one.operator.name};{output.truth.graph};{inputs}")
     return lines_bytes(lines)
 
 
@@ -129,13 +132,12 @@ def _shapes(operator: Operator) -> list[str]:
     return [str(list(shape)) for shape in operator.shapes]
 
 
-def _step_points(runs: dict[Operator, list[Kernel]]) -> bytes:
+def _step_points(rank: Rank) -> bytes:
     """Write the first and the last operator of a step, with their starts and ends in counts of 10 ns."""
-    operators = list(runs)
     lines = []
-    for one in (operators[0], operators[-1]):
-        spans = " ".join(f"{kernel.start_ns // 10},{kernel.end_ns // 10}" for kernel in runs[one])
-        lines.append(f"{one.full_name} {spans}")
+    for runs in (rank.runs()[0], rank.runs()[-1]):
+        spans = " ".join(f"{kernel.start_ns // 10},{kernel.end_ns // 10}" for kernel in runs.kernels)
+        lines.append(f"{runs.operator.full_name} {spans}")
     return lines_bytes(lines)
 
 
@@ -149,13 +151,13 @@ def _dynamic_shapes(rank: Rank) -> bytes:
         name: {} for name in ("operator", "kernel", "operator_type", "kernel_type")
     }
     for number, step in enumerate(rank.steps, start=1):
-        kernels = of_step(rank.kernels, step.number)
+        kernels = of_step(rank.kernels, step.step)
         by_type = grouped(kernels, lambda one: one.operator.type)
         by_activity = grouped(kernels, lambda one: _activity(one.operator))
         parts: dict[str, object] = {
             "operator": [_operator_run(number, one) for one in kernels],
             "kernel": [_kernel_run(number, one) for one in kernels],
-            "operator_type": {name: _sums([one.launch for one in ones]) for name, ones in by_type.items()},
+            "operator_type": {name: _sums(_launches(ones)) for name, ones in by_type.items()},
             "kernel_type": {name: [*_sums(ones), ones[-1].operator.full_name] for name, ones in by_activity.items()},
         }
         for name, part in parts.items():
@@ -171,12 +173,12 @@ def _operator_run(step: int, one: Kernel) -> dict[str, object]:
 
 def _kernel_run(step: int, one: Kernel) -> dict[str, object]:
     names = {"op_type": _LAUNCH, "op_name": _activity(one.operator), "op_full_name": one.operator.full_name}
-    return {"step": step, **names, "dur": us(one.duration_ns), "block_dim": _BLOCKS, "grid_dim": _GRID}
+    return {"step": step, **names, "dur": us(one.duration_ns), **_DIMENSIONS}
 
 
 def _sums(spans: Sequence[Span]) -> list[object]:
     """Return time, number and mean time, in microseconds."""
-    total = us(sum(one.duration_ns for one in spans))
+    total = _total_us(spans)
     return [total, len(spans), round(total / len(spans), 4)]
 
 
@@ -188,21 +190,17 @@ def _fetches(rank: Rank) -> bytes:
     return lines_bytes(lines)
 
 
-def _timeline(truth: Truth, rank: Rank) -> Files:
-    launches = [one.launch for one in rank.kernels]
-    events: list[Event] = []
-    for launch in launches:
-        event: Event = {"name": launch.operator.full_name, "ph": "X", "tid": "Ops", "ts": us(launch.start_ns)}
-        events.append({**event, "dur": us(launch.duration_ns), "pid": rank.number})
+def _timeline(output: Output) -> Files:
+    rank, number = output.rank, output.number
+    events = []
+    for launch in (one.launch for one in rank.kernels):
+        name, ts = launch.operator.full_name, us(launch.start_ns)
+        events.append(timeline_event(name, "Ops", ts, us(launch.duration_ns), number))
     for one in rank.kernels:
-        args = {"type": _LAUNCH, "op_full_name": one.operator.full_name, "block_dim": _BLOCKS, "grid_dim": _GRID}
-        event = {"name": _activity(one.operator), "ph": "X", "tid": str(_STREAM), "ts": us(one.start_ns)}
-        events.append({**event, "dur": us(one.duration_ns), "pid": rank.number, "args": args})
-    events += lane_labels(str(rank.number), "GPU Op")
-    total = sum(_times(launches)) / 1000
-    return {
-        f"gpu_timeline_display_{rank.number}.json": one_by_one(events),
-        f"gpu_timeline_summary_{rank.number}.json": timeline_summary(
-            total, operators=len(truth.operators), runs=len(rank.kernels), depth=0
-        ),
-    }
+        args = {"type": _LAUNCH, "op_full_name": one.operator.full_name, **_DIMENSIONS}
+        name, ts, dur = _activity(one.operator), us(one.start_ns), us(one.duration_ns)
+        events.append(timeline_event(name, str(_STREAM), ts, dur, number, args=args))
+    events += lane_labels(str(number), "GPU Op")
+    total = sum(us(one.launch.duration_ns) for one in rank.kernels) / 1000
+    summary = timeline_summary(total, operators=len(output.truth.operators), runs=len(rank.kernels), depth=0)
+    return {f"gpu_timeline_display_{number}.json": one_by_one(events), f"gpu_timeline_summary_{number}.json": summary}

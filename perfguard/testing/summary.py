@@ -10,22 +10,20 @@ import struct
 from collections.abc import Iterable
 
 from perfguard.testing.formats import Files, below, json_bytes
-from perfguard.testing.truth import Operator, Rank, Truth
+from perfguard.testing.truth import Operator, Output
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 
 
-def summary_files(truth: Truth, rank: Rank) -> Files:
+def summary_files(output: Output) -> Files:
     """Write the files of SummaryCollector of one rank: events, lineage and the metadata of the checkpoints."""
+    truth, rank = output.truth, output.rank
     begin = rank.start_ns / 1e9
     name = f"events.out.events.summary.{rank.start_ns // 10**9}.{rank.number}.{truth.host}"
     records = [
         _event(begin, version="MindSpore.Event:1"),
         _event(begin + 0.001, graph=_graph(truth.operators)),
-        *(
-            _event(step.end_ns / 1e9, step=number, summary=_values(number))
-            for number, step in enumerate(rank.steps, start=1)
-        ),
+        *(_event(step.end_ns / 1e9, step=i, summary=_values(i)) for i, step in enumerate(rank.steps, start=1)),
     ]
     lineage = [
         _event(begin + 0.001, others=_field(9, _BYTES, _dataset_graph())),
@@ -36,7 +34,7 @@ def summary_files(truth: Truth, rank: Rank) -> Files:
         f"{name}_lineage": b"".join(map(_record, lineage)),
         "ckpt_dir/train_metadata.json": _metadata(len(rank.steps)),
     }
-    return below(f"rank_{rank.number}" if truth.world > 1 else "", files)
+    return below(output.rank_folder, files)
 
 
 def _record(payload: bytes) -> bytes:
@@ -79,12 +77,9 @@ def _event(
     found = _field(1, _DOUBLE, wall_time)
     if step:
         found += _field(2, _VARINT, step)
-    if version:
-        found += _text(3, version)
-    if graph:
-        found += _field(4, _BYTES, graph)
-    if summary:
-        found += _field(5, _BYTES, summary)
+    for number, content in ((3, version.encode()), (4, graph), (5, summary)):
+        if content:
+            found += _field(number, _BYTES, content)
     return found + others
 
 
@@ -131,11 +126,10 @@ def _train_lineage(steps: int) -> bytes:
 
 
 def _metadata(steps: int) -> bytes:
+    numbers = range(1, steps + 1)
     document = {
-        "epoch_group": {"0": list(range(1, steps + 1))},
-        "model_params_file_map": {
-            str(step): f"/home/user/out_summary/ckpt_dir/Net_{step}_step.ckpt" for step in range(1, steps + 1)
-        },
+        "epoch_group": {"0": list(numbers)},
+        "model_params_file_map": {str(i): f"/home/user/out_summary/ckpt_dir/Net_{i}_step.ckpt" for i in numbers},
         "step_per_epoch": steps,
         "unit": "step",
         "num_samples": 2048,

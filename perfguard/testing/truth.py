@@ -7,9 +7,12 @@ bytes. Durations on the host have six significant digits, because MindSpore prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import NamedTuple, TypeVar
+
+from perfguard.testing.formats import stamp
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -37,9 +40,9 @@ class Kind(NamedTuple):
     backward: str | None = None
 
 
-_NETWORK = "network-WithLossCell/_backbone-Net"
+_CELL = "network-WithLossCell"
 _LOSS = "SoftmaxCrossEntropyWithLogits"
-_DENSE, _RELU = f"Default/{_NETWORK}/fc-Dense", f"Default/{_NETWORK}/relu-ReLU"
+_DENSE, _RELU = f"Default/{_CELL}/_backbone-Net/fc-Dense", f"Default/{_CELL}/_backbone-Net/relu-ReLU"
 _GRADIENTS = f"Gradients/{_DENSE}"
 _CUBE, _VECTOR = "AI_CORE", "AI_VECTOR_CORE"
 
@@ -48,14 +51,7 @@ KINDS = (
     Kind("MatMul", _DENSE, "aten::addmm", "mmnn", _CUBE, "AddmmBackward0"),
     Kind("BiasAdd", _DENSE, "aten::add", "mvn", _VECTOR, "AddBackward0"),
     Kind("ReLU", _RELU, "aten::relu", "m", _VECTOR, "ReluBackward0"),
-    Kind(
-        _LOSS,
-        f"Default/network-WithLossCell/_loss_fn-{_LOSS}",
-        "aten::_log_softmax",
-        "mm",
-        _VECTOR,
-        "LogSoftmaxBackward0",
-    ),
+    Kind(_LOSS, f"Default/{_CELL}/_loss_fn-{_LOSS}", "aten::_log_softmax", "mm", _VECTOR, "LogSoftmaxBackward0"),
     Kind("BiasAddGrad", f"{_GRADIENTS}/Grad_BiasAdd", "aten::sum", "mn", _VECTOR),
     Kind("MatMul", f"{_GRADIENTS}/Grad_MatMul", "aten::mm", "mmnn", _CUBE),
     Kind("AssignAdd", "Default/optimizer-Momentum", "aten::add_", "vvn", _VECTOR),
@@ -126,16 +122,6 @@ def of_step(spans: Iterable[_Span], step: int | None) -> list[_Span]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Span):
-    """One step of the window on the host's clock; the device has finished it when it ends."""
-
-    @property
-    def number(self) -> int:
-        """Its number."""
-        return self.step
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution(Span):
     """One run of an operator on the host."""
 
@@ -151,7 +137,27 @@ class Kernel(Span):
     launch: Execution
 
 
-_Run = TypeVar("_Run", Execution, Kernel)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """All runs of one operator's kernel."""
+
+    operator: Operator
+    kernels: list[Kernel]
+
+    @property
+    def name(self) -> str:
+        """The operator's full name."""
+        return self.operator.full_name
+
+    @property
+    def total_ns(self) -> int:
+        """Their time together."""
+        return sum(one.duration_ns for one in self.kernels)
+
+    @property
+    def mean_ns(self) -> float:
+        """Their mean time."""
+        return self.total_ns / len(self.kernels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,12 +266,18 @@ class Rank:
 
     number: int
     pid: int
-    steps: tuple[Step, ...]
+    #: The steps of the window on the host's clock; the device has finished a step when it ends.
+    steps: tuple[Span, ...]
     executions: tuple[Execution, ...]
     kernels: tuple[Kernel, ...]
     collectives: tuple[Collective, ...]
     allocations: tuple[Allocation, ...]
     pipeline: Pipeline
+
+    def runs(self) -> list[Runs]:
+        """Return the runs of each operator, in the order of the model."""
+        groups = grouped(self.kernels, lambda one: one.operator.full_name)
+        return [Runs(operator=ones[0].operator, kernels=ones) for ones in groups.values()]
 
     @property
     def start_ns(self) -> int:
@@ -300,7 +312,66 @@ class Truth:
         """The number of pipeline stages of the model: 2 if ranks send to each other."""
         return 2 if any(one.is_point_to_point for rank in self.ranks for one in rank.collectives) else 1
 
-    def by_operator(self, runs: Iterable[_Run]) -> dict[Operator, list[_Run]]:
-        """Group runs by operator, in the order of the model."""
-        groups = grouped(runs, lambda run: run.operator.full_name)
-        return {one: groups.get(one.full_name, []) for one in self.operators}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """The output of one rank and cycle, which the writers print: the run, the options, and the form of the files."""
+
+    truth: Truth
+    rank: Rank
+    #: The conditions: what is on and what is off.
+    on: Mapping[str, bool]
+    #: The variant of the layout, empty for none: columns of an older or newer version, other counters.
+    variant: str = ""
+    #: MindSpore's version where it changes files ("1.3" to "2.10"); empty for torch and torch_npu.
+    version: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number of the rank."""
+        return self.rank.number
+
+    @property
+    def level(self) -> int:
+        """The profiler's level on an Ascend device: 0, 1 or 2."""
+        return sum(self.on.get(name, False) for name in ("level1", "level2"))
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the files are divided into steps."""
+        return self.on.get("scheduled", True)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the run has several ranks."""
+        return self.truth.world > 1
+
+    @property
+    def rank_folder(self) -> str:
+        """The folder of the rank where several write into one; empty for a single rank."""
+        return f"rank_{self.number}" if self.is_distributed else ""
+
+    @property
+    def since_2_1(self) -> bool:
+        """Whether the flat files are made from msprof's op_summary: times in microseconds."""
+        return self.version in ("2.1", "2.3")
+
+    @property
+    def before_2_0(self) -> bool:
+        """Whether it is MindSpore 1.x."""
+        return self.version.startswith("1.")
+
+    @property
+    def names_kernels(self) -> bool:
+        """Whether columns of the flat files name kernels, not operators."""
+        return self.version == "2.3" or self.variant == "kernel-names"
+
+    def random(self, purpose: str) -> Random:
+        """Return a source of arbitrary content, the same for the same rank and cycle."""
+        return Random(f"{purpose} {self.rank.start_ns} {self.number}")
+
+    def raw_folder(self) -> tuple[str, Random]:
+        """Return the name of CANN's own directory, and a source of what is in it: only its presence is checked."""
+        random = self.random("raw")
+        token = "".join(random.choice("ABCDEFGHIJKLMNOPQR") for _ in range(16))
+        return f"PROF_000001_{stamp(self.rank.start_ns)}_{token}", random

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.testing import Tree, generate
-from perfguard.testing.counters import CANN_NAMES, DEFAULT, METRICS, counters
+from perfguard.testing.ascend_operators import DEFAULT, METRICS, counters
 
 
 def file_of(tree: Tree, ending: str) -> bytes:
@@ -118,7 +118,7 @@ def test_kernels_end_in_the_counters_asked_for(name):
     columns = list(rows[0])
     assert columns[columns.index("Context ID") + 1 :] == list(counters(name))
     asked = json.loads(file_of(tree, "profiler_info.json"))["config"]["experimental_config"]["_aic_metrics"]
-    assert asked == f"ACL_AICORE_{CANN_NAMES[name]}"
+    assert asked == f"ACL_AICORE_{METRICS[name][0]}"
     cubes = [row for row in rows if row["Accelerator Core"] == "AI_CORE"]
     assert all(float(row["aicore_time(us)"]) > 0 == float(row["aiv_time(us)"]) for row in cubes)
 
