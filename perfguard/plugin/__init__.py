@@ -152,6 +152,9 @@ def perfguard(request: pytest.FixtureRequest) -> Guard:
 
     Without --perfguard the step runs once, as in any other test.
     """
-    from perfguard.plugin.fixture import guard_for
+    if (session := request.config.pluginmanager.get_plugin("perfguard-session")) is not None:
+        guard: Guard = session.guard(request)
+        return guard
+    from perfguard.plugin.plain import PlainGuard
 
-    return guard_for(request)
+    return PlainGuard(request.node)

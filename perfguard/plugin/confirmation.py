@@ -21,6 +21,7 @@ from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND
+from perfguard.reports.reading import read_report
 from perfguard.workload import workload_of
 
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
@@ -92,8 +93,6 @@ class Confirmation:
         return self.config.rootpath / self.workload.partition("::")[0]
 
     def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
-        from perfguard.reports.reading import read_report
-
         report, output = place / "report.json", place / "output"
         with open(output, "wb") as stream:
             ended = run_command(

@@ -31,8 +31,6 @@ from perfguard.workload import named
 
 Batch = TypeVar("Batch")
 
-PLUGIN_NAME = "perfguard-controlled"
-
 #: Options of pytest and its plugins that belong to the run as a whole, and stay behind: what it selects, reports, repeats,
 #: distributes, or measures by other means.
 _OF_THE_WHOLE_RUN = frozenset(
@@ -186,7 +184,7 @@ def main(path: str) -> None:
 def run_tests(request: Request, plugin: Controlled) -> int:
     """Run the tests of a request with a plugin that makes their guards; return pytest's status."""
     config = configuration(request)
-    config.pluginmanager.register(plugin, PLUGIN_NAME)
+    config.pluginmanager.register(plugin, "perfguard-session")
     try:
         return int(config.hook.pytest_cmdline_main(config=config))
     finally:

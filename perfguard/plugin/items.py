@@ -1,47 +1,12 @@
-"""Items: what a test of pytest says of itself (its fixture, its markers, its node id), and the guard that hangs on it."""
+"""Items of pytest: the node id of a test, whether it uses the fixture, and the arguments of its markers."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from perfguard.errors import UsageError
 
-if TYPE_CHECKING:
-    from perfguard.judge import Verdict
-
-LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
-
 _COLLECTED_AS = pytest.StashKey[str]()
-
-
-class HookedGuard(Protocol):
-    """What the hooks ask of the guard of a test."""
-
-    #: What its test came to.
-    verdicts: list[Verdict]
-    #: How many of them hang on a report.
-    reported: int
-    #: Whether the test asked for anything.
-    asked: bool
-
-    @property
-    def left_open(self) -> bool:
-        """Whether a window is open that nobody ended."""
-
-    def abandon(self, error: BaseException) -> None:
-        """End what a failing test left open."""
-
-    def judge_callbacks(self) -> None:
-        """Judge what callbacks recorded."""
-
-    def settle_baselines(self, *, passed: bool) -> None:
-        """Write what a refresh is due to write, now that the test has ended."""
-
-
-#: Where the hooks find the guard of a test.
-GUARD = pytest.StashKey[HookedGuard]()
 
 
 def remember_nodeid(item: pytest.Item) -> None:

@@ -119,6 +119,3 @@ def source_of(item: pytest.Item) -> str:
     """Return file and line of a test, as `tests/test_train.py:12`."""
     file, line, _ = item.location
     return file if line is None else f"{file}:{line + 1}"
-
-
-__all__ = ["PlainGuard", "failing", "script_of", "source_of"]

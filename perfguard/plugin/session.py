@@ -14,24 +14,21 @@ from typing import Any
 import pytest
 
 from perfguard.capture.checkout import provenance
+from perfguard.capture.environment import cpu_model
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Update
-from perfguard.plugin.gate_tests import GateTests, named
-from perfguard.plugin.items import (
-    GUARD,
-    LOOP_LEFT,
-    is_gate_test,
-    nodeid_of,
-    remember_nodeid,
-    without_fixture,
-)
+from perfguard.plugin.fixture import GUARD, GateGuard
+from perfguard.plugin.gate_tests import named
+from perfguard.plugin.items import is_gate_test, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.options import named_places, report_files, runs_no_test
 from perfguard.plugin.projects import Project
 from perfguard.plugin.summary import append_github_summary, github_summary, write_summary
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
+from perfguard.reports.document import verdict_document, verdict_from_document
+from perfguard.reports.names import printable
 from perfguard.screen import put_right
 from perfguard.stores.directory import names_baseline
 from perfguard.version import __version__
@@ -64,7 +61,6 @@ class GateSession:
         self._files = report_files(config)
         #: Whether settings were wrong, so that no test ran; pytest prints the reason.
         self._is_refused = False
-        self.problems: list[str] = []
         self._written: list[Path] = []
         self._unused: tuple[str, ...] = ()
         #: Places to rename, if unused baselines look like the measurements of tests without a baseline.
@@ -73,7 +69,7 @@ class GateSession:
         #: Tests that use perfguard, and those of them that left a verdict.
         self._measuring: set[str] = set()
         self._measured: set[str] = set()
-        self.tests = GateTests()
+        self.tests = self.judging.tests
         #: How pytest reported each test, to name those whose verdict it did not report.
         self._reported: dict[str, str] = {}
         self.has_begun = False
@@ -82,12 +78,17 @@ class GateSession:
         self.why = ""
         self._has_printed_why = False
 
+    def guard(self, request: pytest.FixtureRequest) -> GateGuard:
+        """Return the guard of a test."""
+        guard = GateGuard(self.judging, request)
+        request.node.stash[GUARD] = guard
+        request.addfinalizer(guard.finish)
+        return guard
+
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def pytest_report_header(self) -> list[str]:
         """Say version, mode, baselines and machine."""
-        from perfguard.capture.environment import cpu_model
-
         mode = {
             Update.NOTHING: "judging",
             Update.ALL: "refreshing",
@@ -200,8 +201,7 @@ class GateSession:
             if what := without_fixture(item):
                 self._fail(item, what)
             return result
-        if guard.left_open:
-            guard.abandon(GeneratorExit(LOOP_LEFT))
+        guard.abandon()
         guard.judge_callbacks()
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         guard.settle_baselines(passed=not red)
@@ -210,11 +210,11 @@ class GateSession:
             # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
             # a refresh that is refused is known only now.
             pytest.fail(self.judging.failure_message(red[0], nodeid_of(item)), pytrace=False)
-        if not guard.verdicts and (guard.asked or is_gate_test(item)):
+        if not guard.verdicts and (guard.is_used or is_gate_test(item)):
             self._fail(
                 item,
                 "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
-                if guard.asked
+                if guard.is_used
                 else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
             )
         return result
@@ -231,16 +231,12 @@ class GateSession:
         guard = item.stash.get(GUARD, None)
         # Those of the call are settled after it; fixtures may be given some before and after.
         if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
-            from perfguard.reports.document import verdict_document
-
             guard.reported = len(guard.verdicts)
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect verdicts; the last one of a rerun test counts."""
-        from perfguard.reports.document import verdict_from_document
-
         if report.when == "setup" or report.failed:
             self._reported[report.nodeid] = report.outcome
         elif report.when == "call" and self._reported.get(report.nodeid) != "failed":
@@ -302,28 +298,26 @@ class GateSession:
             self._moves = collected.moves(self._unused, verdicts)
             self._uncollected = collected.uncollected()
         except PerfguardError as error:
-            self.problems.append(str(error))
+            self.judging.problems.append(str(error))
         for file in self._files:
             try:
                 file.write(self._report())
                 self._written.append(file.path)
             except PerfguardError as error:
-                self.problems.append(str(error))
+                self.judging.problems.append(str(error))
         if page := github_summary():
             try:
                 append_github_summary(page, self._report())
             except PerfguardError as error:
-                self.problems.append(str(error))
+                self.judging.problems.append(str(error))
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if (unused := self._unused_to_fail()) and self.judging.update is not Update.ALL:
-            from perfguard.reports.names import printable
-
             baselines, them = ("baseline", "it") if len(unused) == 1 else ("baselines", "them")
             names = " ".join(shlex.quote(printable(workload)) for workload in unused)
             remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
             yield f"{len(unused)} unused {baselines} ({Code.B104.name}), {remedy}"
-        if self.problems:
+        if self.judging.problems:
             yield "perfguard could not do all its work, as said above"
         if not self.judging.verdicts:
             yield "nothing was measured, so nothing was gated"
@@ -362,7 +356,7 @@ class GateSession:
             self._report(),
             green=not any(self._reasons_to_fail()),
             notes=self._notes_on_tests(),
-            problems=self.problems,
+            problems=self.judging.problems,
             written=self._written,
         )
 
