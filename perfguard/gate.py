@@ -1,7 +1,4 @@
-"""The gate: capture → contract → measure → judge → report, on one page.
-
-The plugin and the command line call `judge`. The other functions compare two results on disk, or refresh a baseline.
-"""
+"""The gate: examine a recording (contract, measures), judge it against a baseline or another one, refresh baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from perfguard.artifacts.excerpt import with_excerpts
 from perfguard.artifacts.layout import Layout, layout_named
 from perfguard.artifacts.remote import RemoteTree
 from perfguard.capture.replay import replay
-from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
+from perfguard.contract import Cycle, Expectation, expectation, reduce
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, UsageError
@@ -57,11 +54,9 @@ from perfguard.judge import (
 from perfguard.measure import (
     CycleMeasurements,
     Measurement,
-    Operator,
     measure,
     measure_cycle,
     memory_tracks,
-    operators_of,
 )
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
@@ -182,11 +177,6 @@ def _expected(expect: str | Iterable[str]) -> Expectation:
         return expectation(words)
     except UsageError as error:
         raise UsageError(str(error).replace("--expect ", "expect=")) from None
-
-
-def operators(recording: Recording) -> list[Operator]:
-    """Return calls and times of every operator, by rank, without files that cannot be read."""
-    return operators_of(inspect(recording))
 
 
 def judge(recording: Recording, baseline: Baseline | None, *, workload: str, policy: Policy) -> Verdict:
@@ -342,9 +332,8 @@ def _no_time(verdict: Verdict) -> Finding:
 
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
     found = tuple(found)
-    return tuple(one for one in found if isinstance(one, Timing)), tuple(
-        one for one in found if isinstance(one, LostRun)
-    )
+    timings = tuple(one for one in found if isinstance(one, Timing))
+    return timings, tuple(one for one in found if isinstance(one, LostRun))
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:

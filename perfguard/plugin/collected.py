@@ -21,38 +21,22 @@ class Collected:
         self._config = config
         self._projects = projects
         #: Tests by node id, and whether each is selected to run.
-        self._tests: dict[str, bool] = {}
+        self.tests: dict[str, bool] = {}
         #: Files that were collected without an error.
-        self._files: set[str] = set()
-
-    def add(self, nodeid: str) -> None:
-        """Add a test."""
-        self._tests[nodeid] = True
-
-    def deselect(self, nodeid: str) -> None:
-        """Note that a test exists and is not going to run."""
-        self._tests[nodeid] = False
-
-    def add_file(self, nodeid: str) -> None:
-        """Add a file that was collected without an error."""
-        self._files.add(nodeid)
-
-    def is_selected(self, nodeid: str) -> bool:
-        """Whether a test was collected and not deselected."""
-        return self._tests.get(nodeid, False)
+        self.files: set[str] = set()
 
     def as_document(self) -> dict[str, Any]:
         """Return everything as a plain document, for the controller of pytest-xdist."""
-        return {"tests": self._tests, "files": sorted(self._files)}
+        return {"tests": self.tests, "files": sorted(self.files)}
 
     def merge(self, document: Mapping[str, Any]) -> None:
         """Add what a worker of pytest-xdist collected."""
-        self._tests |= document["tests"]
-        self._files |= set(document["files"])
+        self.tests |= document["tests"]
+        self.files |= set(document["files"])
 
     def workloads(self) -> list[str]:
         """Return the workloads that have a baseline, in the projects of all collected files."""
-        return self._projects.workloads(self._config.rootpath / nodeid for nodeid in self._files)
+        return self._projects.workloads(self._config.rootpath / nodeid for nodeid in self.files)
 
     def baselines(self, workloads: Iterable[str]) -> list[Baseline]:
         """Return the baselines of workloads, without those that have none. Raises `StoreError`."""
@@ -68,12 +52,12 @@ class Collected:
         is_partial = is_partial or bool(getattr(self._config.option, "lf", False))
         unused = []
         for workload in self.workloads():
-            owner = next((n for n in self._tests if workload == n or workload.startswith(f"{n}#")), None)
+            owner = next((n for n in self.tests if workload == n or workload.startswith(f"{n}#")), None)
             if owner is not None:
                 if owner in passed and workload not in verdicts:
                     unused.append(workload)
                 continue
-            is_collected = workload.partition("::")[0] in self._files and not is_partial
+            is_collected = workload.partition("::")[0] in self.files and not is_partial
             if not self._has_file(workload) or (is_collected and not self._is_of_another_device(workload, verdicts)):
                 unused.append(workload)
         return tuple(unused)
@@ -103,6 +87,6 @@ class Collected:
             return []
         root, directory = self._config.rootpath, Path(self._config.invocation_params.dir)
         named = [directory / argument.partition("::")[0] for argument in self._config.args]
-        collected = self._files | {nodeid.partition("::")[0] for nodeid in self._tests}
+        collected = self.files | {nodeid.partition("::")[0] for nodeid in self.tests}
         files = {workload.partition("::")[0] for workload in self.workloads()} - collected
         return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in named))

@@ -10,7 +10,7 @@ _COLLECTED_AS = pytest.StashKey[str]()
 
 
 def remember_nodeid(item: pytest.Item) -> None:
-    """Remember the node id that a test is collected by: `--dist=loadgroup` of pytest-xdist adds the group (`test_x@gpu`)."""
+    """Remember the node id of collection; `--dist=loadgroup` of pytest-xdist adds a group later (`test_x@gpu`)."""
     item.stash[_COLLECTED_AS] = item.nodeid
 
 
@@ -20,10 +20,7 @@ def nodeid_of(item: pytest.Item) -> str:
 
 
 def is_gate_test(item: pytest.Item) -> bool:
-    """Whether a test asks for the fixture itself: by an argument, through a fixture that it names, or by a marker of its own.
-
-    An autouse fixture asks for every test; one that never uses its guard is no gate test.
-    """
+    """Whether a test requests the fixture by an argument, through a named fixture or by its own marker; not by autouse."""
     if "perfguard" not in getattr(item, "fixturenames", ()):
         return False
     if _has_marker(item):
@@ -39,7 +36,7 @@ def is_gate_test(item: pytest.Item) -> bool:
 
 
 def without_fixture(item: pytest.Item) -> str:
-    """Return what is wrong with a marker of a test that does not have the fixture; nothing with one of its whole module."""
+    """Return what is wrong with the marker of a test without the fixture; a marker of the whole module is fine."""
     cls = item.getparent(pytest.Class)
     if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
         return "a unittest.TestCase takes no fixture as argument: write the test as a function"

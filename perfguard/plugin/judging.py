@@ -69,7 +69,7 @@ class Judging:
     # -- before a test -------------------------------------------------------------------------------------------------
 
     def require_usable(self, path: Path) -> None:
-        """Raise `UsageError` where the tests in a file or directory cannot be measured in this run."""
+        """Raise `UsageError` if the tests in a file or directory cannot be measured in this run."""
         project = self.projects.of(path)
         if project not in self.usable:
             require_usable(self._config, project.settings, self.update)
@@ -167,7 +167,7 @@ class Judging:
 
     @cached_property
     def _baselines_without_test(self) -> tuple[list[Baseline], list[str]]:
-        """Baselines without a test, as far as known at the first test without a baseline; and all stored workloads."""
+        """Baselines without a test, as known at the first test without a baseline, and all stored workloads."""
         try:
             unused = self.collected.unused(self.verdicts, self.passed)
             return self.collected.baselines(unused), self.collected.workloads()

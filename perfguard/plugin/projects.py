@@ -61,10 +61,6 @@ class Projects:
         """Return the project of a workload of this run."""
         return self.of(self._rootdir / workload.partition("::")[0])
 
-    def known(self) -> tuple[Project, ...]:
-        """Return the projects that were found so far."""
-        return tuple(self._by_root.values())
-
     def load(self, workload: str) -> Baseline | None:
         """Return the baseline of a workload, None when there is none. Raises `StoreError` for a damaged one."""
         return self.of_workload(workload).store.load(workload)
@@ -75,7 +71,7 @@ class Projects:
             self.of(path)
         if self._is_shared:
             return self.main.store.workloads()
-        return sorted(workload for project in self.known() for workload in project.store.workloads())
+        return sorted(workload for project in self._by_root.values() for workload in project.store.workloads())
 
     def _at(self, root: Path) -> Project:
         if root not in self._by_root:
@@ -91,7 +87,7 @@ class Projects:
 
     def _refuse_shared(self, settings: Settings) -> None:
         directory = settings.baselines_directory.resolve()
-        for other in self.known():
+        for other in self._by_root.values():
             if other.settings.baselines_directory.resolve() == directory:
                 raise UsageError(
                     f"{other.settings.root / 'pyproject.toml'} and {settings.root / 'pyproject.toml'} keep their baselines in "
