@@ -16,7 +16,7 @@ from perfguard.cli import options
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
 from perfguard.cli.project import project_settings
-from perfguard.cli.screen import echo, echo_plain, screen
+from perfguard.cli.screen import echo, echo_plain, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,30 +123,26 @@ def _last_line(text: str) -> str:
 
 
 def _table(calibration: Calibration, shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import Column, table
-
     rows = []
     for workload, metrics in calibration.workloads.items():
         exact = [one for one in metrics if one.values is not None]
         steady = sum(one.values == 1 for one in exact)
-        name = printable(workload)
-        rows.append((name, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
+        rows.append((workload, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
         for one in exact:
             if one.values != 1:
                 cells = (f"{one.values} values", f"{one.alarms} changed", "", "", "not exact here: off, or a tolerance")
-                rows.append((name, one.metric, *cells))
-        rows += [(name, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
-    columns = (
-        Column(title="workload", least=24),
-        Column(title="metric"),
-        Column(title="spread", leaves=3),
-        Column(title="false alarms", leaves=2),
-        Column(title="at most in 100", leaves=5),
-        Column(title="sees", leaves=1),
-        Column(title="proposed", leaves=4),
-    )
-    return table(columns, rows, shown_on)
+                rows.append((workload, one.metric, *cells))
+        rows += [(workload, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
+    columns = {
+        "workload": {"least": 24},
+        "metric": {},
+        "spread": {"leaves": 3},
+        "false alarms": {"leaves": 2},
+        "at most in 100": {"leaves": 5},
+        "sees": {"leaves": 1},
+        "proposed": {"leaves": 4},
+    }
+    return table_text(columns, rows, shown_on)
 
 
 def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:

@@ -7,21 +7,20 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perfguard.cli import options
 from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
 from perfguard.cli.project import open_project_history
-from perfguard.cli.screen import counted, echo, echo_lines, screen
+from perfguard.cli.screen import counted, echo, echo_lines, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from perfguard.recording import Provenance
-    from perfguard.reports.table import Column
     from perfguard.screen import Screen
     from perfguard.stores.history.archive import Added, History, Run
     from perfguard.stores.history.entry import Entry, RunFacts, WorkloadEntry
@@ -36,9 +35,6 @@ def command() -> None:
     """Keep all measurements; show since when a number is worse."""
 
 
-# -- add ---------------------------------------------------------------------------------------------------------------
-
-
 @command.command()
 @options.history
 @click.option("--commit", metavar="SHA", help="The commit of the reports, if they do not name it.")
@@ -48,14 +44,7 @@ def command() -> None:
 )
 @click.option("--at", metavar="ISO-TIME", help="The time of the commit, if they do not name it; runs are sorted by it.")
 @click.argument("files", nargs=-1, required=True, type=options.PATH)
-def add(
-    place: str | None,
-    commit: str | None,
-    branch: str | None,
-    release: str | None,
-    at: str | None,
-    files: tuple[Path, ...],
-) -> None:
+def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any) -> None:
     """Add reports, or an exported history.
 
     Reports are files of --perfguard-report. A run that the history already has is not added again. Each run is added
@@ -63,8 +52,7 @@ def add(
     """
     from perfguard.stores.history.entry import RunFacts, instant
 
-    committed_at = instant(at, where="--at") if at else None
-    given = RunFacts(commit=commit, branch=branch, release=release, committed_at=committed_at)
+    given = RunFacts(committed_at=instant(at, where="--at") if at else None, **facts)
     history: History | None = None
     counts = {"added": 0, "already there": 0, "not added": 0}
     for file in files:
@@ -126,7 +114,12 @@ def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callabl
     from perfguard.stores.history.exchange import read_entries
 
     if _is_export(path):
-        _refuse_facts_for_an_export(path, given)
+        options = {"--commit": given.commit, "--branch": given.branch, "--at": given.committed_at}
+        if names := [option for option, value in options.items() if value is not None]:
+            raise UsageError(
+                f"{path} is an exported history, and each of its runs has a commit, a branch and a time of its own; "
+                f"add it without {', '.join(names)}."
+            )
         return read_entries(path), lambda entry: f"{path} {entry.digest[:12]}"
     report = read_run(path)
     if report.is_partial:
@@ -143,15 +136,6 @@ def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callabl
     for remark in report.remarks:
         echo_lines(remark, err=True)
     return [entry], lambda _: str(path)
-
-
-def _refuse_facts_for_an_export(path: Path, given: RunFacts) -> None:
-    options = {"--commit": given.commit, "--branch": given.branch, "--at": given.committed_at}
-    if names := [option for option, value in options.items() if value is not None]:
-        raise UsageError(
-            f"{path} is an exported history, and each of its runs has a commit, a branch and a time of its own; "
-            f"add it without {', '.join(names)}."
-        )
 
 
 def _is_export(path: Path) -> bool:
@@ -171,18 +155,9 @@ def _facts(provenance: Provenance) -> RunFacts:
     """Return the facts of a report's run; a report of an older perfguard has none."""
     from perfguard.stores.history.entry import RunFacts, instant
 
-    times = {name: getattr(provenance, name) for name in ("committed_at", "finished_at")}
-    committed_at, finished_at = (None if one is None else instant(one, where=name) for name, one in times.items())
-    return RunFacts(
-        commit=provenance.commit,
-        branch=provenance.branch,
-        ci_url=provenance.ci_url,
-        committed_at=committed_at,
-        finished_at=finished_at,
-    )
-
-
-# -- show --------------------------------------------------------------------------------------------------------------
+    texts = {name: getattr(provenance, name) for name in ("committed_at", "finished_at")}
+    times: dict[str, Any] = {name: instant(text, where=name) for name, text in texts.items() if text is not None}
+    return RunFacts(commit=provenance.commit, branch=provenance.branch, ci_url=provenance.ci_url, **times)
 
 
 @command.command()
@@ -196,7 +171,6 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
 
     The run is named by its number, its release or its commit.
     """
-    from perfguard.reports.table import Column
     from perfguard.stores.history.archive import run_named
 
     history = open_project_history(place)
@@ -208,17 +182,17 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
         return
     if len(runs) > last:
         echo_lines(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
-    columns = (
-        Column(title="run"),
-        Column(title="at"),
-        Column(title="commit"),
-        Column(title="branch", least=10, leaves=2),
-        Column(title="release", least=8, leaves=3),
-        Column(title="outcomes", leaves=1),
-        Column(title="measurements", leaves=4),
-    )
+    columns = {
+        "run": {},
+        "at": {},
+        "commit": {},
+        "branch": {"least": 10, "leaves": 2},
+        "release": {"least": 8, "leaves": 3},
+        "outcomes": {"leaves": 1},
+        "measurements": {"leaves": 4},
+    }
     shown_on = screen(verbose=verbose)
-    echo(_table([_run_row(one) for one in runs[-last:]], columns, shown_on), shown_on)
+    echo(table_text(columns, map(_run_row, runs[-last:]), shown_on), shown_on)
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -237,15 +211,15 @@ def _run_row(run: Run) -> tuple[str, ...]:
 
 
 def _show_run(history: History, run: Run, shown_on: Screen) -> None:
-    from perfguard.reports.table import Column, Cut
+    from perfguard.reports.table import Cut
 
     facts = run.facts
     shown = {
         "commit": facts.commit,
         "branch": facts.branch,
         "release": facts.release,
-        "committed": facts.committed_at and _minute(facts.committed_at),
-        "finished": facts.finished_at and _minute(facts.finished_at),
+        "committed": _minute(facts.committed_at),
+        "finished": _minute(facts.finished_at),
         "added": _minute(run.added_at),
         "ci": facts.ci_url,
         "perfguard": run.perfguard,
@@ -254,15 +228,15 @@ def _show_run(history: History, run: Run, shown_on: Screen) -> None:
     shown |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
     echo_lines("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
     rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
-    columns = (
-        Column(title="outcome"),
-        Column(title="workload", least=24),
-        Column(title="step ms", leaves=3),
-        Column(title="change", leaves=4),
-        Column(title="measurements", leaves=2),
-        Column(title="worst finding", least=24, cut=Cut.END, leaves=1),
-    )
-    echo(_table(rows, columns, shown_on), shown_on)
+    columns: dict[str, dict[str, Any]] = {
+        "outcome": {},
+        "workload": {"least": 24},
+        "step ms": {"leaves": 3},
+        "change": {"leaves": 4},
+        "measurements": {"leaves": 2},
+        "worst finding": {"least": 24, "cut": Cut.END, "leaves": 1},
+    }
+    echo(table_text(columns, rows, shown_on), shown_on)
 
 
 def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
@@ -272,9 +246,6 @@ def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
     numbers = {one.metric: one.value for one in entry.numbers if not one.subject}
     time, change = numbers.get("step_ms"), numbers.get("step_change_percent")
     return "-" if time is None else milliseconds(time), "-" if change is None else percent(change / 100)
-
-
-# -- trend -------------------------------------------------------------------------------------------------------------
 
 
 @command.command()
@@ -327,9 +298,6 @@ def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
     return notes
 
 
-# -- prune -------------------------------------------------------------------------------------------------------------
-
-
 @command.command()
 @options.history
 @click.option("--keep-runs", metavar="N", type=click.IntRange(min=0), help="Delete all but the newest N runs.")
@@ -371,13 +339,8 @@ def prune(
 
 
 def _range(runs: Sequence[Run]) -> str:
-    first, last = runs[0], runs[-1]
-    if first == last:
-        return f"run {first.number} ({_minute(first.at)})"
-    return f"run {first.number} ({_minute(first.at)}) to run {last.number} ({_minute(last.at)})"
-
-
-# -- export ------------------------------------------------------------------------------------------------------------
+    ends = runs if len(runs) == 1 else (runs[0], runs[-1])
+    return " to ".join(f"run {run.number} ({_minute(run.at)})" for run in ends)
 
 
 @command.command()
@@ -406,20 +369,10 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         click.echo(piece.encode("utf-8"), nl=False)
 
 
-# -- all commands ------------------------------------------------------------------------------------------------------
-
-
-def _table(rows: Sequence[tuple[str, ...]], columns: Sequence[Column], shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import table
-
-    return table(columns, [[printable(cell) for cell in row] for row in rows], shown_on)
-
-
 def _nothing(sentence: str) -> None:
     echo_lines(f"nothing to show: {sentence}; list the runs with: perfguard history show")
     sys.exit(EXIT_NOTHING)
 
 
-def _minute(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M")
+def _minute(at: datetime | None) -> str:
+    return at.strftime("%Y-%m-%d %H:%M") if at is not None else ""

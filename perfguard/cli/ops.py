@@ -7,13 +7,13 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from perfguard.cli import options
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import echo, echo_json, echo_line, echo_plain, screen
+from perfguard.cli.screen import echo, echo_json, echo_line, echo_plain, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -152,17 +152,14 @@ def _difference_rows(shown: Iterable[Difference], censuses: list[Census], shown_
 
 
 def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import Column, table
-
     rank, operator, *others = headers
-    columns = [
-        Column(title=rank, align="right", leaves=2),
-        Column(title=operator, least=_SHORTEST_NAME, most=_LONGEST_NAME),
-        *(Column(title=title, align="right") for title in others[:3]),
-        *(Column(title=title, leaves=1) for title in others[3:]),
-    ]
-    return table(columns, [(rank, printable(str(name)), *rest) for rank, name, *rest in rows], shown_on)
+    columns: dict[str, dict[str, Any]] = {
+        rank: {"align": "right", "leaves": 2},
+        operator: {"least": _SHORTEST_NAME, "most": _LONGEST_NAME},
+        **{title: {"align": "right"} for title in others[:3]},
+        **{title: {"leaves": 1} for title in others[3:]},
+    }
+    return table_text(columns, rows, shown_on)
 
 
 def _refuse_unknown(requested: tuple[str, ...], known: Iterable[str], directory: Path) -> None:

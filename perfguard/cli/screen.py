@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import click
 
@@ -77,6 +78,15 @@ def echo_lines(text: str, *, err: bool = False) -> None:
     """Print lines without colours, with the control characters in each escaped."""
     for line in text.split("\n"):
         echo_line(line, err=err)
+
+
+def table_text(columns: dict[str, dict[str, Any]], rows: Iterable[Iterable[object]], on: Screen) -> str:
+    """Return a table, control characters escaped. `columns` are the further arguments of `Column` by title."""
+    from perfguard.reports.names import printable
+    from perfguard.reports.table import Column, table
+
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    return table([Column(title=title, **how) for title, how in columns.items()], cells, on)
 
 
 def counted(count: int, noun: str) -> str:

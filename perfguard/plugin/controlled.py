@@ -130,9 +130,6 @@ def _travels(name: str, value: object) -> bool:
     return True
 
 
-# -- the log of a process ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
     """One line of the log of a controlled process."""
@@ -151,9 +148,6 @@ def read_log(place: Path) -> list[LogEntry]:
     except FileNotFoundError:
         return []
     return [LogEntry(**json.loads(line)) for line in text.split("\n")[:-1]]
-
-
-# -- inside the process ------------------------------------------------------------------------------------------------
 
 
 def main(path: str) -> None:

@@ -21,7 +21,7 @@ from perfguard.capture.script import run_script
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.guard import Callback
 from perfguard.judge import Verdict, step_time_of
-from perfguard.plugin.items import is_gate_test, nodeid_of
+from perfguard.plugin.gate_tests import is_gate_test, nodeid_of
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.plain import failing, script_of, source_of
 from perfguard.recording import Recording

@@ -18,13 +18,11 @@ from perfguard.errors import StoreError, UsageError
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.collected import Collected
 from perfguard.plugin.confirmation import Budget, Confirmation
-from perfguard.plugin.gate_tests import GateTests
-from perfguard.plugin.items import marker_arguments
+from perfguard.plugin.gate_tests import GateTests, marker_arguments
 from perfguard.plugin.options import recordings_directory, require_usable, settings_in, update_of
 from perfguard.plugin.progress import ProgressLine, RoundProgress
-from perfguard.plugin.projects import Project, Projects
+from perfguard.plugin.projects import Collected, Project, Projects
 from perfguard.plugin.rounds import Rounds
 from perfguard.recording import Recording
 from perfguard.reports.terminal import failure_message

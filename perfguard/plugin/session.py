@@ -19,8 +19,7 @@ from perfguard.errors import PerfguardError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Update
 from perfguard.plugin.fixture import GUARD, GateGuard
-from perfguard.plugin.gate_tests import named
-from perfguard.plugin.items import is_gate_test, nodeid_of, remember_nodeid, without_fixture
+from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.options import named_places, report_files, runs_no_test
 from perfguard.plugin.projects import Project

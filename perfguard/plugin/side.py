@@ -36,7 +36,7 @@ from perfguard.plugin.controlled import (
     request_for,
     run_tests,
 )
-from perfguard.plugin.items import is_gate_test
+from perfguard.plugin.gate_tests import is_gate_test
 from perfguard.plugin.place import Place, strangers
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
@@ -51,9 +51,6 @@ def main(path: str) -> None:
     """Do what the request of a comparison says."""
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     {"record": _record, "turns": _take_turns, "together": _run_together}[request["do"]](request)
-
-
-# -- recording a side --------------------------------------------------------------------------------------------------
 
 
 def _record(request: dict[str, Any]) -> None:
@@ -151,9 +148,6 @@ class Recorder(Reasons):
             }
 
 
-# -- running steps in turns --------------------------------------------------------------------------------------------
-
-
 class Paired(Controlled):
     """The plugin of a side whose steps are run in turns."""
 
@@ -205,9 +199,6 @@ class PipeTurns:
     def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
         """Return the costs of the turn."""
         self.reply(costs=[costs_ns, wall_ns])
-
-
-# -- both sides in one process -----------------------------------------------------------------------------------------
 
 
 class ThreadTurns:
