@@ -1,7 +1,4 @@
-"""The gate: capture → contract → measure → judge → report, on one page.
-
-The plugin and the command line call `judge`. The other functions compare two results on disk, or refresh a baseline.
-"""
+"""The gate: examine a recording (contract, measures), judge it against a baseline or another one, refresh baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from perfguard.artifacts.excerpt import with_excerpts
 from perfguard.artifacts.layout import Layout, layout_named
 from perfguard.artifacts.remote import RemoteTree
 from perfguard.capture.replay import replay
-from perfguard.contract import Cycle, Expectation, expectation, inspect, reduce
+from perfguard.contract import Cycle, Expectation, expectation, reduce
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, UsageError
@@ -57,11 +54,9 @@ from perfguard.judge import (
 from perfguard.measure import (
     CycleMeasurements,
     Measurement,
-    Operator,
     measure,
     measure_cycle,
     memory_tracks,
-    operators_of,
 )
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
@@ -184,11 +179,6 @@ def _expected(expect: str | Iterable[str]) -> Expectation:
         raise UsageError(str(error).replace("--expect ", "expect=")) from None
 
 
-def operators(recording: Recording) -> list[Operator]:
-    """Return calls and times of every operator, by rank, without files that cannot be read."""
-    return operators_of(inspect(recording))
-
-
 def judge(recording: Recording, baseline: Baseline | None, *, workload: str, policy: Policy) -> Verdict:
     """Inspect, measure and judge one recording against a baseline."""
     return compared(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
@@ -258,61 +248,47 @@ def judge_with_store(
                 return _settled(verdict, Refreshed(stored=baseline, state=Refresh.REFUSED, refused=_no_time(verdict)))
         return _due(verdict)
     if update is Update.RATCHET and baseline is not None:
-        if run is None or not could_judge_runs(verdict, baseline, policy=policy):
-            return _due_where_better(_judged_as_ratcheted(verdict, baseline, policy=policy), baseline, policy=policy)
-        if not has_runs(baseline):
-            judged = without_runs(_judged_as_ratcheted(verdict, baseline, policy=policy))
-            return _due_where_better(judged, baseline, policy=policy)
-        # It may become a baseline, so it needs as many, and at least as many as a verdict.
-        numbers = range(1, max(runs, thresholds.MOST_RUNS) + 1)
-        timed = with_runs(verdict, *_parted([run(number) for number in numbers]))
-        judged = _confirmed(
-            lambda step: _judged_as_ratcheted(timed, baseline, policy=policy, step=step),
-            baseline,
-            confirm=confirm,
-            unconfirmed=why_not_confirmed(confirm, verdict.environment, baseline),
-        )
+        judged = judge_time(verdict, baseline, policy=policy, run=run, confirm=confirm, ratchet_runs=runs)
         return _due_where_better(judged, baseline, policy=policy)
     return judge_time(verdict, baseline, policy=policy, run=run, confirm=confirm)
 
 
 def judge_time(
-    verdict: Verdict, baseline: Baseline | None, *, policy: Policy, run: Run | None, confirm: Confirm | None = None
+    verdict: Verdict,
+    baseline: Baseline | None,
+    *,
+    policy: Policy,
+    run: Run | None,
+    confirm: Confirm | None = None,
+    ratchet_runs: int | None = None,
 ) -> Verdict:
     """Judge an examined recording, and time it in fresh processes until it passes or the rule allows no more.
 
     Only a suspect is timed again: if one process is within the tolerance, so is the minimum of all. After a change of the
-    machine's speed the next process may be normal. A suspect after all processes is confirmed.
+    machine's speed the next process may be normal. A suspect after all processes is confirmed. For a ratchet the result may
+    become a baseline: it needs the processes of both, a verdict and a baseline (`ratchet_runs`).
     """
+    decide: Callable[..., Verdict] = compared if ratchet_runs is None else _judged_as_ratcheted
     if run is None or not could_judge_runs(verdict, baseline, policy=policy):
-        return compared(verdict, baseline, policy=policy)
+        return decide(verdict, baseline, policy=policy)
     if not has_runs(baseline):
-        return without_runs(compared(verdict, baseline, policy=policy))
+        return without_runs(decide(verdict, baseline, policy=policy))
     assert baseline is not None
     unconfirmed = why_not_confirmed(confirm, verdict.environment, baseline)
     found: list[Timing | LostRun] = []
-    judged = verdict
-    while len(found) < thresholds.MOST_RUNS:
+    while len(found) < max(ratchet_runs or 0, thresholds.MOST_RUNS):
         found.append(run(len(found) + 1))
-        judged = compared(with_runs(verdict, *_parted(found)), baseline, policy=policy)
-        if judged.timings and not is_suspect(judged, can_confirm=not unconfirmed):
-            break
+        if ratchet_runs is None:
+            judged = compared(with_runs(verdict, *_parted(found)), baseline, policy=policy)
+            if judged.timings and not is_suspect(judged, can_confirm=not unconfirmed):
+                break
     timed = with_runs(verdict, *_parted(found))
-    return _confirmed(
-        lambda step: compared(timed, baseline, policy=policy, step=step),
-        baseline,
-        confirm=confirm,
-        unconfirmed=unconfirmed,
-    )
-
-
-def _confirmed(
-    judge: Callable[[State | None], Verdict], baseline: Baseline, *, confirm: Confirm | None, unconfirmed: str
-) -> Verdict:
-    """Judge, with an A/B run if the stored time decides; `unconfirmed` is the reason why there is none."""
     if confirm is None:
-        return judge(None)
-    return confirmed(judge, lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline))
+        return decide(timed, baseline, policy=policy)
+    return confirmed(
+        lambda step: decide(timed, baseline, policy=policy, step=step),
+        lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline),
+    )
 
 
 def seems_suspect(
@@ -342,9 +318,8 @@ def _no_time(verdict: Verdict) -> Finding:
 
 def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
     found = tuple(found)
-    return tuple(one for one in found if isinstance(one, Timing)), tuple(
-        one for one in found if isinstance(one, LostRun)
-    )
+    timings = tuple(one for one in found if isinstance(one, Timing))
+    return timings, tuple(one for one in found if isinstance(one, LostRun))
 
 
 def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:

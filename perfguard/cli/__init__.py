@@ -7,48 +7,35 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import click
 
-from perfguard.cli.commands import CommandGroup
 from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.screen import echo_plain, with_colours
+from perfguard.cli.options import CommandGroup
+from perfguard.cli.screen import echo_line, echo_plain, with_colours
 from perfguard.errors import PerfguardError
 from perfguard.screen import written_in_ascii
 from perfguard.version import __version__
+
+_COMMANDS = (
+    *("run", "check", "analyse", "compare", "ab", "calibrate", "ops", "sql", "report", "view"),
+    *("baseline", "history", "schema", "codes"),
+)
 
 
 class _Commands(CommandGroup):
     """Imports a command when it is run, so that `--help` stays quick."""
 
-    _homes = {  # noqa: RUF012 - click's classes are not dataclasses
-        "run": "perfguard.cli.run",
-        "check": "perfguard.cli.check",
-        "analyse": "perfguard.cli.analyse",
-        "compare": "perfguard.cli.compare",
-        "ab": "perfguard.cli.ab",
-        "calibrate": "perfguard.cli.calibrate",
-        "ops": "perfguard.cli.ops",
-        "sql": "perfguard.cli.sql",
-        "report": "perfguard.cli.report",
-        "view": "perfguard.cli.view",
-        "baseline": "perfguard.cli.baseline",
-        "history": "perfguard.cli.history",
-        "schema": "perfguard.cli.schema",
-        "codes": "perfguard.cli.codes",
-    }
-
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return list(self._homes)
+        """Return the names of the commands, each that of its module."""
+        return [*_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by name."""
-        if cmd_name not in self._homes:
+        if cmd_name not in _COMMANDS:
             return None
-        from importlib import import_module
-
-        command: click.Command = import_module(self._homes[cmd_name]).command
+        command: click.Command = import_module(f"perfguard.cli.{cmd_name}").command
         return with_colours(command)
 
 
@@ -67,7 +54,7 @@ def main() -> None:
         try:
             _main()
         except (BrokenPipeError, _OutputClosed):
-            # Whoever read the output has seen enough (`| head`); Python would say so once more when it ends.
+            # The reader of the output has seen enough (`| head`); Python would say so once more when it ends.
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -95,14 +82,12 @@ def _main() -> None:
         )
         sys.exit(EXIT_USAGE)
     except PerfguardError as error:
-        from perfguard.reports.names import printable
-
-        echo_plain(f"perfguard: {printable(str(error))}", err=True)
+        echo_line(f"perfguard: {error}", err=True)
         sys.exit(EXIT_USAGE)
 
 
 class _OutputClosed(Exception):
-    """Nobody reads what is printed any more."""
+    """The reader of standard output has closed it."""
 
 
 def _status() -> int | None:

@@ -1,19 +1,21 @@
-"""`perfguard ab`: two sides of one model, measured beside each other in one session."""
+"""`perfguard ab`: two sides of one model, measured in one session."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_INVALID, exit_code
-from perfguard.cli.output import file_options, report_files
-from perfguard.cli.project import project_settings, time_option
-from perfguard.cli.screen import QUIET, VERBOSE, echo, quiet_option, screen, verbose_option
+from perfguard.cli.output import report_files
+from perfguard.cli.project import project_settings
+from perfguard.cli.screen import echo, echo_line, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from perfguard.capture.ab.pytest_run import Recorded, Timeable
     from perfguard.capture.ab.sides import Side
-    from perfguard.capture.ab.timing import Say
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
     from perfguard.reports.files import ReportFile
@@ -35,24 +36,24 @@ _REFUSED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What the user asked for."""
+class _Requested:
+    """The options of the call."""
 
     policy: Policy
-    arguments: tuple[str, ...]
+    pytest_args: tuple[str, ...]
     sensitive: bool
     processes: int | None
     timeout_s: float
     output: Path | None
-    #: What switched times off; empty where they are on.
+    #: The option or setting that switched times off; empty where they are on.
     time_off: str
-    #: Told what is being done, for a terminal.
+    #: Shows the current step on a terminal.
     steps: Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What the comparison came to: a row a workload that both sides have, and sentences about all else."""
+    """The result: a row for each workload that both sides have, and remarks on all else."""
 
     sides: str
     rows: list[tuple[Verdict, Paired | None]] = field(default_factory=list)
@@ -60,7 +61,7 @@ class _Found:
     #: Tests that use perfguard and failed here, and workloads whose base failed.
     failed: list[str] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
 
 class _Invalid(Exception):
@@ -68,107 +69,86 @@ class _Invalid(Exception):
 
 
 @click.command(name="ab", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("--base", "ref", metavar="REF", help="A commit, branch or tag: it is checked out beside your checkout.")
 @click.option(
-    "--base-python",
-    "python",
-    type=click.Path(path_type=Path),
+    "--base", "ref", metavar="REF", help="A commit, branch or tag: it is checked out in a temporary worktree."
+)
+@options.path(
+    *("--base-python", "python"),
     metavar="PATH",
     help="Another environment's Python, for the same files; it needs this perfguard.",
 )
-@click.option(
-    "--base-recording",
-    "recording",
-    type=click.Path(path_type=Path),
+@options.path(
+    *("--base-recording", "recording"),
     metavar="PATH",
     help="A recording's directory, or a file of --perfguard-report: exact metrics only, times are shown.",
 )
-@click.option("--sensitive", is_flag=True, help="Fail beyond +3 % instead of +5 %: a false alarm or two in a hundred.")
+@options.flag("--sensitive", help="Fail beyond +3 % instead of +5 %: a false alarm or two in a hundred.")
 @click.option(
     "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
 )
-@time_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    default=1800.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Limit for pytest, on each side.",
-)
-@file_options(
+@options.time
+@options.timeout("Limit for pytest, on each side.", default=1800.0)
+@options.files(
     json=("--report", "Write the comparison to a JSON file."),
     markdown=("--markdown", "Write it for a pull request's comment."),
 )
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep both sides' recordings here.")
-@quiet_option(QUIET)
-@verbose_option(VERBOSE)
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+@options.path("--output", metavar="DIR", help="Keep both sides' recordings here.")
+@options.quiet()
+@options.verbose()
+@options.pytest_args
 def command(
     ref: str | None,
     python: Path | None,
     recording: Path | None,
-    sensitive: bool,
-    processes: int | None,
     time: str | None,
-    timeout_s: float,
     output: Path | None,
+    out: tuple[str, ...],
+    json: Path | None,
+    markdown: Path | None,
     quiet: bool,
     verbose: bool,
-    pytest_args: tuple[str, ...],
-    **options: Any,
+    **how: Any,
 ) -> None:
     """Compare the working tree with a base, in one session.
 
     Example: perfguard ab --base main -- tests/models -k mlp
 
-    Exact metrics of both sides are compared, and the steps of both are timed beside each other. Exit codes: 0 passed,
+    Exact metrics of both sides are compared, and the steps of both are timed in pairs. Exit codes: 0 passed,
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
     from perfguard.capture.worktree import guarded_place
 
     shown_on = screen(quiet=quiet, verbose=verbose)
-    _refuse(ref, python, recording, sensitive, processes, pytest_args)
-    files = report_files(options)
+    _refuse((ref, python, recording), **how)
+    files = report_files({"out": out, "json": json, "markdown": markdown})
     settings = project_settings(time=time)
     off = "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
-    asked = _Asked(
+    requested = _Requested(
         policy=settings.policy,
-        arguments=pytest_args,
-        sensitive=sensitive,
-        processes=processes,
-        timeout_s=timeout_s,
         output=output.absolute() if output is not None else None,
         time_off="" if settings.time else off,
         steps=Steps(is_wanted=not quiet),
+        **how,
     )
     try:
-        with guarded_place() as place, asked.steps:
-            side = ref if ref is not None else python
-            found = (
-                _with_recording(recording, asked, place) if recording is not None else _with_side(side, asked, place)
-            )
+        with guarded_place() as place, requested.steps:
+            if recording is not None:
+                found = _with_recording(recording, requested, place)
+            else:
+                found = _with_side(python if ref is None else ref, requested, place)
     except _Invalid as error:
-        from perfguard.reports.names import printable
-
-        echo(f"INVALID: {printable(str(error))}", shown_on)
+        echo_line(f"INVALID: {error}", shown_on)
         sys.exit(EXIT_INVALID)
-    sys.exit(_tell(found, asked, files, shown_on))
+    sys.exit(_report(found, requested, files, shown_on))
 
 
 def _refuse(
-    ref: str | None,
-    python: Path | None,
-    recording: Path | None,
-    sensitive: bool,
-    processes: int | None,
-    pytest_args: tuple[str, ...],
+    bases: tuple[object, ...], *, sensitive: bool, processes: int | None, pytest_args: tuple[str, ...], **_: Any
 ) -> None:
-    """Refuse a call that means nothing. Raises `UsageError`."""
+    """Raise `UsageError` for options that contradict each other; `bases` are the values of the three --base options."""
     from perfguard import thresholds
 
-    if sum(one is not None for one in (ref, python, recording)) != 1:
+    if sum(one is not None for one in bases) != 1:
         raise UsageError(
             "perfguard ab needs one base to compare with: --base REF, --base-python PATH or --base-recording PATH."
         )
@@ -178,7 +158,7 @@ def _refuse(
             f"--processes must be {least} to {thresholds.MOST_BASELINE_RUNS}, got {processes}: "
             "fewer cannot tell noise from a change. Leave it out for 5."
         )
-    if ref is None and (sensitive or processes is not None):
+    if bases[0] is None and (sensitive or processes is not None):
         option = "--sensitive" if sensitive else "--processes"
         raise UsageError(f"{option} needs both sides in one process, so it works with --base REF only; leave it out.")
     own = next((one for one in pytest_args if one.startswith("--perfguard")), None)
@@ -186,15 +166,15 @@ def _refuse(
         raise UsageError(f"perfguard ab sets {own.partition('=')[0]} itself; leave it out (see perfguard ab --help).")
 
 
-def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
+def _with_recording(path: Path, requested: _Requested, place: Place) -> _Found:
     """Compare with what was recorded once: exact metrics are judged, times shown."""
     from perfguard.capture.ab.sides import current_side
     from perfguard.cli.compare import verdicts_of
     from perfguard.gate import compare_exactly
 
-    before = verdicts_of(path, asked.policy)
+    before = verdicts_of(path, requested.policy)
     here = current_side(Path.cwd())
-    recorded, now = _record(here, asked, place)
+    recorded, now = _record(here, requested, place)
     if path.is_dir() and len(now) == 1:
         # A single recording is compared whatever it is called.
         before = dict(zip(now, before.values(), strict=True))
@@ -202,20 +182,18 @@ def _with_recording(path: Path, asked: _Asked, place: Place) -> _Found:
     before = {name: verdict for name, verdict in before.items() if name in now}
     found = _found(f"{path} → the working tree", before, now, recorded, recorded)
     if others:
-        found.told.append(f"{others} more in {path} were not selected in the working tree")
-    found.told.append(
-        "times are shown, not judged: a stored recording cannot be run again beside the working tree (B108)"
+        found.remarks.append(f"{others} more in {path} were not selected in the working tree")
+    found.remarks.append(
+        "times are shown, not judged: a stored recording cannot be run again next to the working tree (B108)"
     )
     found.rows.extend(
-        (compare_exactly(before[name], now[name], policy=asked.policy), None) for name in now if name in before
+        (compare_exactly(before[name], now[name], policy=requested.policy), None) for name in now if name in before
     )
     return found
 
 
-def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
+def _with_side(ref: str | Path | None, requested: _Requested, place: Place) -> _Found:
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
-    from functools import partial
-
     from perfguard.capture.ab.sides import base_in, base_on, current_side
     from perfguard.capture.worktree import add_worktree, find_repository
     from perfguard.version import __version__
@@ -225,7 +203,7 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
     if isinstance(ref, str):
         repository = find_repository(directory)
         here = current_side(directory, repository.top)
-        asked.steps.say(f"checking out {ref}")
+        requested.steps.say(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
         base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
@@ -233,36 +211,37 @@ def _with_side(ref: str | Path | None, asked: _Asked, place: Place) -> _Found:
         assert ref is not None
         base = base_on(ref, here, __version__)
         sides = f"{ref} → {here.python}"
-    recorded, now = _record(here, asked, place)
-    recorded_base, before = _record(base, asked, place)
+    recorded, now = _record(here, requested, place)
+    recorded_base, before = _record(base, requested, place)
     found = _found(sides, before, now, recorded_base, recorded)
-    if asked.time_off:
-        found.told.append(f"no step was timed: {asked.time_off}")
+    if requested.time_off:
+        found.remarks.append(f"no step was timed: {requested.time_off}")
     both = [name for name in now if name in before]
-    asked.steps.begin_anew(len(both))
+    requested.steps.begin_anew(len(both))
     for number, name in enumerate(both, 1):
         timed = (recorded_base.timed.get(name), recorded.timed.get(name))
-        say = partial(_say, asked.steps, f"{name} ({number} of {len(both)})")
-        found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), asked, place, say))
-        asked.steps.report(1)
+        label = f"{name} ({number} of {len(both)})"
+        requested.steps.begin_workload(label)
+        found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), requested, place))
+        requested.steps.report(1)
     return found
 
 
-def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
+def _record(side: Side, requested: _Requested, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
     from perfguard.capture.ab.pytest_run import record
     from perfguard.reports.reading import read_report
 
     here = side.name == "current"
     whose = "the working tree" if here else "the base"
-    asked.steps.say(f"recording {whose}")
+    requested.steps.say(f"recording {whose}")
     recorded = record(
         side,
         place,
-        asked.arguments,
-        time=asked.policy.judge_time,
-        timeout_s=asked.timeout_s,
-        recordings=asked.output / side.name if asked.output is not None else None,
+        requested.pytest_args,
+        time=requested.policy.judge_time,
+        timeout_s=requested.timeout_s,
+        recordings=requested.output / side.name if requested.output is not None else None,
     )
     is_missing = recorded.status == _NOTHING_COLLECTED or bool(recorded.not_found)
     if here and is_missing:
@@ -290,28 +269,23 @@ def _record(side: Side, asked: _Asked, place: Place) -> tuple[Recorded, dict[str
 def _found(
     sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base: Recorded, current: Recorded
 ) -> _Found:
-    """Say what only one of the sides has, and why."""
+    """Return the result without rows: what only one of the sides has, and why."""
     gone = sorted(before.keys() - now.keys())
     alone = sorted(now.keys() - before.keys())
     uncompared = [name for name in alone if _node(name) in {*base.failed, *base.unreached}]
-    # Of a capture that is not whole the row says so.
+    # The row of an incomplete recording shows it.
     accounted = {_node(name) for name in gone} | {_node(name) for name, verdict in now.items() if not verdict.passed}
     unreached = sorted({*current.unreached} - accounted)
     failed = sorted(current.failed.keys() - accounted)
-    told = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
-    told += [f"failed: {node} failed here ({current.failed[node]})" for node in failed]
-    told += [f"failed: {node} was not reached here: pytest stopped before it" for node in unreached]
-    told += [
-        f"not compared: {name} "
-        + (
-            f"failed on the base ({base.failed[node]})"
-            if (node := _node(name)) in base.failed
-            else "was not reached on the base"
-        )
-        for name in uncompared
-    ]
-    told += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
-    return _Found(sides=sides, gone=gone, failed=[*failed, *unreached], uncompared=uncompared, told=told)
+    remarks = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
+    remarks += [f"failed: {node} failed here ({current.failed[node]})" for node in failed]
+    remarks += [f"failed: {node} was not reached here: pytest stopped before it" for node in unreached]
+    for name in uncompared:
+        error = base.failed.get(_node(name))
+        why = "was not reached on the base" if error is None else f"failed on the base ({error})"
+        remarks.append(f"not compared: {name} {why}")
+    remarks += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
+    return _Found(sides=sides, gone=gone, failed=[*failed, *unreached], uncompared=uncompared, remarks=remarks)
 
 
 def _node(workload: str) -> str:
@@ -322,53 +296,45 @@ def _node(workload: str) -> str:
 
 
 def _why(workload: str, recorded: Recorded) -> str:
-    """Say why a side has not measured a workload, where it tried."""
+    """Return the reason why a side has not measured a workload, in brackets; empty without one."""
     nodeid = _node(workload)
     if nodeid in recorded.unreached:
         return " (pytest stopped before it)"
-    file = nodeid.partition("::")[0]
-    reason = recorded.reasons.get(nodeid) or recorded.reasons.get(file)
+    reason = recorded.reasons.get(nodeid) or recorded.reasons.get(nodeid.partition("::")[0])
     return f" ({reason})" if reason else ""
 
 
 def _compared(
     base: tuple[Side, Verdict, Timeable | None],
     current: tuple[Side, Verdict, Timeable | None],
-    asked: _Asked,
+    requested: _Requested,
     place: Place,
-    say: Say,
 ) -> tuple[Verdict, Paired | None]:
     """Compare one workload, and time it where both sides have steps that can be run again."""
-    from dataclasses import replace
-    from functools import partial
-
     from perfguard import thresholds
     from perfguard.capture.ab.timing import time_pairs
     from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
-    from perfguard.judge import Outcome
 
     before, now = base[1], current[1]
-    exact = compare_exactly(before, now, policy=asked.policy)
-    if asked.time_off:
+    exact = compare_exactly(before, now, policy=requested.policy)
+    if requested.time_off:
         return exact, None
-    if exact.outcome in (Outcome.INVALID, Outcome.INCONCLUSIVE):
-        why = "a recording is not whole" if exact.outcome is Outcome.INVALID else "the two cannot be compared"
-        return replace(exact, notes=(*exact.notes, f"not timed: {why}")), None
-    if base[2] is None or current[2] is None:
-        return replace(exact, notes=(*exact.notes, _without_steps(base[2], current[2]))), None
+    note = _why_not_timed(exact, base[2], current[2])
+    if base[2] is None or current[2] is None or note:
+        return replace(exact, notes=(*exact.notes, f"not timed: {note}")), None
     can_share = base[0].moved is not None
     unlike = _unlike(base[2].switches, current[2].switches)
     found = time_pairs(
         (base[0], base[2]),
         (current[0], current[2]),
         place,
-        processes=asked.processes or thresholds.PAIRED_PROCESSES,
+        processes=requested.processes or thresholds.PAIRED_PROCESSES,
         together=can_share and not unlike,
-        say=say,
-        is_suspect=partial(is_to_be_confirmed, current=now, policy=asked.policy),
+        say=requested.steps.say,
+        is_suspect=partial(is_to_be_confirmed, current=now, policy=requested.policy),
     )
     verdict, judged = compare_paired(
-        before, now, found.timings, found.lost, policy=asked.policy, sensitive=asked.sensitive
+        before, now, found.timings, found.lost, policy=requested.policy, sensitive=requested.sensitive
     )
     why = (
         f"not interleaved, as the sides set up the process differently ({', '.join(unlike)}); two processes took turns"
@@ -377,48 +343,46 @@ def _compared(
     return replace(verdict, notes=(*verdict.notes, *notes)), judged
 
 
-def _without_steps(base: Timeable | None, current: Timeable | None) -> str:
-    """Say which side's test has no step that a process of its own could run again."""
+def _why_not_timed(exact: Verdict, base: Timeable | None, current: Timeable | None) -> str:
+    """Return the reason why a workload is not timed; empty where it can be."""
+    from perfguard.judge import Outcome
+
+    if exact.outcome is Outcome.INVALID:
+        return "a recording is incomplete"
+    if exact.outcome is Outcome.INCONCLUSIVE:
+        return "the two cannot be compared"
     sides = " and ".join(name for name, side in (("the base", base), ("the working tree", current)) if side is None)
-    return (
-        f"not timed: the test of {sides} has no step that can be run again; perfguard(step) and perfguard.steps(...) have, "
+    return sides and (
+        f"the test of {sides} has no step that can be run again; perfguard(step) and perfguard.steps(...) have, "
         "replay, script and callback have none"
     )
 
 
 def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
-    """Say what the sides have set for the whole process, each otherwise than the other."""
+    """Return the process-wide settings that differ between the sides."""
     names = sorted(name for name in base.keys() | current.keys() if base.get(name) != current.get(name))
     return [f"{name}: {base.get(name, 'not set')} → {current.get(name, 'not set')}" for name in names]
 
 
-def _say(steps: Steps, workload: str, what: str) -> None:
-    steps.say(f"{workload}: {what}")
-
-
-# -- telling -----------------------------------------------------------------------------------------------------------
-
-
-def _tell(found: _Found, asked: _Asked, files: Iterable[ReportFile], shown_on: Screen) -> int:
+def _report(found: _Found, requested: _Requested, files: Iterable[ReportFile], shown_on: Screen) -> int:
     """Print the comparison, write the files by reporter, and return the exit code."""
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.ab import ab_lines, ab_table
-    from perfguard.reports.names import printable
     from perfguard.reports.terminal import coverage_line, summary
 
     run = RunReport(
         verdicts=tuple(verdict for verdict, _ in found.rows),
-        is_time_off=bool(asked.time_off),
-        remarks=(found.sides, *found.told),
+        is_time_off=bool(requested.time_off),
+        remarks=(found.sides, *found.remarks),
     )
     if not shown_on.is_quiet:
-        echo(f"perfguard ab: {printable(found.sides)}", shown_on)
+        echo_line(f"perfguard ab: {found.sides}", shown_on)
         for verdict, _ in found.rows:
             for line in ab_lines(verdict, verbose=shown_on.is_verbose):
                 echo(line, shown_on)
-    for line in found.told:
-        echo(printable(line), shown_on)
+    for line in found.remarks:
+        echo_line(line, shown_on)
     if found.rows and shown_on.is_quiet:
         echo(summary(run, shown_on), shown_on)
     elif found.rows:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.exits import EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE, exit_code
-from perfguard.cli.screen import echo, echo_plain, screen
+from perfguard.cli.screen import echo, echo_line, screen
 from perfguard.errors import UsageError
 
 
 @click.command(name="analyse")
-@click.argument("directory", metavar="PATH", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="PATH", type=options.PATH)
 @click.option("--steps", metavar="START:STOP", help="Only these recorded steps: the first is 1, STOP is included.")
-@click.option("--pretty", is_flag=True, help="Let MindSpore 2.2 to 2.4 indent the JSON files they write.")
-@click.option("--keep-raw", is_flag=True, help="Delete no raw data: without, the analyser may simplify them.")
+@options.flag("--pretty", help="Let MindSpore 2.2 to 2.4 indent the JSON files they write.")
+@options.flag("--keep-raw", help="Delete no raw data: without, the analyser may simplify them.")
 @click.option("--jobs", type=int, metavar="N", help="So many ranks at a time; by itself half of the CPUs.")
-@click.option("--python", "python", type=click.Path(path_type=Path), help="The Python that has the analyser.")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="End the analysis of a rank after so long.")
-def command(
-    directory: Path,
-    steps: str | None,
-    pretty: bool,
-    keep_raw: bool,
-    jobs: int | None,
-    python: Path | None,
-    timeout_s: float | None,
-) -> None:
+@click.option("--python", type=options.PATH, help="The Python that has the analyser.")
+@options.timeout("End the analysis of a rank after so long.")
+def command(directory: Path, steps: str | None, **how: Any) -> None:
     """Analyse raw profiler data with its framework, then check it.
 
     PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing. Exit codes: 0
@@ -42,22 +37,14 @@ def command(
     from perfguard.integrations.offline import analyse
     from perfguard.integrations.offline.options import AnalysisOptions
     from perfguard.judge import Policy
-    from perfguard.reports.names import printable
     from perfguard.reports.terminal import checked
 
-    options = AnalysisOptions(
-        steps=None if steps is None else _steps(steps),
-        pretty=pretty,
-        keep_raw=keep_raw,
-        jobs=jobs,
-        python=python,
-        timeout_s=timeout_s,
-    )
+    window = None if steps is None else _steps(steps)
     codes = []
     # Closed at once where this is interrupted, so that no analyser goes on alone.
-    with closing(analyse(directory, options)) as analysed:
+    with closing(analyse(directory, AnalysisOptions(steps=window, **how))) as analysed:
         for one in analysed:
-            echo_plain(printable(one.sentence))
+            echo_line(one.sentence)
             if one.refused:
                 codes.append(EXIT_USAGE)
             elif not one.done or one.doubtful:
@@ -71,9 +58,9 @@ def command(
 
 def _steps(text: str) -> tuple[int, int]:
     """Read `5:8`, or `5` for one step."""
-    first, colon, last = text.partition(":")
-    if not (first.isascii() and first.isdigit() and (not colon or (last.isascii() and last.isdigit()))):
+    found = re.fullmatch(r"(\d+)(?::(\d+))?", text, re.ASCII)
+    if found is None:
         raise UsageError(
             f"--steps {text} is not a range; write START:STOP, such as --steps 5:8 (steps are contiguous)."
         )
-    return int(first), int(last if colon else first)
+    return int(found[1]), int(found[2] or found[1])

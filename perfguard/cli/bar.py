@@ -16,7 +16,7 @@ Drawn = TypeVar("Drawn", bound="_Drawn")
 
 
 class _Drawn:
-    """A bar on standard error. Where that is no terminal, or the bar is not wanted, nothing is ever written."""
+    """A bar on standard error; nothing is written without a terminal, or if `is_wanted` is False."""
 
     def __init__(self, *, is_wanted: bool, **look: Any) -> None:
         self._is_wanted = is_wanted and is_terminal(sys.stderr)
@@ -27,19 +27,19 @@ class _Drawn:
         self._bar: Any = None
 
     def begin(self, total: int) -> None:
-        """So much more is going to be done."""
+        """Add to the total."""
         self._total += total
         if self._bar is not None:
             self._bar.total = self._total
 
     def report(self, count: int) -> None:
-        """So much more of it was."""
+        """Add to what is done."""
         self._done += count
         if self._bar is not None:
             self._bar.update(count)
 
     def clear(self) -> None:
-        """Take the bar away, so that something else can be printed; it comes back with what is told next."""
+        """Remove the bar, so that something else can be printed; the next report draws it again."""
         if self._bar is not None:
             self._bar.clear()
 
@@ -74,13 +74,13 @@ class _Drawn:
 
 
 class Bar(_Drawn):
-    """A `Progress`: bytes that were looked at, shown once that takes over two seconds."""
+    """A `Progress`: bytes that were read, shown after two seconds."""
 
     def __init__(self, *, is_wanted: bool = True) -> None:
         super().__init__(is_wanted=is_wanted, unit="B", unit_scale=True)
 
     def report(self, count: int) -> None:
-        """So many more bytes were looked at."""
+        """Add to the bytes that were read."""
         is_due = self._bar is None and time.monotonic() - self._begun > SHOWN_AFTER_S
         super().report(count)
         if is_due and self._is_wanted:
@@ -92,10 +92,15 @@ class Steps(_Drawn):
 
     def __init__(self, *, is_wanted: bool = True) -> None:
         super().__init__(is_wanted=is_wanted, bar_format="{desc}{postfix}")
+        self._workload = ""
 
     def begin_anew(self, total: int) -> None:
         """Count from here: what was done before took its own time."""
         self._begun, self._total, self._done = time.monotonic(), total, 0
+
+    def begin_workload(self, name: str) -> None:
+        """Put a name before what is shown from now on."""
+        self._workload = f"{name}: "
 
     def say(self, what: str) -> None:
         """Show what is being done now."""
@@ -108,11 +113,9 @@ class Steps(_Drawn):
             self._show()
         # A line that wraps cannot be taken away.
         on = screen_of(sys.stderr)
-        line = on.carried(printable(self._worded(what)))
+        left = ""
+        if 0 < self._done < self._total:
+            left_s = (time.monotonic() - self._begun) / self._done * (self._total - self._done)
+            left = f", about {left_s:.0f} s left"
+        line = on.carried(printable(f"perfguard: {self._workload}{what}{left}"))
         self._bar.set_description_str(cut(line, (on.width or 80) - 1, Cut.MIDDLE, on.ellipsis))
-
-    def _worded(self, what: str) -> str:
-        gone_s = time.monotonic() - self._begun
-        if not 0 < self._done < self._total:
-            return f"perfguard: {what}"
-        return f"perfguard: {what}, about {gone_s / self._done * (self._total - self._done):.0f} s left"

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfguard.cli.commands import CommandGroup
-from perfguard.cli.deletion import confirm_deletion, yes_option
-from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.cli.project import baselines_option, open_baselines
-from perfguard.cli.screen import QUIET, VERBOSE, counted, echo, echo_plain, quiet_option, screen, verbose_option
+from perfguard.cli import options
+from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE, exit_code
+from perfguard.cli.project import open_baselines
+from perfguard.cli.screen import counted, echo, echo_line, echo_plain, screen
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from perfguard.stores import Store
 
 
-@click.group(name="baseline", cls=CommandGroup)
+@click.group(name="baseline", cls=options.CommandGroup)
 def command() -> None:
     """Look after the stored baselines."""
 
@@ -34,12 +33,10 @@ def command() -> None:
     metavar="TEXT",
     help="Why the baselines change; kept in every file that is written. Needed for what is slower, or takes more.",
 )
-@click.option("--new-only", is_flag=True, help="Create what is missing, judge what is there.")
-@click.option(
-    "--ratchet", is_flag=True, help="Judge, and store what got better beyond its tolerance; never anything worse."
-)
+@options.flag("--new-only", help="Create what is missing, judge what is there.")
+@options.flag("--ratchet", help="Judge, and store what got better beyond its tolerance; never anything worse.")
 @click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+@options.pytest_args
 def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines.
 
@@ -59,31 +56,26 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
         arguments.append(f"--perfguard-runs={runs}")
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
-        own = not any(one.startswith("--perfguard-report") for one in pytest_args)
-        options = [f"--perfguard-report={report}"] if own else []
-        status = run_command(
-            [*arguments, *options, *pytest_args],
-            environment=os.environ,
-            mark="PERFGUARD_REFRESH",
-            timeout_s=None,
-        ).status
+        if not any(one.startswith("--perfguard-report") for one in pytest_args):
+            arguments.append(f"--perfguard-report={report}")
+        command = [*arguments, *pytest_args]
+        ended = run_command(command, environment=os.environ, mark="PERFGUARD_REFRESH", timeout_s=None)
         outcomes = [verdict.outcome for verdict in read_report(report)] if report.is_file() else []
-    if status == 1 and Outcome.INVALID in outcomes:
+    if ended.status == 1 and Outcome.INVALID in outcomes:
         sys.exit(EXIT_INVALID)
     # pytest: 0 passed, 1 tests failed, 2 interrupted, 3 internal error, 4 usage, 5 no tests.
-    sys.exit({0: EXIT_PASSED, 1: EXIT_REGRESSION, 5: EXIT_NOTHING}.get(status, EXIT_USAGE))
+    sys.exit({0: EXIT_PASSED, 1: EXIT_REGRESSION, 5: EXIT_NOTHING}.get(ended.status, EXIT_USAGE))
 
 
 @command.command()
 @click.argument("workload", required=False)
-@baselines_option()
-@verbose_option("Show every column, however narrow the screen.")
+@options.baselines()
+@options.verbose(options.WIDE)
 def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     """List the baselines, or print one.
 
     It shows what is stored, from which commit and machine.
     """
-    from perfguard.reports.names import printable
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
     shown_on = screen(verbose=verbose)
@@ -98,25 +90,24 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
     assert found.fingerprint is not None
     assert found.environment is not None
     head = f"{name}: {counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
-    echo(printable(head), shown_on)
+    echo_line(head, shown_on)
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
-            echo(f"  {key}: {printable(str(value))}", shown_on)
+            echo_line(f"  {key}: {value}", shown_on)
     echo(measurement_rows(found.measurements, shown_on), shown_on)
 
 
 @command.command()
-@click.argument("report", type=click.Path(path_type=Path))
-@baselines_option()
-@click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
-@quiet_option(QUIET)
-@verbose_option(VERBOSE)
+@click.argument("report", type=options.PATH)
+@options.baselines()
+@options.ledger
+@options.quiet()
+@options.verbose()
 def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbose: bool) -> None:
     """Show how a report differs from the stored baselines.
 
     Exit code 1 when anything judged does.
     """
-    from perfguard.cli.exits import exit_code
     from perfguard.gate import judge_again
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
@@ -138,7 +129,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
 @command.command()
 @click.argument("old")
 @click.argument("new")
-@baselines_option()
+@options.baselines()
 def move(old: str, new: str, baselines: Path | None) -> None:
     """Rename the baselines of a renamed test, file or directory.
 
@@ -148,7 +139,6 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 
     Exit codes: 0 moved, 2 usage, nothing was moved.
     """
-    from perfguard.reports.names import printable
     from perfguard.stores.calibration import move_calibration
     from perfguard.workload import moved
 
@@ -165,17 +155,16 @@ def move(old: str, new: str, baselines: Path | None) -> None:
             assert baseline is not None
             store.save(baseline.named(found[name]))
             store.delete(name)
-            echo(f"moved: {printable(name)} → {printable(found[name])}", screen())
+            echo_line(f"moved: {name} → {found[name]}", screen())
     echo_plain(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
 
 
 @command.command()
-@baselines_option()
-@yes_option
+@options.baselines()
+@options.yes
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
     """Delete the named baselines, or those without a test file."""
-    from perfguard.reports.names import printable
     from perfguard.settings import has_test_file
 
     doomed: dict[str, Store] = {}
@@ -193,11 +182,11 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
             )
         doomed = dict.fromkeys(unused, store)
     for name in doomed:
-        echo(f"{'delete' if workloads else 'unused'}: {printable(name)}", screen())
+        echo_line(f"{'delete' if workloads else 'unused'}: {name}", screen())
     if not doomed:
         echo_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
-    confirm_deletion(counted(len(doomed), "baseline"), yes=yes)
+    options.confirm_deletion(counted(len(doomed), "baseline"), yes=yes)
     for name, store in doomed.items():
         with store.locked():
             store.delete(name)

@@ -1,4 +1,4 @@
-"""`perfguard calibrate`: run the suite unchanged, and say how often its gate would be wrong."""
+"""`perfguard calibrate`: run the suite unchanged, and count how often its gate would be wrong."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.bar import Steps
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.project import baselines_option, project_settings
-from perfguard.cli.screen import echo, echo_plain, screen
+from perfguard.cli.project import project_settings
+from perfguard.cli.screen import echo, echo_plain, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 @click.command(name="calibrate", context_settings={"ignore_unknown_options": True})
 @click.option("--runs", metavar="N", type=click.IntRange(10, 1000), default=20, help="How many runs (default: 20).")
-@baselines_option("The directory of the baselines, where the result is written.")
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+@options.baselines("The directory of the baselines, where the result is written.")
+@options.pytest_args
 def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
     """Run the suite N times unchanged, and count false alarms.
 
@@ -38,9 +40,8 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
     from perfguard.stores.calibration import Calibration, write_calibration
 
-    rate_at_most(0.0, 1)  # what is needed and missing is said before an hour of runs, not after
+    rate_at_most(0.0, 1)  # a missing dependency fails here, not after an hour of runs
     settings = project_settings(baselines=baselines)
-    directory = settings.baselines_directory
     found: list[dict[str, Verdict]] = []
     began = time.monotonic()
     with Steps() as steps:
@@ -67,8 +68,6 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         of_workload = [run[workload] for run in whole if workload in run]
         policy = settings.policy
         if of_workload[0].rules:
-            from dataclasses import replace
-
             policy = replace(policy, marker=of_workload[0].rules)
         workloads[workload] = calibrated([verdict.measurements for verdict in of_workload], policy=policy)
     calibration = Calibration(
@@ -84,13 +83,13 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         echo_plain("time was not compared: no workload was timed in processes of its own ten times")
     else:
         echo_plain(calibration.error_rate.sentence)
-    directory.mkdir(parents=True, exist_ok=True)
-    echo_plain(f"written to {write_calibration(calibration, directory)}")
+    settings.baselines_directory.mkdir(parents=True, exist_ok=True)
+    echo_plain(f"written to {write_calibration(calibration, settings.baselines_directory)}")
     sys.exit(0 if workloads else EXIT_NOTHING)
 
 
 def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
-    """Run the suite once into a place of its own; empty where it measured nothing."""
+    """Run the suite once in a temporary directory; return its green verdicts by workload, none if it measured nothing."""
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.reports.reading import read_report
 
@@ -114,9 +113,7 @@ def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
             raise UsageError(f"pytest ended with status {done.status}: {_last_line(said)}")
         if not report.is_file():
             return {}
-        verdicts = read_report(report)
-
-    return {verdict.workload: verdict for verdict in verdicts if verdict.passed}
+        return {verdict.workload: verdict for verdict in read_report(report) if verdict.passed}
 
 
 def _last_line(text: str) -> str:
@@ -126,39 +123,26 @@ def _last_line(text: str) -> str:
 
 
 def _table(calibration: Calibration, shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import Column, table
-
     rows = []
     for workload, metrics in calibration.workloads.items():
         exact = [one for one in metrics if one.values is not None]
         steady = sum(one.values == 1 for one in exact)
-        name = printable(workload)
-        rows.append((name, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
-        rows += [
-            (
-                name,
-                one.metric,
-                f"{one.values} values",
-                f"{one.alarms} changed",
-                "",
-                "",
-                "not exact here: off, or a tolerance",
-            )
-            for one in exact
-            if one.values != 1
-        ]
-        rows += [(name, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
-    columns = (
-        Column(title="workload", least=24),
-        Column(title="metric"),
-        Column(title="spread", leaves=3),
-        Column(title="false alarms", leaves=2),
-        Column(title="at most in 100", leaves=5),
-        Column(title="sees", leaves=1),
-        Column(title="proposed", leaves=4),
-    )
-    return table(columns, rows, shown_on)
+        rows.append((workload, f"{len(exact)} exact metrics", f"{steady} steady", "", "", "", ""))
+        for one in exact:
+            if one.values != 1:
+                cells = (f"{one.values} values", f"{one.alarms} changed", "", "", "not exact here: off, or a tolerance")
+                rows.append((workload, one.metric, *cells))
+        rows += [(workload, one.metric, *_timed_cells(one)) for one in metrics if one.values is None]
+    columns = {
+        "workload": {"least": 24},
+        "metric": {},
+        "spread": {"leaves": 3},
+        "false alarms": {"leaves": 2},
+        "at most in 100": {"leaves": 5},
+        "sees": {"leaves": 1},
+        "proposed": {"leaves": 4},
+    }
+    return table_text(columns, rows, shown_on)
 
 
 def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.exits import exit_code
-from perfguard.cli.output import file_options, refuse_clash, report_files
-from perfguard.cli.screen import echo, echo_json, quiet_option, screen, verbose_option
+from perfguard.cli.output import refuse_clash, report_files
+from perfguard.cli.screen import echo, echo_json, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 @click.command(name="check")
 @click.argument("directory")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (schema: report, one workload).")
-@file_options(sarif=("--sarif", "Write the findings as SARIF 2.1.0 to a file."))
-@click.option("--explain", is_flag=True, help="Say which layouts were recognised, why, and what could not be known.")
-@click.option("--metrics", is_flag=True, help="Print what was measured as well.")
+@options.flag("--json", "as_json", help="Print the verdict as JSON (schema: report, one workload).")
+@options.files(sarif=("--sarif", "Write the findings as SARIF 2.1.0 to a file."))
+@options.flag("--explain", help="Say which layouts were recognised, why, and what could not be known.")
+@options.flag("--metrics", help="Print what was measured as well.")
 @click.option(
     "--expect",
     multiple=True,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--checks",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="PATH",
     help="Checks of your own: a .sql file or a folder (default: `checks` in [tool.perfguard]).",
 )
@@ -65,8 +66,8 @@ if TYPE_CHECKING:
     help="Who looks at them: processes of this machine (local), or the workers of a Dask cluster (dask).",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="The scheduler of the Dask cluster, such as tcp://10.0.0.1:8786.")
-@quiet_option("Print verdicts, errors and warnings alone: no notes, no progress bar.")
-@verbose_option("Print every finding, instead of ten of each code and file.")
+@options.quiet("Print verdicts, errors and warnings alone: no notes, no progress bar.")
+@options.verbose("Print every finding, instead of ten of each code and file.")
 def command(
     directory: str,
     as_json: bool,
@@ -82,7 +83,7 @@ def command(
     scheduler: str | None,
     quiet: bool,
     verbose: bool,
-    **options: Any,
+    **reports: Any,
 ) -> None:
     """Check a profiler's output, or a directory of recordings.
 
@@ -113,7 +114,7 @@ def command(
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = _places(directory)
-    files = report_files(options)
+    files = report_files(reports)
     if files:
         refuse_clash([one for one in places if isinstance(one, Path)], [file.path for file in files])
     # SARIF holds findings alone.
@@ -228,12 +229,9 @@ def examined(place: Place, policy: Policy, expected: Expectation, layout: Layout
     except DamagedError as error:
         # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
         finding = Finding(code=Code.S101, place=RECORDING_FILE, message=str(error))
-        return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=_path_of(place))
+        path = place if isinstance(place, Path) else None
+        return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=path)
     # What lies elsewhere has no path here.
     verdict = replace(verdict, recording=verdict.recording if tree is None else None)
     unknown = not verdict.layouts and verdict.fingerprint is None
     return replace(verdict, outcome=Outcome.INCONCLUSIVE) if unknown else verdict
-
-
-def _path_of(place: Place) -> Path | None:
-    return place if isinstance(place, Path) else None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.bar import Bar
 from perfguard.cli.exits import exit_code
-from perfguard.cli.project import project_settings, time_option
-from perfguard.cli.screen import QUIET, VERBOSE, echo, quiet_option, screen, verbose_option
+from perfguard.cli.project import project_settings
+from perfguard.cli.screen import echo, echo_line, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 
 @click.command(name="compare")
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("current", type=click.Path(path_type=Path))
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison to a JSON file.")
-@time_option
-@click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
-@quiet_option(QUIET)
-@verbose_option(VERBOSE)
+@click.argument("base", type=options.PATH)
+@click.argument("current", type=options.PATH)
+@options.path("--report", metavar="FILE", help="Write the comparison to a JSON file.")
+@options.time
+@options.ledger
+@options.quiet()
+@options.verbose()
 def command(
     base: Path, current: Path, report: Path | None, time: str | None, ledger: bool, quiet: bool, verbose: bool
 ) -> None:
@@ -43,7 +44,6 @@ def command(
     from perfguard.judge import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
-    from perfguard.reports.names import printable
     from perfguard.reports.terminal import compared_lines, coverage_line, summary
 
     if report is not None:
@@ -62,19 +62,19 @@ def command(
     verdicts = [compare(old, new, policy=policy) for old, new in pairs]
     for verdict, pair in zip(verdicts, pairs, strict=True):
         if verdict.outcome is Outcome.INVALID:
-            _tell_what_is_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])), shown_on)
+            _show_invalid((("the base", base, pair[0]), ("the current one", current, pair[1])), shown_on)
         elif not quiet:
             echo("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides="base → current")), shown_on)
     for name in gone:
-        echo(printable(f"gone: {name} is in {base} and not in {current}"), shown_on)
+        echo_line(f"gone: {name} is in {base} and not in {current}", shown_on)
     for name in new:
-        echo(printable(f"new: {name} is in {current} and not in {base}"), shown_on)
+        echo_line(f"new: {name} is in {current} and not in {base}", shown_on)
     run = RunReport(verdicts=tuple(verdicts), is_time_off=not policy.judge_time)
     if not quiet:
         click.echo("")
     # A row of an invalid comparison would name one of the two, and nothing of it was compared.
-    told = not verdicts or any(verdict.outcome is not Outcome.INVALID for verdict in verdicts)
-    echo(summary(run, shown_on, told=not quiet) if told else coverage_line(run.coverage), shown_on)
+    has_rows = not verdicts or any(verdict.outcome is not Outcome.INVALID for verdict in verdicts)
+    echo(summary(run, shown_on, told=not quiet) if has_rows else coverage_line(run.coverage), shown_on)
     if report is not None:
         write_atomically(report, report_json(run))
     outcomes = [verdict.outcome for verdict in verdicts]
@@ -82,17 +82,16 @@ def command(
     sys.exit(exit_code(outcomes + ([Outcome.FAILED] if gone and outcomes else [])))
 
 
-def _tell_what_is_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on: Screen) -> None:
-    """Print which of the two is not whole, each with its own findings."""
+def _show_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on: Screen) -> None:
+    """Print which of the two is incomplete, each with its own findings."""
     from perfguard.judge import Outcome
-    from perfguard.reports.names import printable
     from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
 
     for side, path, verdict in sides:
         if verdict.outcome is not Outcome.INVALID:
             continue
         place = str(path) if os.path.isdir(path) else f"{verdict.workload} of {path}"
-        echo(f"INVALID: {side}, {printable(place)}, is not whole", shown_on)
+        echo_line(f"INVALID: {side}, {place}, is not whole", shown_on)
         most = None if shown_on.is_verbose else SHOWN_PER_CODE
         for line in finding_lines((f for f in verdict.findings if not f.code.is_of_comparison), most=most):
             echo(f"  {line}", shown_on)

@@ -2,71 +2,64 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfguard.cli.commands import CommandGroup
-from perfguard.cli.deletion import confirm_deletion, yes_option
+from perfguard.cli import options
 from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.cli.project import history_option, open_project_history
-from perfguard.cli.screen import counted, echo, screen, tell_printable, verbose_option
+from perfguard.cli.project import open_project_history
+from perfguard.cli.screen import counted, echo, echo_lines, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from perfguard.reports.table import Column
+    from perfguard.recording import Provenance
     from perfguard.screen import Screen
     from perfguard.stores.history.archive import Added, History, Run
     from perfguard.stores.history.entry import Entry, RunFacts, WorkloadEntry
 
 
-@click.group(name="history", cls=CommandGroup)
+#: The beginning of an exported history: a list of runs after values that are neither lists nor objects.
+_EXPORT = re.compile(r"\s*\{[^{\[]*\"runs\"\s*:\s*\[")
+
+
+@click.group(name="history", cls=options.CommandGroup)
 def command() -> None:
     """Keep all measurements; show since when a number is worse."""
 
 
-# -- add ---------------------------------------------------------------------------------------------------------------
-
-
 @command.command()
-@history_option
+@options.history
 @click.option("--commit", metavar="SHA", help="The commit of the reports, if they do not name it.")
 @click.option("--branch", metavar="NAME", help="The branch of the reports, if they do not name it.")
 @click.option(
     "--release", metavar="NAME", help="The release of the reports; also set on runs that the history already has."
 )
 @click.option("--at", metavar="ISO-TIME", help="The time of the commit, if they do not name it; runs are sorted by it.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def add(
-    place: str | None,
-    commit: str | None,
-    branch: str | None,
-    release: str | None,
-    at: str | None,
-    files: tuple[Path, ...],
-) -> None:
+@click.argument("files", nargs=-1, required=True, type=options.PATH)
+def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any) -> None:
     """Add reports, or an exported history.
 
     Reports are files of --perfguard-report. A run that the history already has is not added again. Each run is added
     completely or not at all. Exit codes: 0 the history has all of them, 2 one was not added.
     """
-    from perfguard.cli.runs import read_runs
     from perfguard.stores.history.entry import RunFacts, instant
 
-    committed_at = instant(at, where="--at") if at else None
-    given = RunFacts(commit=commit, branch=branch, release=release, committed_at=committed_at)
+    given = RunFacts(committed_at=instant(at, where="--at") if at else None, **facts)
     history: History | None = None
     counts = {"added": 0, "already there": 0, "not added": 0}
     for file in files:
         try:
-            entries, name = read_runs(file, given=given)
+            entries, name = _read_runs(file, given=given)
         except PerfguardError as error:
-            tell_printable(f"not added: {error}", err=True)
+            echo_lines(f"not added: {error}", err=True)
             counts["not added"] += 1
             continue
         # Opened only when there is something to add, so that a wrong file name creates no empty history.
@@ -75,13 +68,13 @@ def add(
             try:
                 done = history.add(entry, given=given)
             except StoreError as error:
-                tell_printable(f"not added: {name(entry)}: {error}", err=True)
+                echo_lines(f"not added: {name(entry)}: {error}", err=True)
                 counts["not added"] += len(entries) - number
                 break
             counts["added" if done.is_new else "already there"] += 1
-            tell_printable(_added(name(entry), entry, given, done))
+            echo_lines(_added(name(entry), entry, given, done))
     if sum(counts.values()) > 1 and history is not None:
-        tell_printable(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        echo_lines(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(EXIT_USAGE if counts["not added"] else EXIT_PASSED)
 
 
@@ -109,21 +102,75 @@ def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
     )
 
 
-# -- show --------------------------------------------------------------------------------------------------------------
+def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callable[[Entry], str]]:
+    """Return the runs in a file, and a function that names each of them. `given` are the facts given as options.
+
+    Prints what differs in a report of an older perfguard. Raises `StoreError`, also for a report of a newer perfguard: the
+    parts that are unknown here could never be added later.
+    """
+    from perfguard.documents import parsed
+    from perfguard.reports.reading import read_run
+    from perfguard.stores.history.entry import digest_of, entry_of
+    from perfguard.stores.history.exchange import read_entries
+
+    if _is_export(path):
+        options = {"--commit": given.commit, "--branch": given.branch, "--at": given.committed_at}
+        if names := [option for option, value in options.items() if value is not None]:
+            raise UsageError(
+                f"{path} is an exported history, and each of its runs has a commit, a branch and a time of its own; "
+                f"add it without {', '.join(names)}."
+            )
+        return read_entries(path), lambda entry: f"{path} {entry.digest[:12]}"
+    report = read_run(path)
+    if report.is_partial:
+        raise StoreError(
+            f"{path} was written by perfguard {report.written_by}, a newer one, and not all of it could be kept. "
+            f"Run: pip install --upgrade perfguard, then add it again"
+        )
+    digest = digest_of(parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE"))
+    try:
+        facts = _facts(report.provenance)
+        entry = entry_of(report.verdicts, digest=digest, perfguard=report.written_by, facts=facts)
+    except PerfguardError as error:
+        raise type(error)(f"{path}: {error}") from error
+    for remark in report.remarks:
+        echo_lines(remark, err=True)
+    return [entry], lambda _: str(path)
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a file begins as an exported history does; the reader of histories then names its errors."""
+    if not os.path.isfile(path):
+        return False  # opening a pipe without a writer blocks forever
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return _EXPORT.match(file.read(1000)) is not None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}. Correct that, then run the same command again."
+        ) from error
+
+
+def _facts(provenance: Provenance) -> RunFacts:
+    """Return the facts of a report's run; a report of an older perfguard has none."""
+    from perfguard.stores.history.entry import RunFacts, instant
+
+    texts = {name: getattr(provenance, name) for name in ("committed_at", "finished_at")}
+    times: dict[str, Any] = {name: instant(text, where=name) for name, text in texts.items() if text is not None}
+    return RunFacts(commit=provenance.commit, branch=provenance.branch, ci_url=provenance.ci_url, **times)
 
 
 @command.command()
-@history_option
+@options.history
 @click.option("--branch", metavar="NAME", help="Only runs of this branch.")
 @click.option("--last", metavar="N", type=click.IntRange(min=1), default=20, help="How many runs (default: 20).")
 @click.argument("run", required=False)
-@verbose_option("Show every column, however narrow the screen.")
+@options.verbose(options.WIDE)
 def show(place: str | None, branch: str | None, last: int, run: str | None, verbose: bool) -> None:
     """List the newest runs, or the workloads of one run.
 
     The run is named by its number, its release or its commit.
     """
-    from perfguard.reports.table import Column
     from perfguard.stores.history.archive import run_named
 
     history = open_project_history(place)
@@ -134,18 +181,18 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
         _show_run(history, run_named(runs, run), screen(verbose=verbose))
         return
     if len(runs) > last:
-        tell_printable(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
-    columns = (
-        Column(title="run"),
-        Column(title="at"),
-        Column(title="commit"),
-        Column(title="branch", least=10, leaves=2),
-        Column(title="release", least=8, leaves=3),
-        Column(title="outcomes", leaves=1),
-        Column(title="measurements", leaves=4),
-    )
+        echo_lines(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
+    columns = {
+        "run": {},
+        "at": {},
+        "commit": {},
+        "branch": {"least": 10, "leaves": 2},
+        "release": {"least": 8, "leaves": 3},
+        "outcomes": {"leaves": 1},
+        "measurements": {"leaves": 4},
+    }
     shown_on = screen(verbose=verbose)
-    echo(_table([_run_row(one) for one in runs[-last:]], columns, shown_on), shown_on)
+    echo(table_text(columns, map(_run_row, runs[-last:]), shown_on), shown_on)
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -164,32 +211,32 @@ def _run_row(run: Run) -> tuple[str, ...]:
 
 
 def _show_run(history: History, run: Run, shown_on: Screen) -> None:
-    from perfguard.reports.table import Column, Cut
+    from perfguard.reports.table import Cut
 
     facts = run.facts
     shown = {
         "commit": facts.commit,
         "branch": facts.branch,
         "release": facts.release,
-        "committed": facts.committed_at and _minute(facts.committed_at),
-        "finished": facts.finished_at and _minute(facts.finished_at),
+        "committed": _minute(facts.committed_at),
+        "finished": _minute(facts.finished_at),
         "added": _minute(run.added_at),
         "ci": facts.ci_url,
         "perfguard": run.perfguard,
     }
     workloads = history.workloads_of(run.number)
     shown |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
-    tell_printable("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
+    echo_lines("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
     rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
-    columns = (
-        Column(title="outcome"),
-        Column(title="workload", least=24),
-        Column(title="step ms", leaves=3),
-        Column(title="change", leaves=4),
-        Column(title="measurements", leaves=2),
-        Column(title="worst finding", least=24, cut=Cut.END, leaves=1),
-    )
-    echo(_table(rows, columns, shown_on), shown_on)
+    columns: dict[str, dict[str, Any]] = {
+        "outcome": {},
+        "workload": {"least": 24},
+        "step ms": {"leaves": 3},
+        "change": {"leaves": 4},
+        "measurements": {"leaves": 2},
+        "worst finding": {"least": 24, "cut": Cut.END, "leaves": 1},
+    }
+    echo(table_text(columns, rows, shown_on), shown_on)
 
 
 def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
@@ -201,15 +248,12 @@ def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
     return "-" if time is None else milliseconds(time), "-" if change is None else percent(change / 100)
 
 
-# -- trend -------------------------------------------------------------------------------------------------------------
-
-
 @command.command()
-@history_option
+@options.history
 @click.option("--metric", "metrics", metavar="GLOB", multiple=True, help="Metrics to show, such as 'operator_time[*]'.")
 @click.option("--branch", metavar="NAME", help="Only runs of this branch.")
 @click.option("--since", metavar="DATE|RUN", help="Only runs from a date, a release, a commit or a run's number on.")
-@verbose_option("Show every column, however narrow the screen.")
+@options.verbose(options.WIDE)
 @click.argument("workloads", nargs=-1)
 def trend(
     place: str | None,
@@ -238,7 +282,7 @@ def trend(
     shown_on = screen(verbose=verbose)
     echo(trend_text(trends, shown_on), shown_on)
     for note in _notes(runs, branch):
-        tell_printable(note)
+        echo_lines(note)
     sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)
 
 
@@ -254,16 +298,13 @@ def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
     return notes
 
 
-# -- prune -------------------------------------------------------------------------------------------------------------
-
-
 @command.command()
-@history_option
+@options.history
 @click.option("--keep-runs", metavar="N", type=click.IntRange(min=0), help="Delete all but the newest N runs.")
 @click.option("--before", metavar="DATE", help="Delete runs before this time.")
 @click.option("--branch", metavar="NAME", help="Only runs of this branch; alone: all of them.")
-@click.option("--releases", is_flag=True, help="Also delete runs of releases; by default they are kept.")
-@yes_option
+@options.flag("--releases", help="Also delete runs of releases; by default they are kept.")
+@options.yes
 def prune(
     place: str | None, keep_runs: int | None, before: str | None, branch: str | None, releases: bool, yes: bool
 ) -> None:
@@ -284,35 +325,30 @@ def prune(
     kept = [run for run in doomed if run.facts.release and not releases]
     doomed = [run for run in doomed if run not in kept]
     if kept:
-        tell_printable(f"{counted(len(kept), 'run')} of releases kept; to delete them too: --releases")
+        echo_lines(f"{counted(len(kept), 'run')} of releases kept; to delete them too: --releases")
     if not doomed:
-        tell_printable("nothing to prune")
+        echo_lines("nothing to prune")
         return
     numbers = sum(run.measurements for run in doomed)
-    tell_printable(
+    echo_lines(
         f"{_range(doomed)}: {counted(len(doomed), 'run')} of {len(history.runs())}, {counted(numbers, 'measurement')}"
     )
-    confirm_deletion(counted(len(doomed), "run"), yes=yes)
-    tell_printable(f"{history.forget(run.number for run in doomed)} deleted")
+    options.confirm_deletion(counted(len(doomed), "run"), yes=yes)
+    echo_lines(f"{history.forget(run.number for run in doomed)} deleted")
     history.database.compact()
 
 
 def _range(runs: Sequence[Run]) -> str:
-    first, last = runs[0], runs[-1]
-    if first == last:
-        return f"run {first.number} ({_minute(first.at)})"
-    return f"run {first.number} ({_minute(first.at)}) to run {last.number} ({_minute(last.at)})"
-
-
-# -- export ------------------------------------------------------------------------------------------------------------
+    ends = runs if len(runs) == 1 else (runs[0], runs[-1])
+    return " to ".join(f"run {run.number} ({_minute(run.at)})" for run in ends)
 
 
 @command.command()
-@history_option
+@options.history
 @click.option(
     "--format", "form", type=click.Choice(["csv", "json"]), default="json", help="json can be added to another history."
 )
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=options.PATH)
 def export(place: str | None, form: str, file: Path | None) -> None:
     """Write all runs to FILE or standard output.
 
@@ -333,20 +369,10 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         click.echo(piece.encode("utf-8"), nl=False)
 
 
-# -- all commands ------------------------------------------------------------------------------------------------------
-
-
-def _table(rows: Sequence[tuple[str, ...]], columns: Sequence[Column], shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import table
-
-    return table(columns, [[printable(cell) for cell in row] for row in rows], shown_on)
-
-
 def _nothing(sentence: str) -> None:
-    tell_printable(f"nothing to show: {sentence}; list the runs with: perfguard history show")
+    echo_lines(f"nothing to show: {sentence}; list the runs with: perfguard history show")
     sys.exit(EXIT_NOTHING)
 
 
-def _minute(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M")
+def _minute(at: datetime | None) -> str:
+    return at.strftime("%Y-%m-%d %H:%M") if at is not None else ""

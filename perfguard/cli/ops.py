@@ -1,17 +1,19 @@
-"""`perfguard ops DIR`: how often, how long and with which shapes operators ran, or how often they stand in saved graphs."""
+"""`perfguard ops DIR`: how often, how long and with which shapes operators ran, or how often they are in saved graphs."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import echo, echo_json, echo_plain, screen, verbose_option
+from perfguard.cli.screen import echo, echo_json, echo_line, echo_plain, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,22 +28,20 @@ _SHORTEST_NAME = 16
 
 
 @click.command(name="ops")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=options.PATH)
 @click.option(
-    "--op", "wanted", multiple=True, metavar="NAME", help="Operators to show: MatMul, 'Mat*' (all where none is named)."
+    "--op",
+    "requested",
+    multiple=True,
+    metavar="NAME",
+    help="Operators to show: MatMul, 'Mat*' (all where none is named).",
 )
-@click.option(
-    "--against",
-    "base",
-    type=click.Path(path_type=Path),
-    metavar="BASE",
-    help="Show what differs from BASE, by operator.",
-)
-@click.option("--all", "everything", is_flag=True, help="With --against: also the operators that do not differ.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object an operator and rank.")
-@verbose_option("Show whole names, every shape and every column, however narrow the screen.")
+@options.path("--against", "base", metavar="BASE", help="Show what differs from BASE, by operator.")
+@options.flag("--all", "everything", help="With --against: also the operators that do not differ.")
+@options.flag("--json", "as_json", help="Print JSON: one object an operator and rank.")
+@options.verbose("Show whole names, every shape and every column, however narrow the screen.")
 def command(
-    directory: Path, wanted: tuple[str, ...], base: Path | None, everything: bool, as_json: bool, verbose: bool
+    directory: Path, requested: tuple[str, ...], base: Path | None, everything: bool, as_json: bool, verbose: bool
 ) -> None:
     """Show the operators in a profiler's output.
 
@@ -54,24 +54,26 @@ def command(
             "--all says which operators --against shows; name a base, or leave it out: ops shows them all."
         )
     if base is not None:
-        _show_differences(directory, base, wanted, everything=everything, as_json=as_json, verbose=verbose)
+        _show_differences(directory, base, requested, everything=everything, as_json=as_json, verbose=verbose)
         return
-    import json
-
-    from perfguard.judge.tolerance import is_like
     from perfguard.measure import operators_of
     from perfguard.measure.census import Counted, censuses
     from perfguard.reports.terminal import operator_rows
 
     contract = _inspected(directory)
     ran = operators_of(contract)
-    in_graphs = [one for one in censuses(contract) if one.counted is Counted.GRAPH]
-    known = {one.operator for one in ran} | {name for census in in_graphs for name in census.counts}
+    in_graphs = [
+        (census.rank, name, count)
+        for census in censuses(contract)
+        if census.counted is Counted.GRAPH
+        for name, count in sorted(census.counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    known = {one.operator for one in ran} | {name for _, name, _ in in_graphs}
     if not known:
         _give_up(directory)
-    _refuse_unknown(wanted, known, directory)
-    shown = [one for one in ran if not wanted or any(is_like(one.operator, name) for name in wanted)]
-    rows = _graph_rows(in_graphs, wanted)
+    _refuse_unknown(requested, known, directory)
+    shown = [one for one in ran if _is_requested(one.operator, requested)]
+    rows = [row for row in in_graphs if _is_requested(row[1], requested)]
     if as_json:
         graphs = [{"rank": rank, "operator": name, "in_graphs": count} for rank, name, count in rows]
         echo_json(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
@@ -83,22 +85,19 @@ def command(
 
 
 def _show_differences(
-    directory: Path, base: Path, wanted: tuple[str, ...], *, everything: bool, as_json: bool, verbose: bool
+    directory: Path, base: Path, requested: tuple[str, ...], *, everything: bool, as_json: bool, verbose: bool
 ) -> None:
-    import json
-
-    from perfguard.judge.tolerance import is_like
     from perfguard.measure.census import censuses, differences
 
-    before, now = (_censuses_of(one, censuses(_inspected(one))) for one in (base, directory))
+    before, now = (censuses(_inspected(one)) or _give_up(one) for one in (base, directory))
     found = differences(before, now)
     if not found:
         raise UsageError(
-            f"{base} holds {_worded(before)}, and {directory} {_worded(now)}: nothing was counted in both; name two "
+            f"{base} holds {_kind(before)}, and {directory} {_kind(now)}: nothing was counted in both; name two "
             "recordings, or two directories of saved graphs."
         )
-    _refuse_unknown(wanted, {one.operator for one in found}, directory)
-    found = [one for one in found if not wanted or any(is_like(one.operator, name) for name in wanted)]
+    _refuse_unknown(requested, {one.operator for one in found}, directory)
+    found = [one for one in found if _is_requested(one.operator, requested)]
     differing = [one for one in found if one.difference]
     shown = found if everything else differing
     if as_json:
@@ -106,7 +105,7 @@ def _show_differences(
         return
     if shown:
         shown_on = screen(verbose=verbose)
-        echo(_difference_rows(shown, shown_on, by_step=_are_by_step(before, now)), shown_on)
+        echo(_difference_rows(shown, [*before, *now], shown_on), shown_on)
         click.echo("")
     echo_plain(
         f"{len(differing)} of {len(found)} operators differ" if differing else f"none of {len(found)} operators differs"
@@ -114,96 +113,60 @@ def _show_differences(
 
 
 def _inspected(directory: Path) -> Contract:
-    """Inspect a directory; that it is not whole is said, and what can be read is shown all the same."""
+    """Inspect a directory; an incomplete one gets a warning, and what can be read is shown."""
     from perfguard.capture.replay import replay
     from perfguard.contract import inspect
-    from perfguard.reports.names import printable
 
     contract = inspect(replay(directory))
     if contract.cycles and not contract.is_whole:
-        place = printable(str(directory))
-        echo_plain(f"perfguard: {place} is not whole, so operators may be missing; look at: perfguard check", err=True)
+        echo_line(
+            f"perfguard: {directory} is incomplete, so operators may be missing; look at: perfguard check", err=True
+        )
     return contract
 
 
-def _censuses_of(directory: Path, found: list[Census]) -> list[Census]:
-    if not found:
-        _give_up(directory)
-    return found
-
-
-def _give_up(directory: Path) -> None:
-    from perfguard.reports.names import printable
-
-    echo_plain(
-        f"perfguard: no operators could be read in {printable(str(directory))}; look at: perfguard check", err=True
-    )
+def _give_up(directory: Path) -> NoReturn:
+    echo_line(f"perfguard: no operators could be read in {directory}; look at: perfguard check", err=True)
     sys.exit(EXIT_NOTHING)
 
 
-def _worded(found: list[Census]) -> str:
-    from perfguard.measure.census import Counted
-
-    return "operators that ran" if found[0].counted is Counted.RUN else "graphs"
+def _kind(found: list[Census]) -> str:
+    return {"run": "operators that ran", "graph": "graphs"}[found[0].counted.value]
 
 
-def _are_by_step(*sides: list[Census]) -> bool:
-    from perfguard.measure.census import Counted
-
-    return all(one.steps is not None for side in sides for one in side if one.counted is Counted.RUN)
-
-
-def _graph_rows(found: list[Census], wanted: tuple[str, ...]) -> list[tuple[int, str, int]]:
-    """Return the operators of the final graphs, of each rank the most frequent first."""
+def _is_requested(name: str, globs: tuple[str, ...]) -> bool:
     from perfguard.judge.tolerance import is_like
 
-    return [
-        (census.rank, name, count)
-        for census in found
-        for name, count in sorted(census.counts.items(), key=lambda item: (-item[1], item[0]))
-        if not wanted or any(is_like(name, one) for one in wanted)
-    ]
+    return not globs or any(is_like(name, glob) for glob in globs)
 
 
-def _difference_rows(shown: Iterable[Difference], shown_on: Screen, *, by_step: bool) -> str:
-    from perfguard.measure.census import Counted
-
-    units = {Counted.GRAPH: "in final graphs", Counted.RUN: "calls/step" if by_step else "calls"}
-    rows = [
-        (
-            one.rank,
-            one.operator,
-            f"{one.base:g}",
-            f"{one.now:g}",
-            f"{one.difference:+g}" if one.difference else "",
-            units[one.counted],
-        )
-        for one in shown
-    ]
+def _difference_rows(shown: Iterable[Difference], censuses: list[Census], shown_on: Screen) -> str:
+    by_step = all(one.steps is not None for one in censuses if one.counted.value == "run")
+    units = {"graph": "in final graphs", "run": "calls/step" if by_step else "calls"}
+    rows = []
+    for one in shown:
+        difference = f"{one.difference:+g}" if one.difference else ""
+        unit = units[one.counted.value]
+        rows.append((one.rank, one.operator, f"{one.base:g}", f"{one.now:g}", difference, unit))
     return _table(("rank", "operator", "base", "now", "difference", "counted"), rows, shown_on)
 
 
 def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_on: Screen) -> str:
-    from perfguard.reports.names import printable
-    from perfguard.reports.table import Column, table
-
     rank, operator, *others = headers
-    columns = [
-        Column(title=rank, align="right", leaves=2),
-        Column(title=operator, least=_SHORTEST_NAME, most=_LONGEST_NAME),
-        *(Column(title=title, align="right") for title in others[:3]),
-        *(Column(title=title, leaves=1) for title in others[3:]),
-    ]
-    return table(columns, [(rank, printable(str(name)), *rest) for rank, name, *rest in rows], shown_on)
+    columns: dict[str, dict[str, Any]] = {
+        rank: {"align": "right", "leaves": 2},
+        operator: {"least": _SHORTEST_NAME, "most": _LONGEST_NAME},
+        **{title: {"align": "right"} for title in others[:3]},
+        **{title: {"leaves": 1} for title in others[3:]},
+    }
+    return table_text(columns, rows, shown_on)
 
 
-def _refuse_unknown(wanted: tuple[str, ...], known: Iterable[str], directory: Path) -> None:
-    from perfguard.judge.tolerance import is_like
-
+def _refuse_unknown(requested: tuple[str, ...], known: Iterable[str], directory: Path) -> None:
     names = sorted(known)
-    for name in wanted:
-        if not any(is_like(one, name) for one in names):
-            raise UsageError(f"There is no operator {name!r} in {directory}; {_suggested(name, names, directory)}")
+    for glob in requested:
+        if not any(_is_requested(name, (glob,)) for name in names):
+            raise UsageError(f"There is no operator {glob!r} in {directory}; {_suggested(glob, names, directory)}")
 
 
 def _suggested(name: str, known: list[str], directory: Path) -> str:

@@ -1,15 +1,13 @@
-"""The project of the working directory: its settings, baselines and history, and the options that replace them."""
+"""The project of the working directory: its settings, baselines and history."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import click
-
+from perfguard.cli.options import HISTORY_VARIABLE
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,36 +15,12 @@ if TYPE_CHECKING:
     from perfguard.stores import Store
     from perfguard.stores.history.archive import History
 
-#: Where the history is, when no option says so; a CI job sets it to keep a password out of the command.
-HISTORY_VARIABLE = "PERFGUARD_HISTORY"
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-time_option = click.option(
-    "--time", "time", type=click.Choice(["on", "off"]), default=None, help="off: judge exact metrics only."
-)
-history_option = click.option(
-    "--history",
-    "place",
-    metavar="FILE|URL",
-    help=f"A file, or postgresql://... (default: {HISTORY_VARIABLE}, else `history` in [tool.perfguard], "
-    "else perfguard-history.db).",
-)
-
-
-def baselines_option(what: str = "The directory of the baselines.") -> Callable[[Command], Command]:
-    """Return `--baselines`."""
-    return click.option("--baselines", type=click.Path(path_type=Path), metavar="DIR", help=what)
-
-
-def project_settings(*, time: str | None = None, baselines: Path | None = None) -> Settings:
+def project_settings(root: Path | None = None, *, time: str | None = None, baselines: Path | None = None) -> Settings:
     """Return the settings of the project, with the values of `--time` and `--baselines`. Raises `UsageError`."""
     from perfguard.settings import find_root, read_settings
 
-    return _with_options(read_settings(find_root(Path.cwd())), time=time, baselines=baselines)
-
-
-def _with_options(settings: Settings, *, time: str | None = None, baselines: Path | None = None) -> Settings:
+    settings = read_settings(root or find_root(Path.cwd()))
     if time is not None:
         settings = replace(settings, time=time == "on")
     return settings if baselines is None else replace(settings, baselines=baselines.absolute())
@@ -58,12 +32,12 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
     `baselines` is the value of `--baselines`. Raises `UsageError` where there are none.
     """
     from perfguard.gate import open_store
-    from perfguard.settings import find_root, find_table, read_settings
+    from perfguard.settings import find_root, find_table
     from perfguard.stores.project import ProjectStore
 
     here = Path.cwd()
     root = (find_table((here / workload.partition("::")[0]).parent) if workload else None) or find_root(here)
-    settings = _with_options(read_settings(root), baselines=baselines)
+    settings = project_settings(root, baselines=baselines)
     directory = settings.baselines_directory
     if not directory.is_dir():
         raise UsageError(

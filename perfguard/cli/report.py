@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfguard.cli.output import file_options, refuse_clash, report_files
+from perfguard.cli import options
+from perfguard.cli.output import refuse_clash, report_files
 from perfguard.cli.project import project_settings
 from perfguard.errors import UsageError
 
@@ -25,15 +26,15 @@ _PAGE = "perfguard.html"
 
 
 @click.command(name="report")
-@click.argument("places", metavar="REPORT.json|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@file_options(
+@click.argument("places", metavar="REPORT.json|DIR...", nargs=-1, required=True, type=options.PATH)
+@options.files(
     html=("--html", f"The page (default: {_PAGE})."),
     markdown=("--markdown", "For pull requests and job summaries."),
     metrics=("--metrics", "OpenMetrics, as GitLab reads it."),
     json=("--json", "One report of all of them."),
 )
 @click.option("--history", "place", metavar="FILE|URL", help="Says since when (default: that of `perfguard history`).")
-def command(places: tuple[Path, ...], place: str | None, **options: Any) -> None:
+def command(places: tuple[Path, ...], place: str | None, **reports: Any) -> None:
     """Make one report of several reports and recordings.
 
     Reports are files of --perfguard-report; a recording may be a profiler's directory. A recording is judged against
@@ -44,7 +45,7 @@ def command(places: tuple[Path, ...], place: str | None, **options: Any) -> None
     from perfguard.cli.trends import with_trends
 
     found = joined([(one, _read(one)) for one in places])
-    files = report_files(options) or report_files({"out": [f"html:{_PAGE}"]})
+    files = report_files(reports) or report_files({"out": [f"html:{_PAGE}"]})
     formats = {file.format for file in files}
     if found.is_partial and "json" in formats:
         raise UsageError(f"{found.remarks[0]}. Without all of it no report is written.")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.exits import exit_code
-from perfguard.cli.output import file_options, report_files
-from perfguard.cli.project import baselines_option, project_settings, time_option
-from perfguard.cli.screen import echo, quiet_option, screen, verbose_option
+from perfguard.cli.output import report_files
+from perfguard.cli.project import project_settings
+from perfguard.cli.screen import echo, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,47 +35,42 @@ _SHOWN_OPERATORS = 10
     metavar="START:STOP",
     help="Profile these steps: the first is 1, STOP is included. Without: the whole run.",
 )
-@click.option("--python", "python", type=click.Path(path_type=Path), help="Run on this Python; it needs no perfguard.")
+@click.option("--python", type=options.PATH, help="Run on this Python; it needs no perfguard.")
 @click.option("--launcher", metavar="NAME", help="Start ranks with msrun or torchrun.")
 @click.option("--ranks", type=int, default=1, show_default=True, help="How many, on this machine.")
-@click.option("--option", "options", multiple=True, metavar="KEY=JSON", help="An option of MindSpore's profiler.")
+@click.option("--option", "pairs", multiple=True, metavar="KEY=JSON", help="An option of MindSpore's profiler.")
 @click.option("--graphs", type=int, metavar="LEVEL", help="Save and judge the graphs MindSpore compiles: 1, 2 or 3.")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="End the script after so long.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), metavar="DIR", help="Keep the recording here: a fresh place."
-)
+@options.timeout("End the script after so long.")
+@options.path("--output", metavar="DIR", help="Keep the recording here: a fresh place.")
 @click.option("--name", metavar="WORKLOAD", help="The baseline's name; by itself the script and its arguments.")
-@baselines_option()
-@click.option("--update", is_flag=True, help="Write the baseline instead of judging against it.")
+@options.baselines()
+@options.flag("--update", help="Write the baseline instead of judging against it.")
 @click.option(
     "--reason",
     metavar="TEXT",
     help="Why it changes; kept in the baseline, and needed for what is slower, or takes more.",
 )
-@file_options(json=("--report", "Write everything to a JSON file."))
-@time_option
-@quiet_option("Print the verdict, and what is not green, alone.")
-@verbose_option("Print every finding and every operator.")
+@options.files(json=("--report", "Write everything to a JSON file."))
+@options.time
+@options.quiet("Print the verdict, and what is not green, alone.")
+@options.verbose("Print every finding and every operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def command(
     command: tuple[str, ...],
     backend: str | None,
     window: str | None,
-    python: Path | None,
-    launcher: str | None,
-    ranks: int,
-    options: tuple[str, ...],
-    graphs: int | None,
-    timeout_s: float | None,
+    pairs: tuple[str, ...],
     output: Path | None,
     name: str | None,
     baselines: Path | None,
     update: bool,
     reason: str | None,
     time: str | None,
+    out: tuple[str, ...],
+    json: Path | None,
     quiet: bool,
     verbose: bool,
-    **files: Any,
+    **how: Any,
 ) -> None:
     """Run a script under its framework's profiler, and judge it.
 
@@ -91,18 +87,14 @@ def command(
 
     # Standard output is the script's.
     shown_on = screen(quiet=quiet, verbose=verbose, err=True)
-    reports = report_files(files)
+    reports = report_files({"out": out, "json": json})
     settings = project_settings(time=time, baselines=baselines)
     script = Script(
         command=command,
         backend=backend or settings.backend,
         window=None if window is None else StepWindow.from_text(window),
-        python=python,
-        launcher=launcher,
-        ranks=ranks,
-        options=dict(_options(options)),
-        timeout_s=timeout_s,
-        graphs=graphs,
+        options=dict(_options(pairs)),
+        **how,
     )
     workload = name or _workload(command, settings.root)
     store = open_store(settings.baselines_directory, settings.store)

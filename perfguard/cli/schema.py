@@ -6,20 +6,20 @@ import json
 
 import click
 
-from perfguard.cli.commands import CommandGroup
+from perfguard.cli import options
 from perfguard.cli.screen import echo_json, echo_plain
 from perfguard.errors import UsageError, nearest
 
 
-@click.group(name="schema", cls=CommandGroup)
+@click.group(name="schema", cls=options.CommandGroup)
 def command() -> None:
     """Show the layouts, files and columns perfguard knows."""
 
 
 @command.command(name="list")
 @click.argument("layout_name", metavar="[LAYOUT]", required=False)
-@click.option("--columns", "with_columns", is_flag=True, help="Show the columns of every file with their units.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print the whole catalogue as a page.")
+@options.flag("--columns", "with_columns", help="Show the columns of every file with their units.")
+@options.flag("--markdown", "as_markdown", help="Print the whole catalogue as a page.")
 def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> None:
     """List the files of all layouts, or of LAYOUT.
 
@@ -50,7 +50,7 @@ def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> Non
 
 @command.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print the schema itself.")
+@options.flag("--json", "as_json", help="Print the schema itself.")
 def show(name: str, as_json: bool) -> None:
     """Show a schema: its columns with type, unit and meaning.
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli import options
 from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import echo, echo_plain, screen, verbose_option
+from perfguard.cli.screen import echo, echo_plain, screen
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _ROOM_BYTES = 256 * 1024**2
 @click.command(name="sql")
 @click.argument("directory")
 @click.argument("query", required=False)
-@click.option("--tables", "lists_tables", is_flag=True, help="List the tables and views that have rows.")
+@options.flag("--tables", "lists_tables", help="List the tables and views that have rows.")
 @click.option("--columns", "table", metavar="TABLE", help="List the columns of a table or view, with their types.")
 @click.option(
     "--format",
@@ -41,7 +42,7 @@ _ROOM_BYTES = 256 * 1024**2
     type=click.Choice(_FORMATS),
     help="How rows are written (default: the file's ending, else table).",
 )
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to a file.")
+@options.path("--output", "-o", metavar="FILE", help="Write the rows to a file.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -51,7 +52,7 @@ _ROOM_BYTES = 256 * 1024**2
     metavar="SECONDS",
     help="Give a query up after so long.",
 )
-@verbose_option("Show whole texts, however narrow the screen.")
+@options.verbose("Show whole texts, however narrow the screen.")
 def command(
     directory: str,
     query: str | None,

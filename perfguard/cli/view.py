@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfguard.cli import options
+from perfguard.cli.screen import echo_line
+
 if TYPE_CHECKING:
     from perfguard.judge import Verdict
 
@@ -17,8 +20,8 @@ _MOST_TRACE_BYTES = 100 * 1024**2
 
 
 @click.command(name="view")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Where the page is written.")
+@click.argument("directory", metavar="DIR", type=options.PATH)
+@options.path("--output", "-o", metavar="FILE", help="Where the page is written.")
 @click.option("--open/--no-open", "opens", default=True, help="Whether a browser is opened (default: yes).")
 def command(directory: Path, output: Path | None, opens: bool) -> None:
     """Build the page of a recording, and open it.
@@ -34,7 +37,6 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
     from perfguard.cli.report import judged
     from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
-    from perfguard.reports.names import printable
     from perfguard.reports.page import page_html
 
     if output is not None:
@@ -47,9 +49,7 @@ def command(directory: Path, output: Path | None, opens: bool) -> None:
             assert verdict.recording is not None
             timelines[verdict.recording] = text
         elif place is not None:
-            click.echo(
-                f"the timeline is too large for a page; open it from Perfetto: {printable(str(place))}", err=True
-            )
+            echo_line(f"the timeline is too large for a page; open it from Perfetto: {place}", err=True)
     if output is None:
         handle, name = tempfile.mkstemp(prefix="perfguard-", suffix=".html")
         os.close(handle)

@@ -1,4 +1,4 @@
-"""Confirmation: one workload run side by side with the commit its baseline was made of, by `perfguard ab` in a process."""
+"""Confirmation: an A/B run of one workload with the commit of its baseline, by `perfguard ab` in a process."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND
+from perfguard.reports.reading import read_report
 from perfguard.workload import workload_of
 
 _START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
-#: Options of the run that the comparison has no use for, or that it would overwrite files by: what is written, repeated,
-#: distributed or debugged. -k and -m go along: conftest.py may read them, and the test was selected by them.
+#: Options of the run that the comparison does not get: what is written, repeated, distributed or debugged. It gets -k and -m,
+#: which selected the test and which conftest.py may read.
 _LEFT_OUT = frozenset(
     {
         *("-n", "--numprocesses", "--maxprocesses", "--dist", "--tx", "--pdb", "--trace", "--reruns", "--count"),
@@ -37,7 +38,7 @@ _LEFT_OUT = frozenset(
         *("--testmon", "--store-durations", "--memray", "--profile", "--profile-svg"),
     }
 )
-#: Plugins none of whose options go along: they write files, or measure by other means.
+#: Options of plugins that write files, or measure by other means.
 _OF_PLUGINS = ("--perfguard", "--cov", "--no-cov", "--benchmark-", "--junit", "--html", "--json-report", "--alluredir")
 #: Options of one letter that may have their value glued on.
 _GLUED = ("-n", "-r")
@@ -47,7 +48,7 @@ _WITH_VALUE = ("-k", "-m")
 
 @dataclass(slots=True)
 class Budget:
-    """How many seconds of a run may still go into confirmations: a machine that drifted makes every test suspect."""
+    """The seconds left in a run for confirmations: after a drift of the machine every test is suspect."""
 
     left_s: float = thresholds.CONFIRMATIONS_S
 
@@ -65,18 +66,18 @@ class Confirmation:
     show: Callable[[str], None]
 
     def why_not(self, baseline: Baseline) -> str:
-        """Say in one clause why the commit of a baseline cannot be run; empty where it can."""
+        """Return the reason why the commit of a baseline cannot be run; empty if it can."""
         if self.budget.left_s <= 0:
             return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         return "" if found.commit is not None else found.reason
 
     def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
-        """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
+        """Make an A/B run with the baseline's commit; an error becomes an `Unconfirmed`."""
         found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         if found.commit is None:
             return Unconfirmed(reason=found.reason)
-        self.show(f"perfguard: {self.workload}: slower than stored, side by side with {found.commit[:7]}")
+        self.show(f"perfguard: {self.workload}: slower than stored, A/B run with {found.commit[:7]}")
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
@@ -88,12 +89,9 @@ class Confirmation:
 
     @property
     def _file(self) -> Path:
-        """The file of the test."""
         return self.config.rootpath / self.workload.partition("::")[0]
 
     def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
-        from perfguard.reports.reading import read_report
-
         report, output = place / "report.json", place / "output"
         with open(output, "wb") as stream:
             ended = run_command(
@@ -105,14 +103,12 @@ class Confirmation:
                 directory=self._directory(),
             )
         if ended.timed_out:
-            return Unconfirmed(
-                reason=f"side by side with {commit[:7]} took longer than the time left for confirmations"
-            )
+            return Unconfirmed(reason=f"the A/B run with {commit[:7]} took longer than the time left for confirmations")
         why = Unconfirmed(reason=f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}")
         if not report.is_file():
             return why
         verdict = {one.workload: one for one in read_report(report)}.get(self.workload)
-        return why if verdict is None else _side_by_side(verdict, commit)
+        return why if verdict is None else _paired_run(verdict, commit)
 
     def _arguments(self, commit: str, report: Path) -> Iterator[str]:
         yield from ("ab", "--base", commit, "--time", "on", "--timeout", f"{self.limit_s:.0f}")
@@ -125,17 +121,14 @@ class Confirmation:
         yield f"{os.path.relpath(self.config.rootpath / file, self._directory())}{colons}{names}"
 
     def _directory(self) -> Path:
-        """Return where the comparison is started: where this run was, unless that is no place of the tests' repository."""
+        """Return this run's directory, or the test's if they are of different repositories."""
         here = Path(self.config.invocation_params.dir)
         code = self._file.parent
         return here if repository_of(here) == repository_of(code) else code
 
 
 def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence[str] = ()) -> list[str]:
-    """Return the options of a call of pytest that a run of one of its tests needs as well; values that follow one stay with it.
-
-    `selected` are the files and tests that the call named.
-    """
+    """Return the options of pytest that a run of a single test needs too, with their values, without the `selected` tests."""
     kept: list[str] = []
     keeps_value = False
     for argument in (str(os.fspath(one)) for one in arguments):
@@ -153,12 +146,13 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
     return kept
 
 
-def _side_by_side(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
+def _paired_run(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
     measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
     times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     if measured is None or times is None:
-        told = next((note for note in verdict.notes if note.startswith("not timed")), "") or _first_of(verdict)
-        return Unconfirmed(reason=f"side by side with {commit[:7]} it was {told or 'not timed'}")
+        finding = f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else "not timed"
+        why = next((note for note in verdict.notes if note.startswith("not timed")), finding)
+        return Unconfirmed(reason=f"the A/B run with {commit[:7]} came to: {why}")
     assert isinstance(measured.value, (int, float))
     assert isinstance(times.reference, (int, float))
     assert isinstance(times.current, (int, float))
@@ -170,10 +164,6 @@ def _side_by_side(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
         base_us=float(times.reference),
         current_us=float(times.current),
     )
-
-
-def _first_of(verdict: Verdict) -> str:
-    return f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else ""
 
 
 def _environment(selected: Sequence[str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""What runs in a controlled process: the tests of a request one after the other, their workloads timed, without a profiler.
+"""The controlled process: it runs the tests of a request one after the other and times their workloads, without a profiler.
 
-The gate's side (`rounds`) starts `python -c ... main(REQUEST)` with pytest's own options. There the fixture is a
-`ControlledGuard`: it times the workloads that were asked for; any other of the test is a plain test. Each timing is written
-as soon as it is made, and a log says what the process is at, so that one that dies or hangs loses only what it was at.
+`rounds` starts it as `python -c ... main(REQUEST)` with pytest's own options. Its fixture is a `ControlledGuard`, which times
+the requested workloads and runs any other once. Each timing is written as soon as it is made, and a log names the current
+test, so that a process that dies or hangs loses only that one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -24,6 +24,7 @@ from perfguard.capture import REPLAY, Backend
 from perfguard.capture import backend as backend_named
 from perfguard.capture.controlled import ControlledWindow, bind
 from perfguard.capture.driver import require_callable
+from perfguard.capture.turns import TurnsWindow
 from perfguard.plugin.plain import PlainGuard, failing
 from perfguard.settings import Settings
 from perfguard.timing import write_timing
@@ -31,29 +32,19 @@ from perfguard.workload import named
 
 Batch = TypeVar("Batch")
 
-PLUGIN_NAME = "perfguard-controlled"
-
-#: Options of pytest and its plugins that belong to the run as a whole, and stay behind: what it selects, reports, repeats,
+#: Options of pytest and its plugins that a controlled process does not get: what the run selects, reports, repeats,
 #: distributes, or measures by other means.
 _OF_THE_WHOLE_RUN = frozenset(
     {
-        *(
-            "file_or_dir",
-            "deselect",
-            "ignore",
-            "ignore_glob",
-            "collectonly",
-            "pyargs",
-            "plugins",
-        ),
-        *("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset", "maxfail", "usepdb", "trace"),
+        *("file_or_dir", "deselect", "ignore", "ignore_glob", "collectonly", "pyargs", "plugins", "usepdb", "trace"),
+        *("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset", "maxfail"),
         *("xmlpath", "htmlpath", "json_report", "report_log", "pastebin", "reruns", "count", "basetemp"),
         *("numprocesses", "maxprocesses", "dist", "tx", "px", "looponfail", "distload", "setuponly", "setupplan"),
     }
 )
-#: pytest is told of perfguard after it was imported, and with warnings as errors it would stop at that.
+#: pytest registers perfguard after it was imported, which ends a run with warnings as errors.
 IMPORTED_BEFORE = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
-#: Those that measure would do so between the steps, and some that report begin by removing what is there.
+#: Plugins that measure would do so between the steps, and some that report first remove existing files.
 _PREFIXES_OF_THE_WHOLE_RUN = (
     *("benchmark_", "cov_", "perfguard", "allure", "clean_alluredir", "json_report", "md_report", "testmon", "memray"),
     *("store_durations", "force_reruns", "only_rerun"),
@@ -62,7 +53,7 @@ _PREFIXES_OF_THE_WHOLE_RUN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedTest:
-    """A test that a controlled process runs. `workloads` are those it times; None is whatever the test asks its guard for."""
+    """A test that a controlled process runs. `workloads` are those it times; None are all that the test measures."""
 
     nodeid: str
     settings: Settings
@@ -75,7 +66,7 @@ class TimedTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a controlled process is asked to do. All tests are of one file, and have the same backend and threads."""
+    """The request for a controlled process. All tests are of one file, and have the same backend and threads."""
 
     tests: tuple[TimedTest, ...]
     rootdir: str
@@ -93,7 +84,7 @@ class Request:
 
 
 def request_for(config: pytest.Config, tests: Sequence[TimedTest], place: Path) -> Request:
-    """Return what a process is asked for that runs tests as this run of pytest does; it keeps its files in `place`."""
+    """Return the request for a process that runs tests as this run of pytest does, with its files in `place`."""
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
     ini = [*(options.get("override_ini") or [])]
     if _has_cache(config):
@@ -139,9 +130,6 @@ def _travels(name: str, value: object) -> bool:
     return True
 
 
-# -- the log of a process ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
     """One line of the log of a controlled process."""
@@ -153,66 +141,46 @@ class LogEntry:
     text: str = ""
 
 
-def log_path(place: Path) -> Path:
-    """Return where a process keeps its log."""
-    return place / "log"
-
-
 def read_log(place: Path) -> list[LogEntry]:
     """Read the log of a process, which may be writing it."""
     try:
-        text = log_path(place).read_text(encoding="utf-8")
+        text = (place / "log").read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
     return [LogEntry(**json.loads(line)) for line in text.split("\n")[:-1]]
 
 
-# -- inside the process ------------------------------------------------------------------------------------------------
-
-
 def main(path: str) -> None:
-    """Run the tests of a request, and leave the timings it asks for."""
-    with open(path, "rb") as stream:
-        request: Request = pickle.load(stream)
-    cpus = bind(request.threads)
-    status = run_tests(request, Round(request, cpus))
-    # Taking a framework apart costs up to a second, and all that this process was for is written.
+    """Run the tests of the request in a file, and write their timings."""
+    request = read_request(path)
+    status = run_tests(request, Round(request, bind(request.threads)))
+    # Everything is written, and a framework would take up to a second to shut down.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
+def read_request(path: str) -> Request:
+    """Read a pickled request."""
+    with open(path, "rb") as stream:
+        request: Request = pickle.load(stream)
+    return request
+
+
 def run_tests(request: Request, plugin: Controlled) -> int:
     """Run the tests of a request with a plugin that makes their guards; return pytest's status."""
-    config = configuration(request)
-    config.pluginmanager.register(plugin, PLUGIN_NAME)
+    options = {**request.options, "rootdir": request.rootdir, "inifilename": request.inifile}
+    arguments = [part for plugin in request.plugins for part in ("-p", plugin)]
+    for test in request.tests:
+        path, *names = test.nodeid.split("::")
+        arguments.append("::".join((str(Path(request.rootdir, path)), *names)))
+    config = pytest.Config.fromdictargs(options, arguments)
+    config.pluginmanager.register(plugin, "perfguard-session")
     try:
         return int(config.hook.pytest_cmdline_main(config=config))
     finally:
         config._ensure_unconfigure()
-
-
-def configuration(request: Request) -> pytest.Config:
-    """Return pytest's configuration as the run that asked has it, for the tests of the request."""
-    options = {**request.options, "rootdir": request.rootdir, "inifilename": request.inifile}
-    plugins = [part for plugin in request.plugins for part in ("-p", plugin)]
-    return pytest.Config.fromdictargs(options, [*plugins, *(_argument(request, test) for test in request.tests)])
-
-
-def _argument(request: Request, test: TimedTest) -> str:
-    path, *names = test.nodeid.split("::")
-    return "::".join((str(Path(request.rootdir, path)), *names))
-
-
-class Window(Protocol):
-    """What runs the steps of one workload, of either form."""
-
-    def run(self, step: Callable[[], object]) -> object:
-        """Run a callable step."""
-
-    def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield a batch a step."""
 
 
 class Reasons:
@@ -249,11 +217,11 @@ def _last_line(longrepr: object) -> str:
     return (told[-1].removeprefix("E ").strip() if told else lines[-1] if lines else "")[:300]
 
 
-class Controlled:
+class Controlled(Reasons):
     """The plugin of a controlled process: it makes the guards of its tests."""
 
     def __init__(self, request: Request, cpus: tuple[int, ...]) -> None:
-        self.request = request
+        super().__init__()
         self.cpus = cpus
         self._tests = {test.nodeid: test for test in request.tests}
 
@@ -263,7 +231,7 @@ class Controlled:
         request.addfinalizer(guard.finish)
         return guard
 
-    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> ControlledWindow | TurnsWindow:
         """Return what runs the steps of a workload."""
         return ControlledWindow(
             backend,
@@ -273,22 +241,21 @@ class Controlled:
             cpus=self.cpus,
         )
 
-    def keep(self, test: TimedTest, window: Window) -> None:
-        """Leave what was measured where it was asked for."""
+    def keep(self, test: TimedTest, window: ControlledWindow | TurnsWindow) -> None:
+        """Write what was measured."""
 
     def refuse(self, test: TimedTest, what: str) -> None:
-        """Stop a test before it does what belongs into no process of this kind."""
+        """Stop a test before it does what this kind of process cannot time."""
 
 
-class Round(Controlled, Reasons):
-    """The plugin of a process that times tests one after the other, in the order of the request, and logs what it is at."""
+class Round(Controlled):
+    """Times tests one after the other, in the order of the request, and logs the current one."""
 
     def __init__(self, request: Request, cpus: tuple[int, ...]) -> None:
-        Controlled.__init__(self, request, cpus)
-        Reasons.__init__(self)
+        super().__init__(request, cpus)
         self._place = Path(request.place)
         self._pid = os.getpid()
-        self._log = os.open(log_path(self._place), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._log = os.open(self._place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._kept = 0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -307,17 +274,17 @@ class Round(Controlled, Reasons):
         """Log how a test ended."""
         reason = ""
         if nodeid in self.reasons:
-            said = self.reasons[nodeid].removeprefix("Skipped: ")
-            told = f": {said}" if said else ""
-            reason = f"{'failed' if nodeid in self.failed else 'was skipped'} and timed nothing{told}"
+            why = self.reasons[nodeid].removeprefix("Skipped: ")
+            why = f": {why}" if why else ""
+            reason = f"{'failed' if nodeid in self.failed else 'was skipped'} and timed nothing{why}"
         self._write(LogEntry(what="ended", nodeid=nodeid, text=reason))
 
-    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> ControlledWindow | TurnsWindow:
         """Log which workload comes, and return what runs its steps."""
         self._write(LogEntry(what="timing", nodeid=test.nodeid, text=workload))
         return super().window(backend, test, workload)
 
-    def keep(self, test: TimedTest, window: Window) -> None:
+    def keep(self, test: TimedTest, window: ControlledWindow | TurnsWindow) -> None:
         """Write a timing, then log it."""
         self._end_if_forked()
         assert isinstance(window, ControlledWindow)
@@ -328,7 +295,7 @@ class Round(Controlled, Reasons):
         self._write(LogEntry(what="timed", nodeid=test.nodeid, text=str(path)))
 
     def refuse(self, test: TimedTest, what: str) -> None:
-        """Skip a test that nobody knows to time steps, before it runs a whole script or training for nothing."""
+        """Skip a test of unknown workloads before it runs a whole script or training in vain."""
         if test.workloads is None:
             pytest.skip(f"{what} is run in no shared process")
 
@@ -337,13 +304,13 @@ class Round(Controlled, Reasons):
         os.write(self._log, json.dumps(asdict(entry)).encode() + b"\n")
 
     def _end_if_forked(self) -> None:
-        """End a child that a test forked and let go on: it would time the same tests beside the process that is asked to."""
+        """End a child that a test forked: it would time the same tests as this process."""
         if os.getpid() != self._pid:
             os._exit(0)
 
 
 class ControlledGuard(PlainGuard):
-    """Times the workloads that were asked for; any other of its test is run once, as without the gate."""
+    """Times the requested workloads; any other of its test is run once, as without the gate."""
 
     def __init__(self, plugin: Controlled, test: TimedTest, item: pytest.Item) -> None:
         super().__init__(item)

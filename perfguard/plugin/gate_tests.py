@@ -1,10 +1,8 @@
-"""The tests of a run that use the gate: which verdicts each was given, and how far each came.
+"""The tests of a run that use the gate: their red verdicts, and whether the run reached them.
 
-Noted where the gate gives a verdict, in the process of the test, and never read from pytest's reports: a test may skip itself
-after its verdict, and a hook may rewrite a report or the exit status.
-
-What cannot be seen from inside the process: `os._exit(0)` in the main process (a worker of pytest-xdist that ends so is
-reported as crashed), an `atexit` function that does the same, and a test that replaces perfguard's own functions.
+They are noted in the process of the test, not read from pytest's reports: a test may skip itself after its verdict, and a hook
+may rewrite a report or the exit status. Not detected: `os._exit(0)` in the main process, also in an `atexit` function, and a
+test that replaces perfguard's own functions.
 """
 
 from __future__ import annotations
@@ -16,29 +14,32 @@ from typing import Any
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
+from perfguard.errors import UsageError
 from perfguard.judge import Verdict
 from perfguard.reports.names import printable
 
 #: How many tests a line names before it counts the rest.
 _NAMED = 10
 
+_COLLECTED_AS = pytest.StashKey[str]()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateTest:
-    """What became of one test that uses the gate."""
+    """The state of one test that uses the gate."""
 
     nodeid: str
-    #: The red verdicts and errors that perfguard gave it, in the last attempt that was given any: "a FAILED verdict".
+    #: The red verdicts and errors of the last attempt that had any: "a FAILED verdict".
     red: tuple[str, ...] = ()
-    #: The marker of the user that stands above a verdict: "xfail", "skip", "expectedFailure"; else empty.
+    #: The user's marker that overrides a verdict: "xfail", "skip", "expectedFailure"; else empty.
     marker: str = ""
-    #: Whether an earlier attempt was red, and a later one was given a verdict of its own.
+    #: Whether an earlier attempt was red, and a later one has a verdict.
     was_red: bool = False
-    #: Whether it was given a verdict or ended by itself: a run that was stopped before that did not reach it.
+    #: Whether it has a verdict or ended by itself; false if the run was stopped before.
     is_reached: bool = False
 
     def joined(self, other: GateTest) -> GateTest:
-        """Return what two processes know of the same test."""
+        """Merge the states of the same test in two processes."""
         return replace(
             self,
             red=(*self.red, *other.red),
@@ -53,7 +54,7 @@ class GateTests:
 
     def __init__(self) -> None:
         self._tests: dict[str, GateTest] = {}
-        #: Tests whose current attempt was given no verdict yet.
+        #: Tests whose current attempt has no verdict yet.
         self._fresh: set[str] = set()
 
     def __contains__(self, nodeid: str) -> bool:
@@ -67,20 +68,20 @@ class GateTests:
             self._tests.setdefault(nodeid, GateTest(nodeid=nodeid))
 
     def begin(self, item: pytest.Item) -> None:
-        """Note that an attempt begins: the verdicts of the one before count until this one is given one."""
+        """Note that an attempt begins: earlier verdicts count until this one has one."""
         self._fresh.add(item.nodeid)
 
     def give(self, item: pytest.Item, verdict: Verdict) -> None:
-        """Note a verdict that the test is given."""
+        """Note a verdict of the test."""
         word = verdict.outcome.value
         self._note(item, "" if verdict.passed else f"{'an' if word[0] in 'AEIO' else 'a'} {word} verdict")
 
     def give_error(self, item: pytest.Item, error: str) -> None:
-        """Note that perfguard could give no verdict: nothing was compared, whatever the test does next."""
+        """Note an error of perfguard, which left no verdict."""
         self._note(item, f"an error of perfguard: {error}")
 
     def reach(self, item: pytest.Item, error: BaseException | None = None) -> None:
-        """Note that the test has ended by itself, with `error` where it raised one."""
+        """Note that the test has ended by itself, with the `error` it raised."""
         if isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
             return
         if (test := self._tests.get(item.nodeid)) is None:
@@ -96,7 +97,7 @@ class GateTests:
             self._fresh.discard(item.nodeid)
             test = replace(test, red=(), marker="", was_red=test.was_red or bool(test.red))
         if red:
-            # The first counts: a marker that the test adds after it is no word that was given before.
+            # A marker that the test adds after its first red verdict does not count.
             marker = test.marker if test.red else _marker_that_expects_failure(item)
             test = replace(test, red=(*test.red, red), marker=marker)
         self._tests[item.nodeid] = test
@@ -108,7 +109,7 @@ class GateTests:
         return [asdict(test) for test in self._tests.values()]
 
     def take(self, documents: Iterable[Mapping[str, Any]]) -> None:
-        """Add what another process knows."""
+        """Add the tests of another process."""
         for document in documents:
             test = GateTest(**document)
             known = self._tests.get(test.nodeid)
@@ -118,12 +119,12 @@ class GateTests:
 
     @property
     def red(self) -> list[str]:
-        """Tests with a red verdict that no marker stands above."""
+        """Tests with a red verdict that no marker overrides."""
         return [test.nodeid for test in self._tests.values() if test.red and not test.marker]
 
     @property
     def unreached(self) -> list[str]:
-        """Tests that the run never came to, or in which it was stopped before they were given a verdict."""
+        """Tests that the run did not reach, or that it stopped before their verdict."""
         return [test.nodeid for test in self._tests.values() if not test.is_reached]
 
     def swallowed_lines(self, reported: Mapping[str, str]) -> list[str]:
@@ -163,7 +164,7 @@ def _marker_that_skips(item: pytest.Item) -> str:
 
 
 def _marker_that_expects_failure(item: pytest.Item) -> str:
-    """Return the marker that is on the test and takes perfguard's failure for expected."""
+    """Return the marker of the test that expects perfguard's failure."""
     if any(getattr(getattr(item, name, None), "__unittest_expecting_failure__", False) for name in ("obj", "cls")):
         return "expectedFailure"
     xfail = None if item.config.option.runxfail else evaluate_xfail_marks(item)
@@ -172,3 +173,53 @@ def _marker_that_expects_failure(item: pytest.Item) -> str:
     raises = xfail.raises
     is_other = isinstance(raises, (type, tuple)) and not issubclass(pytest.fail.Exception, raises)
     return "" if is_other else "xfail"
+
+
+def remember_nodeid(item: pytest.Item) -> None:
+    """Remember the node id of collection; `--dist=loadgroup` of pytest-xdist adds a group later (`test_x@gpu`)."""
+    item.stash[_COLLECTED_AS] = item.nodeid
+
+
+def nodeid_of(item: pytest.Item) -> str:
+    """Return the node id that a test was collected by, which its baseline is named after."""
+    return item.stash.get(_COLLECTED_AS, item.nodeid)
+
+
+def is_gate_test(item: pytest.Item) -> bool:
+    """Whether a test requests the fixture by an argument, through a named fixture or by its own marker; not by autouse."""
+    if "perfguard" not in getattr(item, "fixturenames", ()):
+        return False
+    if _has_marker(item):
+        return True
+    info = item._fixtureinfo  # type: ignore[attr-defined]
+    pending = {*info.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)}
+    named: set[str] = set()
+    while pending:
+        name = pending.pop()
+        named.add(name)
+        pending |= {one for made in info.name2fixturedefs.get(name, ()) for one in made.argnames} - named
+    return "perfguard" in named
+
+
+def without_fixture(item: pytest.Item) -> str:
+    """Return what is wrong with the marker of a test without the fixture; a marker of the whole module is fine."""
+    cls = item.getparent(pytest.Class)
+    if cls is not None and hasattr(cls.obj, "assertEqual") and (_has_marker(item) or _has_marker(cls)):
+        return "a unittest.TestCase takes no fixture as argument: write the test as a function"
+    return "it has the marker, and not the fixture: add the argument `perfguard`" if _has_marker(item) else ""
+
+
+def _has_marker(node: pytest.Item | pytest.Collector) -> bool:
+    return any(marker.name == "perfguard" for marker in node.own_markers)
+
+
+def marker_arguments(item: pytest.Item) -> dict[str, object]:
+    """Return the keywords of all perfguard markers of a test, the closest one winning."""
+    arguments: dict[str, object] = {}
+    for marker in reversed(list(item.iter_markers("perfguard"))):
+        if marker.args:
+            raise UsageError(
+                "@pytest.mark.perfguard takes keywords only, such as window=perfguard.StepWindow(active=5)."
+            )
+        arguments |= marker.kwargs
+    return arguments

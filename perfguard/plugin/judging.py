@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,19 +18,18 @@ from perfguard.errors import StoreError, UsageError
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, with_rename
 from perfguard.measure import METRICS
-from perfguard.plugin.collected import Collected
-from perfguard.plugin.items import marker_arguments
+from perfguard.plugin.confirmation import Budget, Confirmation
+from perfguard.plugin.gate_tests import GateTests, marker_arguments
 from perfguard.plugin.options import recordings_directory, require_usable, settings_in, update_of
 from perfguard.plugin.progress import ProgressLine, RoundProgress
-from perfguard.plugin.projects import Project, Projects
+from perfguard.plugin.projects import Collected, Project, Projects
+from perfguard.plugin.rounds import Rounds
+from perfguard.recording import Recording
+from perfguard.reports.terminal import failure_message
 from perfguard.settings import Settings, with_marker
+from perfguard.stores.calibration import read_calibration
 from perfguard.stores.directory import file_name
-
-if TYPE_CHECKING:
-    from perfguard.plugin.confirmation import Budget, Confirmation
-    from perfguard.plugin.rounds import Rounds
-    from perfguard.recording import Recording
-    from perfguard.timing import LostRun, Timing
+from perfguard.timing import LostRun, Timing
 
 
 class Judging:
@@ -50,6 +48,9 @@ class Judging:
         self.progress = ProgressLine(config)
         self.rounds = RoundProgress()
         self.verdicts: dict[str, Verdict] = {}
+        #: What perfguard gave to each test, and sentences about what went wrong outside of a test.
+        self.tests = GateTests()
+        self.problems: list[str] = []
         #: Workloads that another process can time: their test, its settings, and its duration in seconds.
         self.timeable: dict[str, tuple[pytest.Item, Settings, float]] = {}
         #: Tests that use perfguard and are going to run, in their order.
@@ -61,11 +62,12 @@ class Judging:
         #: The measured commit, by directory of baselines: changes of baselines are not changes of the code.
         self._commits: dict[Path, str | None] = {}
         self._recordings = recordings_directory(config)
+        self._budget = Budget()
 
     # -- before a test -------------------------------------------------------------------------------------------------
 
     def require_usable(self, path: Path) -> None:
-        """Raise `UsageError` where the tests in a file or directory cannot be measured in this run."""
+        """Raise `UsageError` if the tests in a file or directory cannot be measured in this run."""
         project = self.projects.of(path)
         if project not in self.usable:
             require_usable(self._config, project.settings, self.update)
@@ -150,8 +152,6 @@ class Judging:
 
     def failure_message(self, verdict: Verdict, nodeid: str) -> str:
         """Return the message of a test with a red verdict; with -v the complete one."""
-        from perfguard.reports.terminal import failure_message
-
         command = f"pytest --perfguard --perfguard-update {shlex.quote(nodeid)}"
         return failure_message(verdict, refresh_command=command, verbose=self._config.get_verbosity() > 0)
 
@@ -165,7 +165,7 @@ class Judging:
 
     @cached_property
     def _baselines_without_test(self) -> tuple[list[Baseline], list[str]]:
-        """Baselines without a test, as far as known at the first test without a baseline; and all stored workloads."""
+        """Baselines without a test, as known at the first test without a baseline, and all stored workloads."""
         try:
             unused = self.collected.unused(self.verdicts, self.passed)
             return self.collected.baselines(unused), self.collected.workloads()
@@ -196,8 +196,6 @@ class Judging:
         return thresholds.LEAST_TIMEOUT_S + self.ready_s + thresholds.TIMEOUT_FACTOR * took_s
 
     def _confirmation(self, workload: str, settings: Settings, *, took_s: float = 0.0) -> Confirmation | None:
-        from perfguard.plugin.confirmation import Confirmation
-
         if not settings.confirm:
             return None
         return Confirmation(
@@ -210,15 +208,7 @@ class Judging:
         )
 
     @cached_property
-    def _budget(self) -> Budget:
-        from perfguard.plugin.confirmation import Budget
-
-        return Budget()
-
-    @cached_property
     def _timing_rounds(self) -> Rounds:
-        from perfguard.plugin.rounds import Rounds
-
         return Rounds(self._config, self._timeable_tests(), needs_round=self._needs_round, show=self._show_round)
 
     def _timeable_tests(self) -> Iterator[tuple[pytest.Item, Settings]]:
@@ -257,8 +247,6 @@ class Judging:
 
 def _error_rate(settings: Settings, verdicts: list[Verdict]) -> str:
     """Return the sentence of one project's calibration, if it was made on this machine and with this tolerance."""
-    from perfguard.stores.calibration import read_calibration
-
     try:
         calibration = read_calibration(settings.baselines_directory)
     except StoreError as error:

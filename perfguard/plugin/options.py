@@ -16,23 +16,19 @@ from perfguard.settings import Settings, read_settings, run_count
 
 #: Options of pytest that print something and run no test.
 _WITHOUT_TESTS = ("help", "version", "markers", "collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
+_UPDATES = {
+    "--perfguard-update": Update.ALL,
+    "--perfguard-update-new-only": Update.NEW_ONLY,
+    "--perfguard-ratchet": Update.RATCHET,
+}
 
 
 def update_of(config: pytest.Config) -> Update:
     """Return which baselines the run writes. Raises `UsageError` for options that contradict each other."""
-    option = config.option
-    given = {
-        flag: update
-        for flag, update, is_given in (
-            ("--perfguard-update", Update.ALL, option.perfguard_update),
-            ("--perfguard-update-new-only", Update.NEW_ONLY, option.perfguard_update_new_only),
-            ("--perfguard-ratchet", Update.RATCHET, option.perfguard_ratchet),
-        )
-        if is_given
-    }
+    given = [flag for flag in _UPDATES if getattr(config.option, flag.removeprefix("--").replace("-", "_"))]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other; give one of them.")
-    return next(iter(given.values()), Update.NOTHING)
+    return _UPDATES[given[0]] if given else Update.NOTHING
 
 
 def settings_in(config: pytest.Config, root: Path) -> Settings:
@@ -49,7 +45,7 @@ def settings_in(config: pytest.Config, root: Path) -> Settings:
 
 
 def recordings_directory(config: pytest.Config) -> Path | None:
-    """Return the directory of `--perfguard-recordings`, or None. It is absolute: a test may change the working directory."""
+    """Return the absolute directory of `--perfguard-recordings`, or None."""
     name: str | None = config.option.perfguard_recordings
     if not name:
         return None
@@ -88,7 +84,7 @@ def require_usable(config: pytest.Config, settings: Settings, update: Update) ->
     """Raise `UsageError` where tests with these settings cannot be measured in this run."""
     if settings.time and _is_parallel(config):
         raise UsageError(
-            "tests that run side by side disturb each other's time, so --perfguard refuses pytest-xdist; "
+            "tests that run in parallel disturb each other's time, so --perfguard refuses pytest-xdist; "
             "run without -n, or judge exact metrics only: pytest -n ... --perfguard --perfguard-time=off"
         )
     if update is not Update.NOTHING:

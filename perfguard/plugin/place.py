@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,23 +19,23 @@ from perfguard.capture.worktree import is_below, relocated
 
 
 class Place:
-    """Where one side lies: its working directory, paths and project modules. Two of them take turns in one process.
+    """The working directory, paths and project modules of one side; a process can alternate between two of them.
 
-    `moved` is the checkout and the worktree that stands for it, where the side lies in one; else `top` is the checkout.
+    `moved` is the checkout and the worktree that replaces it, if the side is in one; else `top` is the checkout.
     """
 
     def __init__(self, directory: str, moved: tuple[str, str] | None, top: str | None = None) -> None:
         self.directory = directory
         self.top = moved[1] if moved is not None else top
         self._moved = moved
-        self._paths = _Paths.now()
+        self._path, self._editable = _import_paths()
         self._modules: dict[str, ModuleType] = {}
         self._known = 0
 
     def settle(self) -> None:
-        """Make this process the side's: the working directory first, as `python -m pytest` has it, then what is installed."""
-        self._paths.path[:] = [self.directory, *(self._relocated(one) for one in self._paths.path if one)]
-        for table in self._paths.editable:
+        """Make this process the side's, with its working directory first, as `python -m pytest` has it."""
+        self._path = [self.directory, *(self._relocated(one) for one in self._path if one)]
+        for table in self._editable:
             table.update({name: self._relocated(place) for name, place in table.items()})
         self.enter()
         importlib.invalidate_caches()
@@ -45,23 +44,26 @@ class Place:
         return path if self._moved is None else relocated(path, *self._moved)
 
     def lead_children(self) -> None:
-        """Let the Pythons that the side starts find its own code as well: an editable install leads them to the checkout."""
+        """Set PYTHONPATH so that child processes import the side's code, not the checkout of an editable install."""
         if self._moved is None:
             return
-        packages = [os.path.dirname(place) for table in self._paths.editable for place in table.values()]
-        led = [one for one in (*self._paths.path[1:], *packages) if is_below(one, self._moved[1])]
+        packages = [os.path.dirname(place) for table in self._editable for place in table.values()]
+        led = [one for one in (*self._path[1:], *packages) if is_below(one, self._moved[1])]
         there = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(one for one in (*led, *there) if one))
 
     def enter(self) -> None:
         """Put the side's paths and modules into the process."""
-        self._paths.put()
+        sys.path[:] = self._path
+        for table, own in zip(_editable_installs(), self._editable, strict=False):
+            table.update(own)
         os.chdir(self.directory)
         sys.modules.update(self._modules)
 
     def leave(self) -> None:
         """Take them out again, as they are now."""
-        self._paths, self.directory = _Paths.now(), os.getcwd()
+        self._path, self._editable = _import_paths()
+        self.directory = os.getcwd()
         if len(sys.modules) != self._known:
             self._modules = {name: module for name, module in list(sys.modules.items()) if self._owns(name, module)}
             self._known = len(sys.modules)
@@ -72,31 +74,19 @@ class Place:
         return self.top is not None and not _is_perfguard(name) and is_below(file_of(module), self.top)
 
 
-@dataclass(frozen=True, slots=True)
-class _Paths:
-    """Where modules are looked for: `sys.path`, and the tables of editable installs."""
-
-    path: list[str]
-    editable: list[dict[str, str]]
-
-    @classmethod
-    def now(cls) -> _Paths:
-        return cls(list(sys.path), [dict(table) for table in _editable_installs()])
-
-    def put(self) -> None:
-        sys.path[:] = self.path
-        for table, mine in zip(_editable_installs(), self.editable, strict=False):
-            table.update(mine)
-
-
 def file_of(module: ModuleType) -> str | None:
-    """Return where a module lies; of a namespace package the first of its directories."""
+    """Return the file of a module, or the first directory of a namespace package."""
     if isinstance(found := getattr(module, "__file__", None), str):
         return found
     try:
         return next(iter(getattr(module, "__path__", ())), None)
     except TypeError:
         return None
+
+
+def _import_paths() -> tuple[list[str], list[dict[str, str]]]:
+    """Return copies of `sys.path` and of the tables of editable installs."""
+    return list(sys.path), [dict(table) for table in _editable_installs()]
 
 
 def _is_perfguard(name: str) -> bool:
@@ -113,10 +103,9 @@ def _editable_installs() -> Iterator[dict[str, str]]:
 
 
 def strangers(tops: Sequence[str], checkout: str) -> list[str]:
-    """Return the modules that are not the side's own: of the user's checkout, where the side lies elsewhere, or of an installed
-    copy of what lies in it.
+    """Return the modules that are not the side's own: of the user's checkout, or of an installed copy of its code.
 
-    `tops` are the top of its tree, and directories in it that may be a project's.
+    `tops` are the top of the side's tree, and directories in it that may be a project's.
     """
     found = []
     built = _built_from(checkout)
@@ -124,7 +113,7 @@ def strangers(tops: Sequence[str], checkout: str) -> list[str]:
         file = file_of(module)
         if file is None or _is_perfguard(name) or is_below(file, tops[0]):
             continue
-        is_copy = _is_installed(file) and (name.partition(".")[0] in built or any(_lies_in(top, name) for top in tops))
+        is_copy = _is_installed(file) and (name.partition(".")[0] in built or any(_is_in(top, name) for top in tops))
         if is_below(file, checkout) or is_copy:
             found.append(name)
     return sorted(found)
@@ -138,7 +127,7 @@ def _built_from(checkout: str) -> set[str]:
         with contextlib.suppress(ValueError):
             origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         url = urlsplit(origin.get("url", ""))
-        # An archive in the checkout may be anybody's, and a submodule is another project's.
+        # An archive in the checkout may be of any project, and a submodule is another project's.
         if url.scheme != "file" or "dir_info" not in origin or origin["dir_info"].get("editable"):
             continue
         directory = Path(url2pathname(url.path))
@@ -156,8 +145,8 @@ def _is_installed(file: str) -> bool:
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
-def _lies_in(top: str, name: str) -> bool:
-    """Whether a tree has a module or package of that name, in the places where projects keep them."""
+def _is_in(top: str, name: str) -> bool:
+    """Whether a tree has a module or package of that name in one of the usual directories."""
     path = name.replace(".", "/")
     places = (Path(top), Path(top, "src"), Path(top, "lib"), Path(top, "python"))
     return any((p / path / "__init__.py").is_file() or (p / f"{path}.py").is_file() for p in places)

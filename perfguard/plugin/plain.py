@@ -46,7 +46,7 @@ class PlainGuard:
             return
 
     def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Look whether the directory is there."""
+        """Require that the directory exists."""
         __tracebackhide__ = True
         from perfguard.capture.replay import replay
 
@@ -77,7 +77,7 @@ class PlainGuard:
 def script_of(
     command: Sequence[str | os.PathLike[str]], how: Mapping[str, Any], *, backend: str | None = None
 ) -> Script:
-    """Return the script that `perfguard.script(command, **how)` means. Raises `UsageError`."""
+    """Return the script of `perfguard.script(command, **how)`. Raises `UsageError`."""
     from perfguard.capture.script import Script
     from perfguard.settings import refuse_unknown
 
@@ -102,10 +102,7 @@ def script_of(
 
 @contextmanager
 def failing(item: pytest.Item) -> Iterator[None]:
-    """Turn perfguard's own errors into the failure of a test, without a traceback through perfguard.
-
-    What is wrong with a marker or a call is of the test, so its message says where the test is.
-    """
+    """Turn perfguard's own errors into the failure of a test, without a traceback; a `UsageError` names the test's line."""
     __tracebackhide__ = True
     try:
         yield
@@ -119,6 +116,3 @@ def source_of(item: pytest.Item) -> str:
     """Return file and line of a test, as `tests/test_train.py:12`."""
     file, line, _ = item.location
     return file if line is None else f"{file}:{line + 1}"
-
-
-__all__ = ["PlainGuard", "failing", "script_of", "source_of"]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
 
 import pytest
 
 from perfguard.reports.table import Cut, cut
 from perfguard.screen import screen_of
-
-if TYPE_CHECKING:
-    from perfguard.window import Phase
+from perfguard.window import Phase
 
 
 class RoundProgress:
@@ -24,14 +22,13 @@ class RoundProgress:
         self._shown = 0
 
     def begin(self, tests: int) -> None:
-        """So many tests are going to be measured."""
+        """Set how many tests are going to be measured."""
         self._tests, self._begun = tests, time.monotonic()
 
     def line(self, name: str, place: int, of: int, number: int, most: int, is_fixed: bool) -> str:
-        """Return `perfguard: round 2 of 5: 3 of 7 test_mlp, about 40 s left`, as a round comes to a test.
+        """Return `perfguard: round 2 of 5: 3 of 7 test_mlp, about 40 s left`.
 
-        `place` is the test's among those `of` the round, `most` how many rounds there are, `is_fixed` whether there will be so
-        many; where not, nobody knows the time left.
+        `place` is the test's among those `of` the round; unless the number of rounds `is_fixed`, they are at most `most`.
         """
         done, self._shown = self._shown, self._shown + 1
         coming = self._tests * most - done
@@ -64,39 +61,30 @@ class ProgressLine:
             return
         self._shown_at = now
         left = (now - self._began) / done * (total - done)
-        self._write(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
-
-    def say(self, line: str) -> None:
-        """Show a line at once: what it tells of takes seconds."""
-        self._write(line)
+        self.say(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
 
     def clear(self, nodeid: str) -> None:
-        """Take the line away, and begin the line of results anew, as pytest does when it comes to a file."""
+        """Remove the line, and begin the line of results anew, as pytest does for a file."""
         if not self._shown:
             return
-        self._write("")
+        self.say("")
         self._shown = False
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and reporter.showfspath:
             reporter.write_fspath_result(nodeid, "")
 
-    def _write(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Show a line at once."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         if reporter is None or not reporter.isatty:
             return
-        if capture is None:
-            self._put(reporter, line)
-        else:
-            with capture.global_and_fixture_disabled():
-                self._put(reporter, line)
-
-    def _put(self, reporter: pytest.TerminalReporter, line: str) -> None:
-        if not self._shown:
-            reporter.ensure_newline()
-            self._shown = True
-        # A line that wraps cannot be taken away.
-        on = screen_of(sys.stdout)
-        reporter.rewrite(cut(on.carried(line), (on.width or 80) - 1, Cut.END, on.ellipsis), erase=True)
-        if not line:
-            reporter.rewrite("")
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            if not self._shown:
+                reporter.ensure_newline()
+                self._shown = True
+            # A line that wraps cannot be removed.
+            on = screen_of(sys.stdout)
+            reporter.rewrite(cut(on.carried(line), (on.width or 80) - 1, Cut.END, on.ellipsis), erase=True)
+            if not line:
+                reporter.rewrite("")

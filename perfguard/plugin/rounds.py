@@ -1,9 +1,9 @@
 """Rounds of timed processes: in a round one fresh process times the selected tests of a file, one after the other.
 
-The first test that asks for round N has it run for itself and for those that come after it; what it measured of them is kept
-until they ask. The order is rotated from round to round, so that no test always comes first. Tests of one file share a
-process where they have the same backend and threads; a test with `isolated=True`, or one that did not come to its end in a
-shared process, has processes of its own, one a workload: a round of one.
+The first test that needs round N runs it for itself and for the tests after it, whose timings are kept until they need them.
+The order is rotated from round to round, so that no test always comes first. Tests of one file share a process if they have
+the same backend and threads; a test with `isolated=True`, or one that did not end in a shared process, has a process for each
+workload.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _START = (
     f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
 )
-#: Variables that say which test runs, or that coverage is measured in every Python: a tracer has no place in a timed one.
+#: Variables that name the current test, or that start coverage in every Python: no tracer may run in a timed process.
 STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
-#: Whether a workload whose test is still to come will ask for another round, as far as its timings tell.
+#: Whether a workload whose test comes later will need another round, according to its timings.
 NeedsRound = Callable[[str, Settings, tuple[Timing, ...]], bool]
-#: Called with the round, the test that is timed in it, its place and how many tests the round has.
+#: Called with the round, the test that is timed, its place and the number of tests in the round.
 Show = Callable[[int, str, int, int], None]
 #: What a round measured, by test and workload.
 _Round = dict[str, dict[str, Timing]]
@@ -56,7 +56,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ran:
-    """What the log of one process says, and how the process ended."""
+    """The log of one process, its timings, and how it ended."""
 
     log: list[LogEntry]
     timings: list[tuple[str, Timing]]
@@ -68,7 +68,7 @@ class _Ran:
         return [entry.nodeid for entry in self.log if entry.what == "begun"]
 
     def reason(self, nodeid: str) -> str:
-        """Return why a test did not come to its end; empty where it did."""
+        """Return why a test did not end; empty if it did."""
         return next((one.text for one in self.log if (one.what, one.nodeid) == ("ended", nodeid)), self.ending)
 
 
@@ -105,7 +105,7 @@ class Rounds:
         """
         group = self._groups.get(item.nodeid, _Group())
         test = TimedTest(nodeid=item.nodeid, settings=settings)
-        # A test that a plugin runs again is timed again. One that got the fixture, or a marker, only as it ran is not known.
+        # A test that a plugin runs again is timed again. One that got the fixture or a marker late is not in the group.
         is_again = (number, workload) in group.given
         if test in group.tests and not is_again:
             group.given.add((number, workload))
@@ -119,9 +119,8 @@ class Rounds:
     def _planned(self, group: _Group, asker: TimedTest, workload: str, number: int) -> list[TimedTest]:
         """Return the tests of a round that `asker` needs, rotated.
 
-        The first round times whatever the tests to come ask their guards for. Later rounds time what will ask for them: in a
-        refresh that is all; to judge it is the workload that is suspect, and those whose timings so far are suspect as well.
-        A single suspect so has its five processes to itself, and a suite that became slower as a whole shares five.
+        The first round times all workloads of the tests to come. Later rounds time those that need them: all in a refresh, only
+        suspects otherwise, so that one suspect has its processes alone and a slower suite shares them.
         """
         coming = [test for test in group.tests[group.tests.index(asker) :] if test.nodeid not in group.alone]
         if number > 1:
@@ -129,14 +128,14 @@ class Rounds:
         shift = (number - 1) % max(1, len(coming))
         return coming[shift:] + coming[:shift]
 
-    def _again(self, group: _Group, test: TimedTest, asked: str, number: int) -> TimedTest | None:
-        """Return the test with the workloads that one more round has to time; None where it has none."""
+    def _again(self, group: _Group, test: TimedTest, requested: str, number: int) -> TimedTest | None:
+        """Return the test with the workloads that one more round has to time; None without any."""
         # A round that was interrupted left nothing.
         before = [group.rounds.get(earlier, {}).get(test.nodeid, {}) for earlier in range(1, number)]
         workloads = {
             workload
             for workload in before[0]
-            if workload == asked
+            if workload == requested
             or (
                 (1, workload) not in group.given
                 and self._needs_round(
@@ -147,14 +146,14 @@ class Rounds:
         return replace(test, workloads=frozenset(workloads)) if workloads else None
 
     def _run(self, planned: Sequence[TimedTest], number: int, alone: set[str], limit_s: float) -> _Round:
-        """Run the tests of a round in one process, and in another what was left when that ended too early."""
+        """Run the tests of a round in one process, and those left after an early end in another."""
         found: _Round = {}
         left = list(planned)
         while left:
             ran = self._process(left, number, limit_s, place=len(planned) - len(left), of=len(planned))
             for nodeid, timing in ran.timings:
                 found.setdefault(nodeid, {})[timing.workload] = timing
-            # Where no test ever began, the fault may be one test's, which pytest does not find.
+            # If no test began, pytest may not find one of them.
             names = {test.nodeid for test in left}
             tried = names.intersection(ran.begun) or names
             alone |= {nodeid for nodeid in tried if ran.reason(nodeid)}
@@ -162,7 +161,6 @@ class Rounds:
         return found
 
     def _time_alone(self, test: TimedTest, number: int, limit_s: float) -> Timing | LostRun:
-        """Time one workload in a process of its own."""
         ran = self._process([test], number, limit_s)
         if ran.timings:
             return ran.timings[-1][1]
@@ -170,7 +168,7 @@ class Rounds:
         return LostRun(number=number, reason=reason or "passed, and did not ask for this workload")
 
     def _process(self, tests: Sequence[TimedTest], number: int, limit_s: float, *, place: int = 0, of: int = 1) -> _Ran:
-        """Run tests in a fresh process; whatever goes wrong there is in what it returns."""
+        """Run tests in a fresh process; an error is in the result."""
         with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
             files = Path(directory)
             request = request_for(self._config, tests, files)
@@ -183,7 +181,7 @@ class Rounds:
                 ended = run_command(
                     [
                         *(sys.executable, *interpreter_flags(), "-c", _START),
-                        # Python passes over what is no text, and so did whoever put it there.
+                        # Python ignores entries that are not strings.
                         json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
                         str(files / "request"),
                     ],
@@ -194,7 +192,7 @@ class Rounds:
                     directory=Path(request.directory),
                     is_hung=watch,
                 )
-            # What a process did that was ended as it hung, it did because of that.
+            # Whatever a hung process logs after that was caused by its end.
             log = watch.log if ended.timed_out else read_log(files)
             return _Ran(
                 log=log,
@@ -204,7 +202,7 @@ class Rounds:
 
 
 class _Watch:
-    """Follows the log of a process: shows which test it is at, and says whether one takes longer than it may."""
+    """Follows the log of a process: shows the current test, and detects one that exceeds its limit."""
 
     def __init__(self, place: Path, limit_s: float, show: Callable[[str, int], None]) -> None:
         self.log: list[LogEntry] = []
@@ -214,7 +212,7 @@ class _Watch:
         self._since = time.monotonic()
 
     def __call__(self) -> bool:
-        """Read what is new, and say whether nothing has been for too long."""
+        """Read the log, and return whether the limit has passed since its last entry."""
         log = read_log(self._place)
         if len(log) == len(self.log):
             return time.monotonic() - self._since > self._limit_s

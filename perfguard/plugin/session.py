@@ -14,24 +14,20 @@ from typing import Any
 import pytest
 
 from perfguard.capture.checkout import provenance
+from perfguard.capture.environment import cpu_model
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.findings import Code
 from perfguard.gate import Update
-from perfguard.plugin.gate_tests import GateTests, named
-from perfguard.plugin.items import (
-    GUARD,
-    LOOP_LEFT,
-    is_gate_test,
-    nodeid_of,
-    remember_nodeid,
-    without_fixture,
-)
+from perfguard.plugin.fixture import GUARD, GateGuard
+from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.options import named_places, report_files, runs_no_test
 from perfguard.plugin.projects import Project
 from perfguard.plugin.summary import append_github_summary, github_summary, write_summary
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
+from perfguard.reports.document import verdict_document, verdict_from_document
+from perfguard.reports.names import printable
 from perfguard.screen import put_right
 from perfguard.stores.directory import names_baseline
 from perfguard.version import __version__
@@ -64,7 +60,6 @@ class GateSession:
         self._files = report_files(config)
         #: Whether settings were wrong, so that no test ran; pytest prints the reason.
         self._is_refused = False
-        self.problems: list[str] = []
         self._written: list[Path] = []
         self._unused: tuple[str, ...] = ()
         #: Places to rename, if unused baselines look like the measurements of tests without a baseline.
@@ -73,7 +68,7 @@ class GateSession:
         #: Tests that use perfguard, and those of them that left a verdict.
         self._measuring: set[str] = set()
         self._measured: set[str] = set()
-        self.tests = GateTests()
+        self.tests = self.judging.tests
         #: How pytest reported each test, to name those whose verdict it did not report.
         self._reported: dict[str, str] = {}
         self.has_begun = False
@@ -82,12 +77,17 @@ class GateSession:
         self.why = ""
         self._has_printed_why = False
 
+    def guard(self, request: pytest.FixtureRequest) -> GateGuard:
+        """Return the guard of a test."""
+        guard = GateGuard(self.judging, request)
+        request.node.stash[GUARD] = guard
+        request.addfinalizer(guard.finish)
+        return guard
+
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def pytest_report_header(self) -> list[str]:
-        """Say version, mode, baselines and machine."""
-        from perfguard.capture.environment import cpu_model
-
+        """Return version, mode, baselines and machine."""
         mode = {
             Update.NOTHING: "judging",
             Update.ALL: "refreshing",
@@ -101,7 +101,7 @@ class GateSession:
         return [f"{version}; {machine}", *(f"perfguard: {self._described(one)}" for one in self.judging.usable)]
 
     def pytest_report_collectionfinish(self) -> list[str]:
-        """Name the projects that pytest was not given, and that tests are of."""
+        """Return the projects of collected tests that no argument of pytest names."""
         return [f"perfguard: {self._described(one)}" for one in self.judging.usable[self._named_projects :]]
 
     def _described(self, project: Project) -> str:
@@ -113,22 +113,22 @@ class GateSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Remember that tests are about to run: `pytest --help` comes not so far."""
+        """Remember that tests are about to run, unlike in `pytest --help`."""
         self.has_begun = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember how long it took to come here, and what is going to be measured; refuse settings that are wrong."""
+        """Remember how long collection took, and the tests to measure. Raises `UsageError` for wrong settings."""
         self.judging.ready_s = time.monotonic() - self._began
         for item in session.items:
             if (collected_as := nodeid_of(item)) != item.nodeid:
-                self.judging.collected.add(item.nodeid)
+                self.judging.collected.tests[item.nodeid] = True
                 if collected_as in self._measuring:
-                    # Reports call it so from here on, and they are compared with these names.
+                    # Later reports have this node id.
                     self._measuring = self._measuring - {collected_as} | {item.nodeid}
         self.judging.selected = [item for item in session.items if item.nodeid in self._measuring]
         if not hasattr(self.config, "workerinput"):
-            # A worker has no way to refuse the run: there the test says it.
+            # A worker cannot refuse the run; there the test fails.
             try:
                 for item in self.judging.selected:
                     self.judging.require_usable(item.path)
@@ -140,7 +140,7 @@ class GateSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Remember how long fixtures take, and a test that ends in them."""
+        """Add the time of fixtures, and note a test that ends in them."""
         began = time.monotonic()
         self.tests.begin(item)
         try:
@@ -152,16 +152,16 @@ class GateSession:
             self.judging.ready_s += time.monotonic() - began
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Remember what exists, whether or not it will be selected."""
+        """Remember every test, selected or not."""
         remember_nodeid(item)
-        self.judging.collected.add(item.nodeid)
+        self.judging.collected.tests[item.nodeid] = True
         if is_gate_test(item):
             self._measuring.add(item.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember which files were collected whole; one that failed or was skipped says nothing about its tests."""
+        """Remember which files were collected; the tests of one that failed or was skipped stay unknown."""
         if report.passed and report.nodeid:
-            self.judging.collected.add_file(report.nodeid)
+            self.judging.collected.files.add(report.nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -178,7 +178,7 @@ class GateSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """End what a failing test left open; fail a test that asked for perfguard and measured nothing."""
+        """End the window of a failing test; fail a test that uses perfguard and measured nothing."""
         try:
             result = yield
             if held_back := getattr(item, "_excinfo", None):
@@ -200,21 +200,19 @@ class GateSession:
             if what := without_fixture(item):
                 self._fail(item, what)
             return result
-        if guard.left_open:
-            guard.abandon(GeneratorExit(LOOP_LEFT))
+        guard.abandon()
         guard.judge_callbacks()
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         guard.settle_baselines(passed=not red)
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
-            # A verdict was raised already where the test called perfguard, and a test that caught it is not green for that;
-            # a refresh that is refused is known only now.
+            # A test that caught the failure of its verdict is not green; a refused refresh is known only now.
             pytest.fail(self.judging.failure_message(red[0], nodeid_of(item)), pytrace=False)
-        if not guard.verdicts and (guard.asked or is_gate_test(item)):
+        if not guard.verdicts and (guard.is_used or is_gate_test(item)):
             self._fail(
                 item,
                 "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
-                if guard.asked
+                if guard.is_used
                 else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
             )
         return result
@@ -226,21 +224,17 @@ class GateSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-        """Hang the verdicts on a report: it is what crosses from a worker to the controller."""
+        """Add the verdicts to the report, which a worker of pytest-xdist sends to the controller."""
         report = yield
         guard = item.stash.get(GUARD, None)
-        # Those of the call are settled after it; fixtures may be given some before and after.
+        # Baselines are settled after the call; fixtures may measure before and after it.
         if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
-            from perfguard.reports.document import verdict_document
-
             guard.reported = len(guard.verdicts)
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect verdicts; the last one of a rerun test counts."""
-        from perfguard.reports.document import verdict_from_document
-
         if report.when == "setup" or report.failed:
             self._reported[report.nodeid] = report.outcome
         elif report.when == "call" and self._reported.get(report.nodeid) != "failed":
@@ -254,19 +248,19 @@ class GateSession:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
-        """Settle the run before anybody reports it; where it fails without a failed test, say why below pytest's last line."""
+        """Settle the run before it is reported; print why it fails without a failed test."""
         self._stopped_by = self._stopped_by or str(session.shouldfail or session.shouldstop or "")
         self._settle_run(session)
         session.exitstatus = self.kept(session.exitstatus)
         try:
             return (yield)
         finally:
-            # Another hook may have set it; what follows reads it here.
+            # Another hook may have changed it.
             session.exitstatus = self.kept(session.exitstatus)
             self.print_why()
 
     def print_why(self) -> None:
-        """Say once why a run fails that pytest itself would not have failed."""
+        """Print once why a run fails that pytest itself would not have failed."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if self.why and not self._has_printed_why and reporter is not None:
             self._has_printed_why = True
@@ -278,14 +272,13 @@ class GateSession:
         self._stopped_by = str(excinfo.value) or excinfo.typename
 
     def kept(self, status: Any) -> Any:
-        """Return the status of the run: not 0 where the gate is red, whatever a test or a hook made of it."""
+        """Return the status of the run: not 0 if the gate is red, whatever a test or a hook made of it."""
         if hasattr(self.config, "workerinput") or runs_no_test(self.config) or not _is_green(status):
             return status
         self.why = "; ".join(self._reasons_to_fail())
         return pytest.ExitCode.TESTS_FAILED if self.why else status
 
     def _settle_run(self, session: pytest.Session) -> None:
-        """Look for baselines without a test, write the report file, and let neither be overlooked."""
         if hasattr(self.config, "workerinput"):
             output: dict[str, Any] = getattr(self.config, "workeroutput")  # noqa: B009 - xdist sets it
             output[_WORKER_KEY] = {
@@ -302,29 +295,27 @@ class GateSession:
             self._moves = collected.moves(self._unused, verdicts)
             self._uncollected = collected.uncollected()
         except PerfguardError as error:
-            self.problems.append(str(error))
+            self.judging.problems.append(str(error))
         for file in self._files:
             try:
                 file.write(self._report())
                 self._written.append(file.path)
             except PerfguardError as error:
-                self.problems.append(str(error))
+                self.judging.problems.append(str(error))
         if page := github_summary():
             try:
                 append_github_summary(page, self._report())
             except PerfguardError as error:
-                self.problems.append(str(error))
+                self.judging.problems.append(str(error))
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if (unused := self._unused_to_fail()) and self.judging.update is not Update.ALL:
-            from perfguard.reports.names import printable
-
             baselines, them = ("baseline", "it") if len(unused) == 1 else ("baselines", "them")
             names = " ".join(shlex.quote(printable(workload)) for workload in unused)
             remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
             yield f"{len(unused)} unused {baselines} ({Code.B104.name}), {remedy}"
-        if self.problems:
-            yield "perfguard could not do all its work, as said above"
+        if self.judging.problems:
+            yield "perfguard could not do all its work, as reported above"
         if not self.judging.verdicts:
             yield "nothing was measured, so nothing was gated"
         if red := self.tests.red:
@@ -333,7 +324,7 @@ class GateSession:
             yield line
 
     def _unreached_line(self) -> str:
-        """Return which selected tests the run did not come to, or nothing."""
+        """Return which selected tests the run did not reach, or nothing."""
         # What a worker measured before it crashed came with its reports.
         if not (tests := [nodeid for nodeid in self.tests.unreached if nodeid not in self._measured]):
             return ""
@@ -345,7 +336,7 @@ class GateSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take over what a worker of pytest-xdist collected: the controller collects nothing itself."""
+        """Add what a worker of pytest-xdist collected: the controller collects nothing itself."""
         found = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
         if found is not None:
             self.judging.collected.merge(found["collected"])
@@ -362,21 +353,19 @@ class GateSession:
             self._report(),
             green=not any(self._reasons_to_fail()),
             notes=self._notes_on_tests(),
-            problems=self.problems,
+            problems=self.judging.problems,
             written=self._written,
         )
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _notes_on_tests(self) -> Iterator[tuple[str, bool]]:
-        """Return what the table of workloads cannot tell of the tests, and whether it is red."""
+        """Yield notes on tests, and whether each is red."""
         for line in self.tests.swallowed_lines(self._reported):
             yield line, True
         if line := self._unreached_line():
             yield line, True
-        if removed := sorted(
-            n for n in self._measuring if self.judging.collected.is_selected(n) and n not in self.tests
-        ):
+        if removed := sorted(n for n in self._measuring if self.judging.collected.tests.get(n) and n not in self.tests):
             yield f"{len(removed)} taken out of the run by a hook, not gated: {named(removed)}", False
         if self._uncollected:
             yield f"not collected, so their baselines were not compared: {named(self._uncollected)}", False
@@ -400,13 +389,13 @@ class GateSession:
         return provenance(self.config.rootpath, os.environ)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember that a test exists, and was not meant to run."""
+        """Remember tests that are not selected."""
         for item in items:
-            self.judging.collected.deselect(item.nodeid)
+            self.judging.collected.tests[item.nodeid] = False
 
 
 def kept_status(config: pytest.Config, status: Any) -> Any:
-    """Return the status of a process that was asked for the gate: not 0 where it is red. Raises where no gate was at work."""
+    """Return the status of a run with the gate: not 0 if it is red. Raises `pytest.UsageError` if no gate ran."""
     gate: GateSession | None = config.pluginmanager.get_plugin("perfguard-session")
     if gate is not None and gate.has_begun:
         kept = gate.kept(status)
@@ -418,5 +407,5 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
 
 
 def _is_green(status: object) -> bool:
-    """Whether a process that ends with this status is taken for a success: the system keeps 8 bits of it."""
+    """Whether the system takes a status for success: it keeps 8 bits of it."""
     return status is None or (isinstance(status, (int, float)) and status % 256 == 0)

@@ -1,8 +1,8 @@
-"""One side of `perfguard ab`, or both in one process: what runs in the processes that a comparison starts.
+"""The processes of an A/B comparison: each runs one side of `perfguard ab`, or both.
 
-A process is asked to `record` a side (pytest as the user calls it, exact metrics), to run the steps of one workload in
-`turns` with another process, or to run those of both sides `together`, each in a thread that owns its step. A side that lies
-in a worktree has all paths of the checkout replaced by the worktree's, so that an editable install of the project does not win.
+A process `record`s a side (pytest as the user calls it, exact metrics), runs the steps of one workload in `turns` with another
+process, or runs those of both sides `together`, each in a thread that owns its step. For a side in a worktree all paths of the
+checkout are replaced by the worktree's, also those of an editable install of the project.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -30,11 +32,11 @@ from perfguard.plugin.controlled import (
     Reasons,
     Request,
     TimedTest,
-    Window,
+    read_request,
     request_for,
     run_tests,
 )
-from perfguard.plugin.items import is_gate_test
+from perfguard.plugin.gate_tests import is_gate_test
 from perfguard.plugin.place import Place, strangers
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
@@ -46,21 +48,18 @@ _ENDING_S = 30.0
 
 
 def main(path: str) -> None:
-    """Do what a comparison asks of this process."""
-    asked = json.loads(Path(path).read_text(encoding="utf-8"))
-    {"record": _record, "turns": _take_turns, "together": _run_together}[asked["do"]](asked)
+    """Do what the request of a comparison says."""
+    request = json.loads(Path(path).read_text(encoding="utf-8"))
+    {"record": _record, "turns": _take_turns, "together": _run_together}[request["do"]](request)
 
 
-# -- recording a side --------------------------------------------------------------------------------------------------
-
-
-def _record(asked: dict[str, Any]) -> None:
-    place = Place(asked["directory"], asked["moved"])
+def _record(request: dict[str, Any]) -> None:
+    place = Place(request["directory"], request["moved"])
     place.settle()
     place.lead_children()
-    recorder = Recorder(Path(asked["requests"]), asked["moved"])
-    status = int(pytest.main([*asked["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
-    tops = (asked["top"], asked["directory"], *recorder.roots)
+    recorder = Recorder(Path(request["requests"]), request["moved"])
+    status = int(pytest.main([*request["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
+    tops = (request["top"], request["directory"], *recorder.roots)
     facts = {
         "status": status,
         "timed": recorder.timed,
@@ -68,9 +67,9 @@ def _record(asked: dict[str, Any]) -> None:
         "failed": {node: why for node, why in recorder.failed.items() if node in recorder.guarded},
         "unreached": recorder.unreached,
         "places": recorder.places,
-        "strangers": strangers(tops, asked["checkout"]) if asked["top"] else [],
+        "strangers": strangers(tops, request["checkout"]) if request["top"] else [],
     }
-    write_atomically(Path(asked["result"]), json.dumps(facts))
+    write_atomically(Path(request["result"]), json.dumps(facts))
     sys.exit(status)
 
 
@@ -115,14 +114,15 @@ class Recorder(Reasons):
         try:
             return (yield)
         finally:
-            self._switches[item.nodeid] = self._told(process_switches(self._environment))
+            self._switches[item.nodeid] = self._comparable(process_switches(self._environment))
 
-    def _told(self, switches: dict[str, str]) -> dict[str, str]:
-        """Return them as the other side would have them: what lies in a worktree, or is this side's own, has another path."""
-        there, here = self._moved if self._moved is not None else ("", "")
-        own = str(self.directory.parent)
-        told = {name: value.replace(own, "") for name, value in switches.items()}
-        return {name: value.replace(here, there) if here else value for name, value in told.items()}
+    def _comparable(self, switches: dict[str, str]) -> dict[str, str]:
+        """Return settings without this side's own paths, and with those of the checkout instead of its worktree's."""
+        switches = {name: value.replace(str(self.directory.parent), "") for name, value in switches.items()}
+        if self._moved is None:
+            return switches
+        checkout, worktree = self._moved
+        return {name: value.replace(worktree, checkout) for name, value in switches.items()}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -148,114 +148,91 @@ class Recorder(Reasons):
             }
 
 
-# -- running steps in turns --------------------------------------------------------------------------------------------
-
-
-class Beside(Controlled, Reasons):
+class Paired(Controlled):
     """The plugin of a side whose steps are run in turns."""
 
     def __init__(self, request: Request, cpus: tuple[int, ...], turns: PipeTurns | ThreadTurns) -> None:
-        Controlled.__init__(self, request, cpus)
-        Reasons.__init__(self)
+        super().__init__(request, cpus)
         self.turns = turns
 
-    def window(self, backend: Backend, test: TimedTest, workload: str) -> Window:
-        """Return what runs the steps as their turns come; every turn is handed back when it is over."""
+    def window(self, backend: Backend, test: TimedTest, workload: str) -> TurnsWindow:
+        """Return what runs the steps in their turns."""
         return TurnsWindow(backend, self.turns, settle=test.settings.window.skip_first)
 
     def reason(self, error: str = "") -> str:
-        """Return why the test came to no step, or to no more: what pytest said of it goes before the error it ended with."""
+        """Return why the test runs no step, or no more: the reason that pytest reported, else `error`."""
         return "; ".join(dict.fromkeys(self.reasons.values())) or error or "the test ended without a step to time"
 
 
-def _request(path: str) -> Request:
-    with open(path, "rb") as stream:
-        request: Request = pickle.load(stream)
-    return request
-
-
-def _take_turns(asked: dict[str, Any]) -> None:
-    place = Place(asked["directory"], asked["moved"])
+def _take_turns(request: dict[str, Any]) -> None:
+    place = Place(request["directory"], request["moved"])
     place.settle()
-    request = _request(asked["request"])
-    turns = PipeTurns(asked["commands"], asked["replies"])
-    side = Beside(request, bind(request.threads, tuple(asked["cpus"])), turns)
+    tests = read_request(request["request"])
+    turns = PipeTurns(request["commands"], request["replies"])
+    side = Paired(tests, bind(tests.threads, tuple(request["cpus"])), turns)
     try:
-        run_tests(request, side)
+        run_tests(tests, side)
     finally:
-        turns.tell({"ended": side.reason()})
+        turns.reply(ended=side.reason())
 
 
 class PipeTurns:
-    """Turns that another process gives: a line with a number of steps, and a line of JSON back."""
+    """Turns from another process: it sends a line with the number of steps, and gets a line of JSON."""
 
     def __init__(self, commands: int, replies: int) -> None:
         self._commands = os.fdopen(commands, "r", encoding="ascii")
         self._replies = replies
 
-    def tell(self, reply: dict[str, Any]) -> None:
-        """Write one line; nobody reads it where the other process has gone."""
-        try:
+    def reply(self, **reply: object) -> None:
+        """Write one line, unless the other process has ended."""
+        with suppress(BrokenPipeError):
             os.write(self._replies, json.dumps(reply).encode() + b"\n")
-        except BrokenPipeError:
-            return
 
     def ready(self, clock: str) -> None:
-        """Say so."""
-        self.tell({"ready": clock})
+        """Report that the settling steps have run."""
+        self.reply(ready=clock)
 
     def wait(self) -> int:
-        """Read the next number; the end of the pipe is the end of the steps."""
+        """Read the next number of steps; 0 at the end of the pipe."""
         return int(self._commands.readline() or 0)
 
     def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
-        """Hand them back."""
-        self.tell({"costs": [costs_ns, wall_ns]})
-
-
-# -- both sides in one process -----------------------------------------------------------------------------------------
+        """Return the costs of the turn."""
+        self.reply(costs=[costs_ns, wall_ns])
 
 
 class ThreadTurns:
-    """Turns of one thread, given by another: at any time one of the two waits."""
+    """Turns of one thread, given by another: one of the two always waits."""
 
     def __init__(self) -> None:
-        self._go = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
-        self._steps = 0
         self.clock: str | None = None
-        self.costs_ns: list[int] = []
-        self.wall_ns: list[int] = []
-        self.has_ended = False
+        self._turns: SimpleQueue[int] = SimpleQueue()
+        self._replies: SimpleQueue[tuple[list[int], list[int]] | None] = SimpleQueue()
 
     def ready(self, clock: str) -> None:
-        """Say so, and let the other thread go on."""
+        """Report that the settling steps have run."""
         self.clock = clock
-        self._back.release()
+        self._replies.put(([], []))
 
     def wait(self) -> int:
         """Wait until the other thread gives a turn."""
-        self._go.acquire()
-        return self._steps
+        return self._turns.get()
 
     def done(self, costs_ns: list[int], wall_ns: list[int]) -> None:
-        """Hand them back."""
-        self.costs_ns, self.wall_ns = costs_ns, wall_ns
-        self._back.release()
+        """Return the costs of the turn."""
+        self._replies.put((costs_ns, wall_ns))
 
     def end(self) -> None:
-        """Say that there will be no more turns."""
-        self.has_ended = True
-        self._back.release()
-
-    def rest(self) -> None:
-        """Wait, in the other thread, until this side rests."""
-        self._back.acquire()
+        """Report that there are no more turns."""
+        self._replies.put(None)
 
     def give(self, steps: int) -> None:
-        """Give a turn of so many steps, in the other thread; with 0 the side ends."""
-        self._steps = steps
-        self._go.release()
+        """Give a turn of so many steps, in the other thread; 0 ends the side."""
+        self._turns.put(steps)
+
+    def rest(self) -> tuple[list[int], list[int]] | None:
+        """Wait, in the other thread, for the costs of the turn in ns; None if the side has ended."""
+        return self._replies.get()
 
 
 class ThreadSide:
@@ -265,24 +242,23 @@ class ThreadSide:
         self.name = name
         self.place = place
         self.turns = ThreadTurns()
-        self.plugin = Beside(request, cpus, self.turns)
+        self.plugin = Paired(request, cpus, self.turns)
         self._error = ""
         self._thread = threading.Thread(target=self._run, args=(request,), daemon=True)
 
     def start(self) -> None:
         """Run its test up to the steps that are timed. Raises `CaptureError` where it does not come so far."""
         self._thread.start()
-        self.turns.rest()
-        self._require_running()
+        self._required(self.turns.rest())
 
     def step(self) -> tuple[int, int]:
         """Run one step; return its cost, and how long it took by the clock. Raises `CaptureError` where the test ended."""
         self.place.enter()
         self.turns.give(1)
-        self.turns.rest()
+        reply = self.turns.rest()
         self.place.leave()
-        self._require_running()
-        return self.turns.costs_ns[0], self.turns.wall_ns[0]
+        (cost,), (wall,) = self._required(reply)
+        return cost, wall
 
     def finish(self) -> None:
         """Let its test end."""
@@ -294,21 +270,22 @@ class ThreadSide:
     def _run(self, request: Request) -> None:
         try:
             run_tests(request, self.plugin)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits, which is told of it
+        except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
             self._error = f"{type(error).__name__}: {error}"
         finally:
             self.turns.end()
 
-    def _require_running(self) -> None:
-        if self.turns.has_ended:
+    def _required(self, reply: tuple[list[int], list[int]] | None) -> tuple[list[int], list[int]]:
+        if reply is None:
             raise CaptureError(f"{self.name}: {self.plugin.reason(self._error)}")
+        return reply
 
 
-def _run_together(asked: dict[str, Any]) -> None:
-    result = Path(asked["result"])
+def _run_together(request: dict[str, Any]) -> None:
+    result = Path(request["result"])
     try:
-        found = _timed_together(asked)
-    except Exception as error:  # noqa: BLE001 - whatever the two do not bear in one process is a reason to run them apart
+        found = _timed_together(request)
+    except Exception as error:  # noqa: BLE001 - whatever fails in one process is a reason to use two
         found = {"cannot": str(error)}
     write_atomically(result, json.dumps(found))
     sys.stdout.flush()
@@ -316,18 +293,18 @@ def _run_together(asked: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _timed_together(asked: dict[str, Any]) -> dict[str, Any]:
-    cpus = bind(asked["threads"])
+def _timed_together(request: dict[str, Any]) -> dict[str, Any]:
+    cpus = bind(request["threads"])
     places = {
-        name: Place(one["directory"], one["moved"], top=asked["checkout"]) for name, one in asked["sides"].items()
+        name: Place(one["directory"], one["moved"], top=request["checkout"]) for name, one in request["sides"].items()
     }
     sides = {}
     for name, place in places.items():
         place.settle()
-        sides[name] = ThreadSide(name, _request(asked["sides"][name]["request"]), place, cpus)
+        sides[name] = ThreadSide(name, read_request(request["sides"][name]["request"]), place, cpus)
         sides[name].start()
         place.leave()
-    found = _interleaved(sides, pairs=asked["pairs"], seed=asked["seed"])
+    found = _interleaved(sides, pairs=request["pairs"], seed=request["seed"])
     clock = sides["base"].turns.clock
     for side in sides.values():
         side.finish()

@@ -11,7 +11,9 @@ import pytest
 
 from perfguard.errors import StoreError
 from perfguard.reports import RunReport
+from perfguard.reports.github import workflow_commands
 from perfguard.reports.markdown import report_markdown
+from perfguard.reports.terminal import summary
 from perfguard.screen import Screen, width_of
 
 
@@ -25,8 +27,6 @@ def write_summary(
     written: Iterable[Path],
 ) -> None:
     """Print a report, notes on tests (each with whether it is red), problems and the names of written files."""
-    from perfguard.reports.terminal import summary
-
     screen = screen_of_run(reporter)
     text = summary(report, screen)
     if screen.is_quiet:
@@ -43,8 +43,6 @@ def write_summary(
     for path in written:
         reporter.write_line(f"report: {path}")
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        from perfguard.reports.github import workflow_commands
-
         workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
         for line in workflow_commands(report, root=reporter.config.rootpath, workspace=workspace):
             reporter.write_line(line)

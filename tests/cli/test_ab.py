@@ -210,7 +210,7 @@ def test_what_was_recorded_once_is_compared_exactly(checkout):
     assert "PASSED     test_replay.py::test_replay" in said
     status, said = checkout.ab("--base-recording", str(RECORDING))
     assert status == 0, said
-    assert "times are shown, not judged: a stored recording cannot be run again beside the working tree" in said
+    assert "times are shown, not judged: a stored recording cannot be run again next to the working tree" in said
 
 
 def test_each_workload_that_is_not_timed_has_its_reason(checkout):

@@ -34,7 +34,7 @@ def test_time_under_xdist_is_refused_with_one_sentence(recorded, arguments):
     run = recorded.run("--perfguard", *arguments)
     assert (run.status, run.counts) == (4, {})
     assert run.line("pytest-xdist") == (
-        "ERROR: perfguard: tests that run side by side disturb each other's time, so --perfguard refuses pytest-xdist; "
+        "ERROR: perfguard: tests that run in parallel disturb each other's time, so --perfguard refuses pytest-xdist; "
         "run without -n, or judge exact metrics only: pytest -n ... --perfguard --perfguard-time=off"
     )
 
