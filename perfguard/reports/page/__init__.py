@@ -11,13 +11,12 @@ import base64
 import gzip
 import hashlib
 import json
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from perfguard.reports import OUTCOME_ORDER, by_outcome, require_page
 from perfguard.reports.names import printable
 from perfguard.reports.overview import history_lines, overview
+from perfguard.reports.page.figure import own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
 from perfguard.version import __version__
@@ -42,7 +41,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     scripts = {
         "data": _json([one.pop("data") for one in workloads]),
         "plotting": plotting,
-        "page": _own("page.js"),
+        "page": own_file("page.js"),
     }
     given = timelines or {}
     traces = [
@@ -58,7 +57,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
         workloads=workloads,
         traces=traces,
         traced=[trace["number"] for trace in traces],
-        style=_own("page.css"),
+        style=own_file("page.css"),
         scripts=scripts,
         hashes=[_hash(scripts["plotting"]), _hash(scripts["page"])],
     )
@@ -100,7 +99,7 @@ def _template() -> Any:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FunctionLoader(_own),
+        loader=jinja2.FunctionLoader(own_file),
         # Whatever is put in is escaped for HTML, and before that for the eye: control characters, marks that turn text around.
         autoescape=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
@@ -116,11 +115,6 @@ def _plotting() -> str:
 
     text: str = get_plotlyjs()
     return text
-
-
-@cache
-def _own(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _json(value: object) -> str:
