@@ -75,8 +75,8 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
         "history": list(history_lines(verdict, trends)),
         "data": {
             "figures": [*figures_of(verdict), *map(drawn_trend, trends)],
-            "operators": tables.operators,
-            "metrics": tables.metrics,
+            "operators": tables["operators"],
+            "metrics": tables["metrics"],
         },
     }
 
