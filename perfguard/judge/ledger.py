@@ -59,8 +59,9 @@ class Entry:
     subject: str = ""
     base_ns: int
     current_ns: int
-    base_calls: float | None = None
-    current_calls: float | None = None
+    #: `int` keeps whole numbers whole when a report is read and written again.
+    base_calls: float | int | None = None
+    current_calls: float | int | None = None
     #: The operator's name in the base, if it was renamed.
     renamed_from: str = ""
     #: Evidence: the changed shapes, or the match of a renamed operator.

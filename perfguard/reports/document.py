@@ -90,10 +90,10 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
     return Verdict(
         **values,
         findings=tuple(map(_finding, plain["findings"])),
-        comparisons=tuple(map(_comparison, plain["comparisons"])),
-        measurements=tuple(map(Measurement.from_dict, plain["measurements"])),
-        refresh=Refresh(plain["baseline"]) if plain["baseline"] else None,
-        rules=rules(plain["tolerance"], where="tolerance"),
+        comparisons=tuple(map(_comparison, plain.get("comparisons", ()))),
+        measurements=tuple(map(Measurement.from_dict, plain.get("measurements", ()))),
+        refresh=Refresh(plain["baseline"]) if plain.get("baseline") else None,
+        rules=rules(plain.get("tolerance", {}), where="tolerance"),
         changed_fails=plain.get("changed") == "fail",
     )
 
