@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perfguard.measure.measurement import Measurement
@@ -19,16 +19,6 @@ class BaselineFacts:
     reason: str | None = None
     environment: Environment | None = None
     runs: int = 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> BaselineFacts:
-        """Invert `as_dict`."""
-        environment = plain["environment"]
-        return cls(**{**plain, "environment": Environment.from_dict(environment) if environment else None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -59,8 +59,9 @@ class Entry:
     subject: str = ""
     base_ns: int
     current_ns: int
-    base_calls: float | None = None
-    current_calls: float | None = None
+    #: `int` keeps whole numbers whole when a report is read and written again.
+    base_calls: float | int | None = None
+    current_calls: float | int | None = None
     #: The operator's name in the base, if it was renamed.
     renamed_from: str = ""
     #: Evidence: the changed shapes, or the match of a renamed operator.
@@ -70,15 +71,6 @@ class Entry:
     def change_ns(self) -> int:
         """How much longer a step takes by this part."""
         return self.current_ns - self.base_ns
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        return {**asdict(self), "cause": self.cause.value, "change_ns": self.change_ns}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Entry:
-        """Invert `as_dict`; the change is computed anew."""
-        return cls(**{k: v for k, v in plain.items() if k != "change_ns"} | {"cause": Cause(plain["cause"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +91,6 @@ class Ledger:
     def change_ns(self) -> int:
         """How much longer a step takes; the sum of the entries' changes."""
         return self.current_ns - self.base_ns
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        entries = [entry.as_dict() for entry in self.entries]
-        return {**asdict(replace(self, entries=())), "change_ns": self.change_ns, "entries": entries}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Ledger:
-        """Invert `as_dict`."""
-        entries = tuple(Entry.from_dict(one) for one in plain["entries"])
-        return cls(**{k: v for k, v in plain.items() if k != "change_ns"} | {"entries": entries})
 
 
 def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledger | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
@@ -31,15 +30,6 @@ class MemoryTrack:
     def peak_bytes(self) -> int:
         """The highest point."""
         return max(self.curve_bytes, default=0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        return {**asdict(self), "curve_bytes": list(self.curve_bytes)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> MemoryTrack:
-        """Invert `as_dict`."""
-        return cls(**{**plain, "curve_bytes": tuple(plain["curve_bytes"])})
 
 
 def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:

@@ -1,4 +1,4 @@
-"""Ledger texts: lines for a terminal, names of the parts for a page."""
+"""Ledger texts: lines for a terminal, rows for a page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,31 @@ from perfguard.reports.names import cut, printable, shortened
 #: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.
 _LINES = 8
 _SMALL = 100
-#: Longest note of a part.
-_NOTE = 60
+#: Longest name of an operator, and longest note of a part.
+_NAME, _NOTE = 70, 60
+#: The whole change, by metric.
+_WHOLE = {
+    "run_wall_time": "step (wall time)",
+    "step_time": "step",
+    "profiled_step_time": "profiled step",
+    "operator_time": "all that was profiled",
+}
+#: Parts of no operator: as a line of the ledger, and in a sentence.
+_OF_THE_STEP = {
+    Cause.COMMUNICATION: "communication not overlapped",
+    Cause.IDLE: "idle gaps",
+    Cause.OVERLAP: "overlapping operators",
+    Cause.PROFILER: "the profiler's own time, which is not in the step",
+    Cause.RANK: "another rank was the slowest before",
+}
+_OF_NO_OPERATOR = {
+    None: "the time that no operator explains",
+    Cause.IDLE: "the time in which nothing ran",
+    Cause.OVERLAP: "the time in which operators overlapped",
+    Cause.PROFILER: "the profiler's own time",
+    Cause.RANK: "the time between the ranks",
+    Cause.RESIDUAL: "the time that nothing explains",
+}
 
 
 def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
@@ -71,34 +94,11 @@ def unattributed_text(found: Unattributed) -> str:
         return f"{unknown} the profiled step changed by {part}, the timed one by {step}."
     if found.part is Cause.IDLE and found.part_ns * found.step_ns > 0:
         return f"No operator explains the time: between operators it changed by {part}, in the whole step by {step}."
-    name = "the time that no operator explains" if found.part is None else _OF_NO_OPERATOR[found.part]
-    return f"{unknown} {name} changed by {part}, the step by {step}."
-
-
-_OF_NO_OPERATOR = {
-    Cause.IDLE: "the time in which nothing ran",
-    Cause.OVERLAP: "the time in which operators overlapped",
-    Cause.PROFILER: "the profiler's own time",
-    Cause.RANK: "the time between the ranks",
-    Cause.RESIDUAL: "the time that nothing explains",
-}
-_WHOLE = {
-    "run_wall_time": "step (wall time)",
-    "step_time": "step",
-    "profiled_step_time": "profiled step",
-    "operator_time": "all that was profiled",
-}
-_OF_THE_STEP = {
-    Cause.COMMUNICATION: "communication not overlapped",
-    Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "overlapping operators",
-    Cause.PROFILER: "the profiler's own time, which is not in the step",
-    Cause.RANK: "another rank was the slowest before",
-}
+    return f"{unknown} {_OF_NO_OPERATOR[found.part]} changed by {part}, the step by {step}."
 
 
 def _part(entry: Entry) -> str:
-    name = shortened(entry.subject, 70)
+    name = shortened(entry.subject, _NAME)
     if entry.cause in _OF_THE_STEP:
         sign = -1 if entry.cause in (Cause.OVERLAP, Cause.PROFILER) else 1
         before, now = (_us(_tenths(sign * ns)) for ns in (entry.base_ns, entry.current_ns))
@@ -107,17 +107,18 @@ def _part(entry: Entry) -> str:
         return f"{name}: new{_each(entry.current_calls, entry.current_ns)}"
     if entry.cause is Cause.VANISHED:
         return f"{name}: vanished{_each(entry.base_calls, entry.base_ns)}"
-    longer = entry.change_ns > 0
     if entry.cause is Cause.CALLS and entry.base_calls and entry.current_calls:
         counts = f"{show(entry.base_calls)} → {show(entry.current_calls)}"
-        more = entry.current_calls > entry.base_calls
-        return f"{name}: {'more' if more else 'fewer'} calls ({counts}, {_a_call(entry.base_ns, entry.base_calls)} us each)"
+        how = "more" if entry.current_calls > entry.base_calls else "fewer"
+        return f"{name}: {how} calls ({counts}, {_a_call(entry.base_ns, entry.base_calls)} us each)"
     price = _price(entry)
     if entry.cause is Cause.RENAMED:
-        return f"{shortened(entry.renamed_from, 70)} → {name}: renamed ({entry.note}; {price})"
+        return f"{shortened(entry.renamed_from, _NAME)} → {name}: renamed ({entry.note}; {price})"
     if entry.cause is Cause.SHAPES:
         return f"{name}: changed shapes ({price}; {cut(entry.note, _NOTE)})"
-    return f"{name}: {'slower' if longer else 'faster'}{' per call' if entry.current_calls else ''} ({price})"
+    return (
+        f"{name}: {'slower' if entry.change_ns > 0 else 'faster'}{' per call' if entry.current_calls else ''} ({price})"
+    )
 
 
 def _price(entry: Entry) -> str:
@@ -143,11 +144,10 @@ def _a_call(ns: int, calls: float) -> str:
 def _others(entries: list[Entry], shown: list[Entry]) -> str:
     """Return the content of the line for the others: the number of operators, and the names of parts of the step."""
     names = {entry.subject for entry in entries if entry.cause not in _OF_THE_STEP}
-    more = names - {entry.subject for entry in shown}
-    count = f"{len(more)} other operator{'' if len(more) == 1 else 's'}" if more else "the rest of these operators"
-    return ", ".join(
-        [*([count] if names else []), *(_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP)]
-    )
+    parts = [_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP]
+    if more := names - {entry.subject for entry in shown}:
+        return ", ".join([f"{len(more)} other operator{'' if len(more) == 1 else 's'}", *parts])
+    return ", ".join([*(["the rest of these operators"] if names else []), *parts])
 
 
 def _tenths(ns: int) -> int:
@@ -163,29 +163,12 @@ def _signed(tenths: int) -> str:
     return _us(tenths) if tenths < 0 else f"+{_us(tenths)}"
 
 
-_NAMES = {
-    Cause.COMMUNICATION: "communication not overlapped",
-    Cause.IDLE: "idle gaps (nothing ran)",
-    Cause.OVERLAP: "overlapping operators (correction)",
-    Cause.PROFILER: "the profiler's time (correction)",
-    Cause.RANK: "another rank was the slowest",
-    Cause.RESIDUAL: "not explained (residual)",
-}
-
-
-def entry_name(entry: Entry) -> str:
-    """Return the name of a part: its operator, or the part of the step."""
-    return _NAMES.get(entry.cause) or entry.subject
-
-
-def entry_text(entry: Entry) -> str:
-    """Return the description of a part."""
-    return "not explained by operators or gaps" if entry.cause is Cause.RESIDUAL else _part(entry)
-
-
 def ledger_rows(ledger: Ledger) -> list[tuple[str, str, str]]:
     """Return every part as (name, change, description), the largest first."""
-    return [
-        (printable(entry_name(entry)), signed_us(entry.change_ns / 1e3), printable(entry_text(entry)))
-        for entry in sorted(ledger.entries, key=lambda entry: -abs(entry.change_ns))
-    ]
+    rows = []
+    for entry in sorted(ledger.entries, key=lambda entry: -abs(entry.change_ns)):
+        name, text = _OF_THE_STEP.get(entry.cause, entry.subject), ""
+        if entry.cause is Cause.RESIDUAL:
+            name, text = "not explained (residual)", "not explained by operators or gaps"
+        rows.append((printable(name), signed_us(entry.change_ns / 1e3), printable(text or _part(entry))))
+    return rows

@@ -34,7 +34,6 @@ from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import unattributed_text
 from perfguard.reports.names import cut, printable
-from perfguard.reports.upgrades import with_upgrade
 from perfguard.workload import workload_of
 
 #: Most findings on the first screen, and most operators in a sentence.
@@ -44,6 +43,15 @@ _CHANGES = 200
 _WORDS = re.compile(r"\w+")
 #: Longest text of a shape.
 _SHAPES = 60
+#: Metrics of a step that are ratios, which mean nothing to a reader.
+_STEP = ("step_cost", "step_ab")
+#: The most interesting metrics first: time, then memory.
+_FIRST_METRICS = (
+    *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
+    *("peak_memory_bytes", "host_memory_growth_bytes"),
+)
+#: Packages that a step runs on; other differences of the environment are in the details.
+_RUNS_ON = ("torch", "torch_npu", "mindspore", "numpy", "python")
 
 #: The names of metrics in a sentence; `{}` is the subject.
 _NOUNS = {
@@ -67,16 +75,6 @@ _NOUNS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One of the worst findings."""
-
-    code: str
-    severity: str
-    headline: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The first screen of one workload. Empty texts are left out."""
 
@@ -88,7 +86,8 @@ class Overview:
     step: str
     where: str
     since: str
-    points: tuple[Point, ...]
+    #: Code, severity, headline and message of the worst findings, and the number of the others.
+    points: tuple[dict[str, str], ...]
     more: int
     advice: tuple[tuple[str, str], ...]
     source: str
@@ -153,46 +152,54 @@ def headline(verdict: Verdict) -> str:
     return with_upgrade(f"{text}{f' {both}' if both else _time_warning(verdict, found)}", verdict)
 
 
+def with_upgrade(text: str, verdict: Verdict) -> str:
+    """Return the headline of a FAILED verdict with the upgrade: `...; torch 2.12.0 → 2.13.0 since the baseline`."""
+    if verdict.outcome is not Outcome.FAILED:
+        return text
+    # `Environment.differences` writes `torch: 2.12.0 → 2.13.0`, with `-` for an unknown version.
+    changes = dict(change.partition(": ")[::2] for change in verdict.environment_changes)
+    upgrades = [f"{name} {changes[name]}" for name in _RUNS_ON if "-" not in changes.get(name, "-").split()]
+    if not upgrades:
+        return text
+    stop = "." if text.endswith(".") else ""
+    return f"{text.removesuffix('.')}; {printable(', '.join(upgrades))} since the baseline{stop}"
+
+
 def trade_off(verdict: Verdict) -> str:
     """Return one sentence about a verdict that is better and worse at once in time or memory; else empty."""
-    failed = {one.place for one in verdict.findings if one.severity is Severity.ERROR}
-    sides = {}
-    for state in (State.BETTER, State.WORSE):
-        found = [
-            one for one in verdict.comparisons if one.judged and one.state is state and one.metric in WORKLOAD_METRICS
-        ]
-        # A time that the machine caused is not a worse step.
-        found = [one for one in found if state is State.BETTER or one.label in failed]
-        sides[state] = [f"{_name_of(one)} {change_text(one.reference, one.current)}" for one in found]
-    if verdict.outcome is not Outcome.FAILED or not all(sides.values()):
+    failed = _failed(verdict)
+    better, worse = [], []
+    for one in verdict.comparisons:
+        if one.judged and one.metric in WORKLOAD_METRICS:
+            name = "step" if one.metric in _STEP else one.label
+            text = f"{name} {change_text(one.reference, one.current)}"
+            if one.state is State.BETTER:
+                better.append(text)
+            # A time that the machine caused is not a worse step.
+            elif one.state is State.WORSE and one.label in failed:
+                worse.append(text)
+    if verdict.outcome is not Outcome.FAILED or not (better and worse):
         return ""
-    better, worse = (", ".join(sides[state][:_FIRST]) for state in (State.BETTER, State.WORSE))
-    return printable(f"Better and worse at once: {better}; but {worse}.")
+    return printable(f"Better and worse at once: {', '.join(better[:_FIRST])}; but {', '.join(worse[:_FIRST])}.")
 
 
-def _name_of(one: Comparison) -> str:
-    """Return a short name for a metric of the whole workload."""
-    return "step" if one.metric in ("step_cost", "step_ab") else one.label
-
-
-#: The most interesting metrics first: time, then memory.
-_FIRST_METRICS = (
-    *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
-    *("peak_memory_bytes", "host_memory_growth_bytes"),
-)
+def _failed(verdict: Verdict) -> list[str]:
+    """Return the places of errors, the worst first."""
+    return list(dict.fromkeys(one.place for one in verdict.findings if one.severity is Severity.ERROR))
 
 
 def _worst_numbers(verdict: Verdict) -> list[Comparison]:
     """Return the comparisons for a headline: one of time and one of memory that failed, else the worst one."""
-    failed = {one.place: one for one in verdict.findings if one.severity is Severity.ERROR}
+    failed = _failed(verdict)
     found = [one for one in verdict.comparisons if one.label in failed]
-    first = sorted(
-        (one for one in found if one.metric in _FIRST_METRICS), key=lambda one: _FIRST_METRICS.index(one.metric)
-    )
+    first = sorted((one for one in found if one.metric in _FIRST_METRICS), key=_interest)
     kinds = {"memory" if "memory" in one.metric else "time": one for one in reversed(first)}
     chosen = [kinds[kind] for kind in ("time", "memory") if kind in kinds]
-    worst = next((one for place in failed for one in found if one.label == place), None)
-    return chosen or ([worst] if worst is not None else [])
+    return chosen or sorted(found, key=lambda one: failed.index(one.label))[:1]
+
+
+def _interest(one: Comparison) -> int:
+    return _FIRST_METRICS.index(one.metric) if one.metric in _FIRST_METRICS else len(_FIRST_METRICS)
 
 
 def _time_warning(verdict: Verdict, shown: Iterable[Comparison]) -> str:
@@ -218,7 +225,7 @@ def _warning(finding: Finding, verdict: Verdict) -> str:
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
     """Return the change of a number: `A step became slower: 0.566 → 2.91 ms (+414.1 %).`"""
-    noun = _noun(one)
+    noun = printable(_NOUNS[one.metric].format(one.subject) if one.metric in _NOUNS else one.label)
     step = step_time_of(verdict)
     if step is not None and step.change is not None and one.metric == step.metric:
         pace = "slower" if step.change > 0 else "faster"
@@ -226,8 +233,7 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
         return f"A step became {pace}: {step.times} ({step.percentage}){why}."
     unit = unit_of(one.metric)
     if one.numbers is not None:
-        if one.metric in ("step_cost", "step_ab"):
-            # The ratio itself means nothing to a reader.
+        if one.metric in _STEP:
             return f"{noun}: {change_text(one.reference, one.current)}."
         before, now = quantity(one.reference, unit), quantity(one.current, unit)
         return f"{noun}: {before} → {now} ({change_text(one.reference, one.current)})."
@@ -248,11 +254,6 @@ def _new_or_gone(calls: Comparison) -> str:
     if calls.is_new:
         return f"{printable(calls.subject)} is new{often and f': {often}'}."
     return f"{printable(calls.subject)} is gone{often and f'; it had {often}'}."
-
-
-def _noun(one: Comparison) -> str:
-    subject = printable(one.subject)
-    return _NOUNS[one.metric].format(subject) if one.metric in _NOUNS else printable(one.label)
 
 
 def _refreshed(verdict: Verdict) -> str:
@@ -286,13 +287,10 @@ def _green(verdict: Verdict) -> str:
 def _better(verdict: Verdict) -> str:
     """Return the sentence about an improvement: of the whole workload before its parts."""
     found = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
-    found.sort(
-        key=lambda one: _FIRST_METRICS.index(one.metric) if one.metric in _FIRST_METRICS else len(_FIRST_METRICS)
-    )
     if not found:
         return ""
     more = f" {len(found) - 1} more got better." if len(found) > 1 else ""
-    return f" {sentence(found[0], verdict)}{more}"
+    return f" {sentence(min(found, key=_interest), verdict)}{more}"
 
 
 def where_text(verdict: Verdict) -> str:
@@ -306,14 +304,11 @@ def where_text(verdict: Verdict) -> str:
     is_slower = step is not None and (step.change or 0) > 0
     if is_slower and isinstance(found, Attribution):
         return _where_the_time_went(verdict, found)
-    failed = {finding.place for finding in verdict.findings if finding.severity is Severity.ERROR}
+    failed = _failed(verdict)
     # With a rule of the user, an operator that runs less often can fail too.
-    calls = [
-        one for one in verdict.comparisons if one.metric == "operator_calls" and one.label in failed and one.is_more
-    ]
-    changes = _by_weight(verdict, calls)
-    names = [f"{printable(one.subject)} ({_calls(one)})" for one in changes]
-    if names:
+    changes = [one for one in verdict.comparisons if one.metric == "operator_calls" and one.is_more]
+    changes = _by_weight(verdict, [one for one in changes if one.label in failed])
+    if names := [f"{printable(one.subject)} ({_calls(one)})" for one in changes]:
         return f"The step does more work: {listed(names, _FIRST)}."
     if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
         return unattributed_text(found)
@@ -388,6 +383,7 @@ def _alike(before: str, now: str) -> tuple[int, int]:
     return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
 
 
+#: Causes of a share; parts of no operator have none.
 _CAUSES = {
     Cause.NEW: "a new operator",
     Cause.VANISHED: "an operator that vanished",
@@ -396,11 +392,6 @@ _CAUSES = {
     Cause.SHAPES: "its shapes changed",
     Cause.PER_CALL: "each call takes longer",
     Cause.COMMUNICATION: "communication that is not overlapped",
-    Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "overlapping operators",
-    Cause.PROFILER: "the profiler's own time",
-    Cause.RANK: "another rank",
-    Cause.RESIDUAL: "the rest",
 }
 
 
@@ -442,14 +433,9 @@ def history_lines(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
         yield from lines[-1:] if one.changes else lines[:1]
 
 
-def _point(finding: Finding) -> Point:
-    place = f"{finding.place}: " if finding.place and finding.code.family != "R" else ""
-    return Point(
-        code=finding.code.name,
-        severity=finding.severity.value,
-        headline=finding.code.value,
-        message=printable(f"{place}{finding.message}"),
-    )
+def _point(one: Finding) -> dict[str, str]:
+    message = printable(f"{one.place}: {one.message}" if one.place and one.code.family != "R" else one.message)
+    return {"code": one.code.name, "severity": one.severity.value, "headline": one.code.value, "message": message}
 
 
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:

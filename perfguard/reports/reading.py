@@ -1,10 +1,10 @@
-"""A report file read again: whole, or as far as this perfguard knows what a newer one wrote."""
+"""Report files read back: whole, or without the parts of a newer perfguard that this one does not know."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,33 +21,47 @@ from perfguard.validator import Validator
 from perfguard.version import __version__
 
 _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
+#: Lists of a workload whose items are independent: an unknown one is left out, and counted.
+_LISTS = frozenset({"findings", "comparisons", "measurements", "timings", "lost_runs", "steps", "memory", "tolerance"})
+#: The parts of a workload without which it is left out.
+_VITAL = ["workload", "outcome"]
+#: Most validations of a document; each one may find more after something was left out.
+_ROUNDS = 20
+Place = tuple[str | int, ...]
 
 
 def read_report(path: Path) -> tuple[Verdict, ...]:
-    """Read the verdicts of a report file, to judge by them: one of a newer perfguard is refused, for half of what was measured
-    is not to be judged. Raises `StoreError`."""
-    document = _parsed(path)
-    return _run_report(path, checked(path, document, "report", remedy=_REMEDY)).verdicts
+    """Read the verdicts of a report file, to judge by them. Raises `StoreError`, also for one of a newer perfguard: only
+    a part of it can be read."""
+    return _run_report(path, checked(path, _parsed(path), "report", remedy=_REMEDY)).verdicts
 
 
 def read_run(path: Path) -> RunReport:
-    """Read a report file to show or to keep it, of whichever perfguard; `remarks` say what could not be read, and why.
+    """Read a report file of any perfguard, to show or to keep it; `remarks` say what was left out, and why.
 
-    Raises `StoreError` for a file that is no report, or damaged.
+    Raises `StoreError` for a file that is damaged, or not a report.
     """
     document = _parsed(path)
     number, newest = format_of(document), newest_format("report")
+    version = document.get("perfguard") if isinstance(document, dict) else None
+    writer = f"perfguard {version}" if isinstance(version, str) else "a newer perfguard"
+    written = (
+        f"{path} was written by {writer}, {'a newer' if number > newest else 'an older'} one (format {number}; this is "
+    )
+    written += f"{__version__}, format {newest})"
     if number <= newest:
-        older = () if number in (0, newest) else (_of_an_older(path, document, number, newest),)
-        return _run_report(path, checked(path, document, "report", remedy=_REMEDY), remarks=older)
+        older = f"{written}: it knows no steps, no memory over the window, and no limits"
+        remarks = () if number in (0, newest) else (older,)
+        return _run_report(path, checked(path, document, "report", remedy=_REMEDY), remarks=remarks)
     try:
-        left_out = _leave_out_what_is_not_known(document)
-        remark = _of_a_newer(path, document, number, newest, left_out)
+        left_out = _leave_out_unknown(document)
+        what = ", ".join(f"{count} x {name}" for name, count in sorted(left_out.items())) or "nothing of what it says"
+        remark = f"{written}, so this was left out: {what}. All of it is shown after: pip install --upgrade perfguard"
         return replace(_run_report(path, document, remarks=(remark,)), is_partial=True)
     except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
-            f"{path} was written by {_writer(document)}, in format {number}, of which this perfguard "
-            f"({__version__}, format {newest}) can read nothing. Run: pip install --upgrade perfguard"
+            f"{path} was written by {writer}, in format {number}, of which this perfguard ({__version__}, format {newest}) can "
+            "read nothing. Run: pip install --upgrade perfguard"
         ) from error
 
 
@@ -80,125 +94,63 @@ def _run_report(path: Path, document: dict[str, Any], *, remarks: tuple[str, ...
     )
 
 
-# -- of other versions -----------------------------------------------------------------------------------------------
+# -- of newer versions -----------------------------------------------------------------------------------------------
 
 
-def _writer(document: Any) -> str:
-    version = document.get("perfguard") if isinstance(document, dict) else None
-    return f"perfguard {version}" if isinstance(version, str) else "a newer perfguard"
-
-
-def _of_an_older(path: Path, document: Any, number: int, newest: int) -> str:
-    return (
-        f"{path} was written by {_writer(document)}, an older one (format {number}; this is {__version__}, format "
-        f"{newest}): it knows no steps, no memory over the window, and no limits"
-    )
-
-
-def _of_a_newer(path: Path, document: Any, number: int, newest: int, left_out: Counter[str]) -> str:
-    what = ", ".join(f"{count} x {name}" for name, count in sorted(left_out.items())) or "nothing of what it says"
-    return (
-        f"{path} was written by {_writer(document)}, a newer one (format {number}; this is {__version__}, format "
-        f"{newest}), so this was left out: {what}. All of it is shown after: pip install --upgrade perfguard"
-    )
-
-
-#: Lists of a workload whose items stand alone: one that is not known is left out, and counted.
-_LISTS = frozenset({"findings", "comparisons", "measurements", "timings", "lost_runs", "steps", "memory", "tolerance"})
-#: Parts of a workload without which there is no verdict to show.
-_VITAL = frozenset({"workload", "outcome"})
-#: How often the document is looked at again after something was left out of it.
-_ROUNDS = 20
-Place = tuple[str | int, ...]
-
-
-def _leave_out_what_is_not_known(document: Any) -> Counter[str]:
-    """Take out of a newer document, in place, what the schema of this version does not know; returns what, and how often."""
-    left_out: Counter[str] = Counter()
+def _leave_out_unknown(document: Any) -> Counter[str]:
+    """Delete, in place, the parts of a newer document that the schema of this version does not allow; return their counts."""
     if not isinstance(document, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     document["format"] = newest_format("report")
-    validator = Validator(schema("report"))
+    known = deepcopy(schema("report"))
+    known["properties"]["workloads"]["items"]["required"] = _VITAL
+    validator = Validator(known)
+    left_out: Counter[str] = Counter()
     for _ in range(_ROUNDS):
-        errors = list(validator.errors(document))
-        if not errors:
-            break
-        for error in errors:
+        doomed: dict[Place, str] = {}
+        for error in validator.errors(document):
+            place = tuple(error.absolute_path)
             if error.validator == "additionalProperties":
-                known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-                _take_keys(document, tuple(error.absolute_path), known, left_out)
-        doomed = {_item_of(tuple(e.absolute_path)) for e in errors if e.validator != "additionalProperties"}
-        # What goes with a workload needs no care of its own. From the last to the first, so that places in lists stay true.
-        outer = {place for place in doomed if not any(place[:length] in doomed for length in range(1, len(place)))}
-        for place in sorted(outer, key=_order, reverse=True):
-            _take(document, place, left_out)
+                properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+                found: Any = error.instance
+                doomed |= {(*place, key): key for key in found if key not in properties}
+            else:
+                doomed |= [_item_of(place)]
+        if not doomed:
+            break
+        # Parts of a deleted part need no deletion. From the last to the first, so that places in lists stay right.
+        outer = [place for place in doomed if not any(place[:length] in doomed for length in range(1, len(place)))]
+        for place in sorted(outer, key=lambda place: [str(part).zfill(9) for part in place], reverse=True):
+            left_out[doomed[place]] += 1
+            holder = document
+            for part in place[:-1]:
+                holder = holder[part]
+            del holder[place[-1]]
     for one in document["workloads"]:
         _keep_findings_as_notes(one, left_out)
     return left_out
 
 
-def _order(place: Place) -> list[tuple[str, int]]:
-    """Order places part by part, numbers by their size."""
-    return [("", part) if isinstance(part, int) else (part, 0) for part in place]
-
-
-def _take_keys(document: Any, place: Place, known: dict[str, Any], left_out: Counter[str]) -> None:
-    found = _at(document, place)
-    for key in [key for key in found if key not in known]:
-        del found[key]
-        left_out[key] += 1
-
-
-def _item_of(place: Place) -> Place:
-    """Return what has to go where something at `place` is not known: an item of a list, a part of a workload, or all of it."""
-    if len(place) >= 4 and place[0] == "workloads" and place[2] in _LISTS:
-        return place[:4]
-    if len(place) >= 3 and place[0] == "workloads":
-        return place[:2] if place[2] in _VITAL else place[:3]
-    return place[:2]
-
-
-def _take(document: Any, place: Place, left_out: Counter[str]) -> None:
-    """Take one item out; a part of a workload that has to be there becomes an empty one."""
+def _item_of(place: Place) -> tuple[Place, str]:
+    """Return the part to delete for an error at `place` (a list item, a part of a workload, or all of it) and its name."""
     if len(place) < 2:
-        raise ValueError("the document itself is of another form")
-    if len(place) == 2:
-        left_out["workload" if place[0] == "workloads" else str(place[0])] += 1
-        del _at(document, place[:1])[place[1]]
-        return
-    left_out[str(place[2])] += 1
-    holder, last = _at(document, place[:-1]), place[-1]
-    if len(place) == 3 and last in _EMPTY:
-        holder[last] = json.loads(_EMPTY[str(last)])
-    else:
-        del holder[last]
-
-
-#: What stands for a part that cannot be read, where a report has to have it.
-_EMPTY = {
-    **dict.fromkeys(("fingerprint", "environment", "recording", "baseline"), "null"),
-    **dict.fromkeys(("findings", "comparisons", "measurements"), "[]"),
-    **dict.fromkeys(("layouts", "notes", "environment_changes", "ignore", "changes"), "[]"),
-    "tolerance": "{}",
-    "coverage": '{"compared": 0, "worse": 0, "not-comparable": 0}',
-}
-
-
-def _at(document: Any, place: Place) -> Any:
-    for part in place:
-        document = document[part]
-    return document
+        raise ValueError("the document has another form")
+    if place[0] != "workloads":
+        return place[:2], str(place[0])
+    if len(place) == 2 or place[2] in _VITAL:
+        return place[:2], "workload"
+    return place[: 4 if place[2] in _LISTS else 3], str(place[2])
 
 
 def _keep_findings_as_notes(workload: dict[str, Any], left_out: Counter[str]) -> None:
-    """Findings of codes, and limits of metrics, that this version does not have stay readable as notes; the outcome that they
-    led to is in the document."""
-    unknown = [one for one in workload["findings"] if not is_code(one["code"])]
-    workload["findings"] = [one for one in workload["findings"] if is_code(one["code"])]
+    """Turn findings and tolerances of unknown codes and metrics into notes; the document has the outcome they led to."""
+    findings, tolerances = workload.get("findings", []), workload.get("tolerance", {})
+    unknown = [one for one in findings if not is_code(one["code"])]
     notes = [f"{one['code']} {one['headline']}: {one['message']}" for one in unknown]
-    rules = [name for name in workload["tolerance"] if name.partition("[")[0] not in METRICS]
-    notes += [f"a tolerance of {name}: {workload['tolerance'].pop(name)}" for name in rules]
-    workload["ignore"] = [one for one in workload["ignore"] if is_code(one, beginning=True)]
-    workload["notes"] = [*notes, *workload["notes"]]
+    rules = [name for name in tolerances if name.partition("[")[0] not in METRICS]
+    notes += [f"a tolerance of {name}: {tolerances.pop(name)}" for name in rules]
+    workload["findings"] = [one for one in findings if is_code(one["code"])]
+    workload["ignore"] = [one for one in workload.get("ignore", ()) if is_code(one, beginning=True)]
+    workload["notes"] = [*notes, *workload.get("notes", ())]
     if unknown:
         left_out["findings, which are among the notes"] += len(unknown)

@@ -14,10 +14,9 @@ from perfguard.measure.metrics import unit_of
 from perfguard.reports import RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
 from perfguard.reports.names import printable
-from perfguard.reports.overview import baseline_commit, trade_off, where_text
+from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
-from perfguard.reports.upgrades import with_upgrade
 from perfguard.screen import LOG, Screen
 from perfguard.workload import moved
 

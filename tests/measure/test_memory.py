@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.dialects.memory import curve_bytes, levels_by_step, parts_of_a_step
-from perfguard.measure import MemoryTrack, measure, memory_tracks
+from perfguard.measure import measure, memory_tracks
 from perfguard.measure.memory import MOST_RANKS
 from perfguard.measure.profile import profiles
 from perfguard.testing import generate
@@ -161,12 +161,6 @@ def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
     kept = {track.rank: track.peak_bytes for track in memory_tracks(contract)}
     assert len(kept) == MOST_RANKS
     assert min(kept.values()) >= max(value for rank, value in peaks.items() if rank not in kept)
-
-
-@given(st.integers(0, 9), st.text(), st.integers(0, 40), st.lists(st.integers(0, 2**62)).map(tuple))
-def test_a_track_survives_the_way_through_json(rank, device, parts, values):
-    track = MemoryTrack(rank=rank, device=device, parts=parts, curve_bytes=values)
-    assert MemoryTrack.from_dict(json.loads(json.dumps(track.as_dict()))) == track
 
 
 def test_a_cycle_in_which_memory_stood_still_says_nothing_where_another_moved(tmp_path):

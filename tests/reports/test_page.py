@@ -179,12 +179,12 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
     verdict = show.passing()
     assert "waterfall" not in kinds(verdict)
     tables = tables_of(verdict)
-    assert len(tables.ledger) == len(verdict.ledger.entries)
+    assert len(tables["ledger"]) == len(verdict.ledger.entries)
     assert (
-        tables.unattributed
+        tables["unattributed"]
         == "Which operator took the time is not known: the step changed by +0 ms, which is within the noise."
     )
-    assert tables_of(show.failing()).unattributed == ""
+    assert tables_of(show.failing())["unattributed"] == ""
     page = page_html(show.run_of(verdict))
     assert '<details class="ledger"><summary>' in page
 
@@ -279,7 +279,7 @@ def test_any_verdict_can_be_drawn_and_listed(verdict):
     for figure in figures_of(verdict):
         is_valid(figure)
     found = tables_of(verdict)
-    json.dumps([found.operators, found.metrics], allow_nan=False)
+    json.dumps([found["operators"], found["metrics"]], allow_nan=False)
 
 
 # -- history ---------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
 
 
 def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
-    rows = {row[0]: row for row in tables_of(show.failing()).operators}
+    rows = {row[0]: row for row in tables_of(show.failing())["operators"]}
     _, state, calls, calls_now, us, us_now, allowed, why = rows["aten::addmm"]
     assert (state, calls, calls_now) == ("worse", 0, 2)
     assert us == pytest.approx(us_now / 4)
@@ -321,7 +321,7 @@ def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
 
 
 def test_the_worst_of_the_other_numbers_come_first():
-    states = [row[1] for row in tables_of(show.failing()).metrics]
+    states = [row[1] for row in tables_of(show.failing())["metrics"]]
     assert states[0] == "worse"
     order = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown")
     assert states == sorted(states, key=order.index)
@@ -329,9 +329,9 @@ def test_the_worst_of_the_other_numbers_come_first():
 
 def test_what_was_found_is_grouped_by_file_with_the_row_it_is_about(tmp_path):
     found = tables_of(show.invalid(tmp_path / "i"))
-    (group,) = found.files
-    assert group.file.endswith("cpu_op_type_info_0.csv")
-    (one,) = group.findings
+    (group,) = found["files"]
+    assert group["file"].endswith("cpu_op_type_info_0.csv")
+    (one,) = group["findings"]
     assert one["where"] == "line 3 $.percent"
     assert one["excerpt"].endswith(",<b>many</b>")
 
@@ -346,18 +346,18 @@ def test_nothing_is_quoted_for_those_who_want_no_notes(tmp_path):
 def test_a_long_list_of_findings_is_cut_and_counted():
     findings = tuple(Finding(code=Code.S103, place=f"a.csv:{n}", message="m") for n in range(MOST_FINDINGS + 3))
     found = tables_of(Verdict(workload="a", outcome=Outcome.INVALID, findings=findings))
-    assert (sum(len(group.findings) for group in found.files), found.left_out) == (MOST_FINDINGS, 3)
+    assert (sum(len(group["findings"]) for group in found["files"]), found["left_out"]) == (MOST_FINDINGS, 3)
 
 
 def test_what_to_do_about_a_code_stands_once_in_a_file():
     findings = tuple(Finding(code=Code.S103, place=f"a.csv:{n}", message="m") for n in (1, 2))
     findings += (Finding(code=Code.A103, place="b", message="m", severity=Severity.NOTE),)
     found = tables_of(Verdict(workload="a", outcome=Outcome.INVALID, findings=findings))
-    assert [[bool(one["fix"]) for one in group.findings] for group in found.files] == [[True, False], [True]]
+    assert [[bool(one["fix"]) for one in group["findings"]] for group in found["files"]] == [[True, False], [True]]
 
 
 def test_an_environment_that_differs_is_marked():
-    rows = {name: (before, now, differs) for name, before, now, differs in tables_of(show.failing()).environment}
+    rows = {name: (before, now, differs) for name, before, now, differs in tables_of(show.failing())["environment"]}
     assert rows["torch"][0] == "2.4.0"
     assert rows["torch"][2]
     assert not rows["python"][2]

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from perfguard.judge import Outcome, Policy, Verdict, compared
-from perfguard.reports.overview import headline
+from perfguard.reports.overview import headline, with_upgrade
 from perfguard.reports.terminal import failure_message
-from perfguard.reports.upgrades import with_upgrade
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, baseline, measured
 
 CALLS = measured("operator_calls", 2, "MatMul")

@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from perfguard.findings import Code, Severity
 from perfguard.judge import Verdict, step_time_of
 from perfguard.judge.quantities import time_us
 from perfguard.judge.step_time import milliseconds
-from perfguard.reports.page.figure import LARGEST, STEPS, Figure, figure
+from perfguard.reports.page.figure import LARGEST, STEPS, TIMES, Figure, figure, line, times_row
 from perfguard.window import Phase
 
 #: The number of bins of a distribution.
 _BINS = 48
 #: Fewer steps than this are points, and no distribution.
 _FEW = 12
+#: The values of one recording: name, colour, symbol, values.
+Side = tuple[str, str, str, Sequence[float]]
 
 
 def distribution(verdict: Verdict) -> Figure | None:
-    """How long the unprofiled steps took, of the baseline and now, over each other; where that is the step time, on top."""
+    """Draw the times of the unprofiled steps, baseline and now over each other; on top if they are the step time."""
     step = step_time_of(verdict)
-    kind = (
-        "own-steps" if step is not None and step.metric not in ("step_time", "profiled_step_time") else "distribution"
-    )
-    now = samples_of(verdict, "step_time") or [
-        step.wall_ns / 1e3 for step in verdict.steps if step.phase is Phase.TIMED
-    ]
+    is_own = step is not None and step.metric not in ("step_time", "profiled_step_time")
+    kind = "own-steps" if is_own else "distribution"
+    now = samples_of(verdict, "step_time") or [one.wall_ns / 1e3 for one in verdict.steps if one.phase is Phase.TIMED]
     before = _reference(verdict, "step_time")
     title = "Steps of the test's own process, unprofiled"
     if not now and not before:
@@ -36,114 +34,79 @@ def distribution(verdict: Verdict) -> Figure | None:
         title = "How long a profiled step takes"
     if len(now) + len(before) < 2:
         return None
+    sides = _sides(before, now)
     if max(len(now), len(before)) < _FEW:
-        return _few(kind, title, before, now)
-    edges = _edges([*now, *before])
-    beyond = sum(value > edges[1] for value in (*now, *before))
-    sides = [
-        (name, role, values) for name, role, values in (("baseline", "base", before), ("now", "now", now)) if values
-    ]
+        # A histogram of so few steps shows nothing.
+        rows = [["side", "us of each step"]]
+        rows += [[name, " ".join(f"{one:.1f}" for one in values)] for name, _, _, values in sides]
+        fastest = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
+        return _points(kind, title, fastest, rows, sides, unit="us")
+    return _histogram(kind, title, sides)
+
+
+def _histogram(kind: str, title: str, sides: Sequence[Side]) -> Figure:
+    every = [value for side in sides for value in side[3]]
+    begin, last, width = _edges(every)
     traces = [
         {
-            "type": "histogram",
             "name": name,
-            "x": [min(value, edges[1]) for value in _spread(values)],
-            "histnorm": "percent",
-            "xbins": {"start": edges[0], "end": edges[1] + edges[2], "size": edges[2]},
-            "opacity": 0.6,
+            "x": [min(value, last) for value in _quantiles(values)],
+            "xbins": {"start": begin, "end": last + width, "size": width},
             "marker": {"color": role},
             "hovertemplate": f"{name}: %{{y:.0f}} % of the steps take %{{x}} us<extra></extra>",
         }
-        for name, role, values in sides
+        for name, role, _, values in sides
     ]
-    rows = [["side", "steps", "fastest", "median", "slowest"]]
-    rows += [
-        [name, str(len(values)), time_us(min(values)), time_us(statistics.median(values)), time_us(max(values))]
-        for name, _, values in sides
-    ]
-    told = "; ".join(f"{row[0]}: fastest {row[2]}, median {row[3]}" for row in rows[1:])
-    if beyond:
-        told += f"; {beyond} slower than {time_us(edges[1])} are in the last bar"
-    lines = [line(statistics.median(values), role) for _, role, values in sides]
-    return figure(
-        kind,
-        title,
-        told,
-        rows,
-        traces,
-        barmode="overlay",
-        bargap=0.02,
-        shapes=lines,
-        xaxis={"title": {"text": "us (dashed: medians)"}},
-        yaxis={"title": {"text": "% of steps"}},
-        height=190,
-    )
+    rows = [["side", *TIMES], *(times_row(name, values) for name, _, _, values in sides)]
+    caption = "; ".join(f"{row[0]}: fastest {row[2]}, median {row[3]}" for row in rows[1:])
+    if beyond := sum(value > last for value in every):
+        caption += f"; {beyond} slower than {time_us(last)} are in the last bar"
+    medians = [line(statistics.median(values), role) for _, role, _, values in sides]
+    return figure(kind, title, caption, rows, traces, style="histogram", shapes=medians)
 
 
-def _spread(values: Sequence[float]) -> list[float]:
-    """Return as many quantiles as are drawn: of a hundred thousand steps the shape is the same."""
+def _quantiles(values: Sequence[float]) -> list[float]:
+    """Return as many quantiles as are drawn: the shape is the same as that of a hundred thousand steps."""
     ordered = sorted(values)
     if len(ordered) <= STEPS:
         return ordered
     return [ordered[round(at * (len(ordered) - 1) / (STEPS - 1))] for at in range(STEPS)]
 
 
-def _few(kind: str, title: str, before: Sequence[float], now: Sequence[float]) -> Figure:
-    """Each of a few steps as a point: of so few a histogram says nothing."""
-    sides = [(name, role, symbol, values) for name, role, symbol, values in _sides(before, now) if values]
-    rows = [
-        ["side", "us of each step"],
-        *([name, " ".join(f"{one:.1f}" for one in values)] for name, _, _, values in sides),
+def _sides(before: Sequence[float], now: Sequence[float]) -> list[Side]:
+    """Return the sides that have values."""
+    return [side for side in (("baseline", "base", "circle", before), ("now", "now", "diamond", now)) if side[3]]
+
+
+def _points(
+    kind: str,
+    title: str,
+    caption: str,
+    rows: Sequence[Sequence[str]],
+    sides: Sequence[Side],
+    *,
+    unit: str,
+    limit: Sequence[float] = (),
+) -> Figure:
+    """Draw a point for each value, and a line at the limit."""
+    traces = [
+        {
+            "name": name,
+            "x": list(values),
+            "y": [name] * len(values),
+            "marker": {"color": role, "symbol": symbol},
+            "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
+        }
+        for name, role, symbol, values in sides
     ]
-    told = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
-    return figure(
-        kind,
-        title,
-        told,
-        rows,
-        [points(*side, unit="us") for side in sides],
-        showlegend=False,
-        xaxis={"title": {"text": "us"}},
-        height=190,
-    )
-
-
-def _sides(before: Sequence[float], now: Sequence[float]) -> tuple[tuple[str, str, str, Sequence[float]], ...]:
-    """Return name, colour, symbol and values of both sides."""
-    return ("baseline", "base", "circle", before), ("now", "now", "diamond", now)
-
-
-def points(name: str, role: str, symbol: str, values: Sequence[float], *, unit: str) -> dict[str, Any]:
-    """Return a trace with a point for each value."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": list(values),
-        "y": [name] * len(values),
-        "marker": {"color": role, "size": 11, "symbol": symbol, "opacity": 0.85},
-        "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
-    }
-
-
-def line(at: float, role: str) -> dict[str, Any]:
-    """Return a vertical line at a value."""
-    return {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": role, "width": 2, "dash": "dash"},
-    }
+    lines = {"shapes": [line(at, "worse") for at in limit], "xaxis": {"title": {"text": unit}}}
+    return figure(kind, title, caption, rows, traces, style="points", **lines)
 
 
 def _edges(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return where the bins begin, where the last one begins at the latest, and how wide they are.
+    """Return the start of the first bin, the latest start of the last one, and their width.
 
-    Few steps that took far longer than all others would leave no room for these: they are in the last bin.
+    The last bin has the few steps that took far longer than all others, which would leave no room for these.
     """
     ordered = sorted(values)
     low, high = ordered[0], ordered[-1]
@@ -154,37 +117,27 @@ def _edges(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def cost(verdict: Verdict) -> Figure | None:
-    """The step in each fresh process, of the baseline and now, with the limit: in ms at the speed that the machine has now."""
+    """Draw the step in each fresh process, baseline and now, with the limit: in ms at the current speed of the machine."""
     found = next((one for one in verdict.comparisons if one.metric == "step_cost"), None)
     step = step_time_of(verdict)
-    now = samples_of(verdict, "step_cost")
-    before = _reference(verdict, "step_cost")
+    now, before = samples_of(verdict, "step_cost"), _reference(verdict, "step_cost")
     if found is None or not now or not before or step is None or step.metric != "step_cost" or step.change is None:
         return None
     assert isinstance(found.current, (int, float))
     ms_a_cost = step.now_ms / found.current
-    before, now = ([one * ms_a_cost for one in side] for side in (before, now))
-    limit = None if found.allowed is None else found.allowed * ms_a_cost
+    sides = _sides(*([one * ms_a_cost for one in side] for side in (before, now)))
     rows = [["side", "ms of a step in each process"]]
-    rows += [[name, " ".join(milliseconds(one) for one in side)] for name, side in (("baseline", before), ("now", now))]
+    rows += [[name, " ".join(milliseconds(one) for one in values)] for name, _, _, values in sides]
     is_warned = any(
         one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
         for one in verdict.findings
     )
-    told = f"{step.text}; both at the speed that the machine has now"
-    told += "" if limit is None else f"; red line: the limit, {milliseconds(limit)} ms"
-    told += ", beyond which this one only warned" if limit is not None and is_warned else ""
-    return figure(
-        "cost",
-        "A step in each fresh process",
-        told,
-        rows,
-        [points(*side, unit="ms") for side in _sides(before, now)],
-        shapes=[line(limit, "worse") for limit in finite([limit] if limit is not None else [])],
-        showlegend=False,
-        xaxis={"title": {"text": "ms"}},
-        height=190,
-    )
+    caption = f"{step.text}; both at the speed that the machine has now"
+    if found.allowed is not None:
+        caption += f"; red line: the limit, {milliseconds(found.allowed * ms_a_cost)} ms"
+        caption += ", beyond which this one only warned" if is_warned else ""
+    limit = finite([] if found.allowed is None else [found.allowed * ms_a_cost])
+    return _points("cost", "A step in each fresh process", caption, rows, sides, unit="ms", limit=limit)
 
 
 def samples_of(verdict: Verdict, metric: str) -> list[float]:
@@ -199,5 +152,5 @@ def _reference(verdict: Verdict, metric: str) -> list[float]:
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """Leave out what is no number, or so large that a sum of two is none: it has no place in a figure."""
+    """Leave out NaN, infinity, and numbers so large that a sum of two is infinite."""
     return [value for value in values if abs(value) < LARGEST]

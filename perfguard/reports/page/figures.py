@@ -1,7 +1,6 @@
-"""Figures of one workload, as plotly's own plain form: a list of traces and a layout. plotly.js draws them.
+"""Figures of one workload, as plotly's plain form: a list of traces and a layout, which plotly.js draws.
 
-Colours are names of roles (`now`, `base`, `worse`, ...), which the page turns into those of its light or dark theme. Texts of a
-recording are escaped, because plotly reads a little HTML in them.
+Texts of a recording are escaped, because plotly reads a little HTML in them.
 """
 
 from __future__ import annotations
@@ -19,22 +18,25 @@ from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step
 from perfguard.reports.names import printable
-from perfguard.reports.page.distributions import cost, distribution, line
-from perfguard.reports.page.figure import STEPS, Figure, as_float, figure, safe
+from perfguard.reports.page.distributions import cost, distribution
+from perfguard.reports.page.figure import STEPS, TIMES, Figure, as_float, figure, line, safe, times_row
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
 #: The largest number of parts of a ledger, and of columns of the heat map, that are drawn.
 _PARTS = 7
 _COLUMNS = 40
-#: How many runs of a history the table has, the newest, and how many lines are drawn into its figure.
+#: The number of newest runs of a history in the table, and of lines in its figure.
 _RUNS, _LINES = 200, 100
+#: Units of the axis of memory.
+_SCALES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
+#: The most interesting metrics of ranks.
+_OF_RANKS = ("operator_time", "profiled_step_time", "step_part_time", "communication_time", "peak_memory_bytes")
 
 
 def figures_of(verdict: Verdict) -> list[Figure]:
-    """Return what can be drawn of a verdict."""
+    """Return the figures of a verdict; of an INVALID recording the steps only, because its numbers are wrong."""
     if verdict.outcome is Outcome.INVALID:
-        # Of what is not whole the steps are shown, and no number that would look like one.
         return [one for one in [_steps(verdict)] if one is not None]
     cause = attribution_of(verdict)
     found = [
@@ -52,74 +54,51 @@ def figures_of(verdict: Verdict) -> list[Figure]:
 
 
 def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure | None:
-    """The baseline's step, what the operators add to it that the change is attributed to, all other parts, and the step now."""
+    """Draw the baseline's step, the change by each operator that explains the time, all other parts, and the step now."""
     if not (ledger.base_ns or ledger.current_ns):
         return None
     own = found.shares[:_PARTS]
-    labels = [one.subject or "communication" for one in own]
-    values = [one.change_ns for one in own]
-    rest_ns = ledger.change_ns - sum(values)
-    ends = [time_us(ledger.base_ns / 1e3), time_us(ledger.current_ns / 1e3)]
-    labels, values = [*labels, "all other parts"], [*values, rest_ns]
-    shown = [ends[0], *(signed_us(value / 1e3) for value in values), ends[1]]
-    rows = [["part", "change of a step"], ["baseline", ends[0]]]
-    rows += [[label, text] for label, text in zip(labels, shown[1:-1], strict=True)]
-    rows.append(["now", ends[1]])
-    changes = [value / 1e3 for value in values]
-    # Each part begins where the one before it ended; both ends begin at zero.
-    begins = [0.0, *list(itertools.accumulate(changes, initial=ledger.base_ns / 1e3))[:-1], 0.0]
+    parts = [(one.subject or "communication", one.change_ns) for one in own]
+    parts.append(("all other parts", ledger.change_ns - sum(change_ns for _, change_ns in parts)))
+    base_us, now_us = ledger.base_ns / 1e3, ledger.current_ns / 1e3
+    changes = [change_ns / 1e3 for _, change_ns in parts]
+    labels = ["baseline", *(label for label, _ in parts), "now"]
+    shown = [time_us(base_us), *map(signed_us, changes), time_us(now_us)]
     colour = "worse" if ledger.change_ns > 0 else "better"
     trace = {
-        "type": "bar",
-        "orientation": "h",
-        "base": begins,
+        # Each part begins where the previous one ended; both ends begin at zero.
+        "base": [0.0, *list(itertools.accumulate(changes, initial=base_us))[:-1], 0.0],
         "y": list(range(len(shown))),
-        "x": [ledger.base_ns / 1e3, *changes, ledger.current_ns / 1e3],
+        "x": [base_us, *changes, now_us],
         "text": shown,
-        "textposition": "outside",
-        "constraintext": "none",
-        "cliponaxis": False,
-        "hovertext": [safe(text) for text in ("baseline", *labels, "now")],
-        "hoverinfo": "text",
+        "hovertext": list(map(safe, labels)),
         "marker": {"color": ["base", *(colour for _ in own), "faint", "now"]},
-        "showlegend": False,
     }
-    ticks = ["baseline", *labels, "now"]
-    bounds = _around([ledger.base_ns / 1e3, *changes])
+    bounds = _around([base_us, *changes])
+    is_other_machine = any(finding.code.name == "B103" for finding in verdict.findings)
+    other = "; the baseline is of another machine, so times are shown and not judged" if is_other_machine else ""
     return figure(
         "waterfall",
         "Where the time of a step went",
-        f"{signed_us(ledger.change_ns / 1e3)} a step, wall time" + _other_machine(verdict),
-        rows,
+        f"{signed_us(ledger.change_ns / 1e3)} a step, wall time{other}",
+        [("part", "change of a step"), *zip(labels, shown, strict=True)],
         [trace],
-        yaxis={
-            "tickvals": list(range(len(ticks))),
-            "ticktext": [safe(_ending(text, 34)) for text in ticks],
-            "autorange": "reversed",
-            "showgrid": False,
-            "zeroline": False,
-        },
-        bargap=0.25,
-        xaxis={"title": {"text": "us a step" if not bounds[0] else "us a step, not from 0 on"}, "range": bounds},
-        height=44 + 23 * len(ticks),
+        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(_middle_cut(text, 34)) for text in labels]},
+        xaxis={"title": {"text": f"us a step{', not from 0 on' if bounds[0] else ''}"}, "range": bounds},
+        height=44 + 23 * len(labels),
     )
 
 
 def _around(values: Sequence[float]) -> list[float]:
-    """Return the range of an axis that shows where a waterfall goes, and not from zero on where all of it is far away."""
+    """Return the range of the axis of a waterfall; it does not begin at zero if all levels are far away from zero."""
     levels = list(itertools.accumulate(values))
     low, high = min(levels), max(levels)
     room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     return [0.0 if low < 2 * (high - low) else low - room, high + 2.5 * room]
 
 
-def _other_machine(verdict: Verdict) -> str:
-    told = any(finding.code.name == "B103" for finding in verdict.findings)
-    return "; the baseline is of another machine, so times are shown and not judged" if told else ""
-
-
-def _ending(text: str, width: int) -> str:
-    """Shorten a name in its middle: what it begins with and what it ends with tell most."""
+def _middle_cut(text: str, width: int) -> str:
+    """Cut the middle of a long name, which matters least."""
     if len(text) <= width:
         return text
     left = width * 2 // 3
@@ -130,69 +109,48 @@ def _ending(text: str, width: int) -> str:
 
 
 def _memory(verdict: Verdict) -> Figure | None:
-    """How far the allocated memory stands above its lowest point, over the profiled steps; dashed: the baseline's peak."""
+    """Draw the allocated memory above its lowest point, over the profiled steps; dashed: the baseline's peak."""
     tracks = [track for track in verdict.memory if track.curve_bytes]
     if not tracks:
         return None
     several = len({track.rank for track in tracks}) > 1
-    scale, unit = _scale(max(track.peak_bytes for track in tracks))
-    traces = [_curve(track, several, number, scale, unit) for number, track in enumerate(tracks)]
-    peaks = {one.subject: one for one in verdict.comparisons if one.metric == "peak_memory_bytes"}
+    most_bytes = max(track.peak_bytes for track in tracks)
+    scale, unit = next((one for one in _SCALES if most_bytes > one[0]), _SCALES[-1])
+    peaks = {one.subject: one.reference for one in verdict.comparisons if one.metric == "peak_memory_bytes"}
     rows = [["device", "peak now", "peak of the baseline"]]
     shapes = []
     for track in tracks:
-        name = _device(track, several)
-        found = peaks.get(f"rank{track.rank}:{track.device}") or peaks.get(track.device)
-        before = found.reference if found is not None and isinstance(found.reference, (int, float)) else None
-        rows.append([name, size_bytes(track.peak_bytes), "" if before is None else size_bytes(before)])
+        before = peaks.get(f"rank{track.rank}:{track.device}", peaks.get(track.device))
+        before = before if isinstance(before, (int, float)) else None
+        row = [_device(track, several), size_bytes(track.peak_bytes), "" if before is None else size_bytes(before)]
+        rows.append(row)
         if before is not None and math.isfinite(before) and len(tracks) <= 4:
-            shapes.append(
-                {
-                    **line(0, "base"),
-                    "xref": "paper",
-                    "yref": "y",
-                    "x0": 0,
-                    "x1": 1,
-                    "y0": before / scale,
-                    "y1": before / scale,
-                }
-            )
-    told = "; ".join(
-        f"{row[0]}: peak {row[1]}" + (f", {row[2]} in the baseline" if row[2] else "") for row in rows[1:4]
-    )
+            level = before / scale
+            shapes.append(line(0, "base", xref="paper", yref="y", x1=1, y0=level, y1=level))
+    caption = "; ".join(f"{row[0]}: peak {row[1]}{row[2] and f', {row[2]} in the baseline'}" for row in rows[1:4])
     return figure(
         "memory",
         "Memory over the profiled steps",
-        told,
+        caption,
         rows,
-        traces,
+        [_curve(track, several, number, scale, unit) for number, track in enumerate(tracks)],
         shapes=shapes,
         showlegend=len(tracks) > 1,
         xaxis={"title": {"text": "step (dashed: baseline)" if shapes else "step"}},
-        yaxis={"title": {"text": unit}, "rangemode": "tozero"},
-        height=190,
+        yaxis={"title": {"text": unit}},
     )
 
 
-def _scale(most_bytes: int) -> tuple[int, str]:
-    """Return the unit of an axis: the largest in which the highest point is above 1."""
-    scales = ((1, "bytes"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
-    return next(((scale, unit) for scale, unit in reversed(scales) if most_bytes > scale), scales[0])
-
-
 def _curve(track: MemoryTrack, several: bool, number: int, scale: int, unit: str) -> dict[str, Any]:
-    parts = track.parts or 1
     stretch = math.ceil(len(track.curve_bytes) / STEPS) or 1
     # Of a long window the highest point of each stretch.
     highest = [max(track.curve_bytes[at : at + stretch]) for at in range(0, len(track.curve_bytes), stretch)]
     return {
-        "type": "scatter",
-        "mode": "lines",
         "name": safe(_device(track, several)),
-        "x": [round(1 + stretch * at / parts, 4) for at in range(len(highest))],
+        "x": [round(1 + stretch * at / (track.parts or 1), 4) for at in range(len(highest))],
         "y": [float(f"{value / scale:.6g}") for value in highest],
-        "line": {"color": "now" if not number else f"line{number}", "width": 2, "shape": "hv"},
-        **({"fill": "tozeroy"} if not number and not several else {}),
+        "line": {"color": f"line{number}" if number else "now"},
+        **({} if number or several else {"fill": "tozeroy"}),
         "hovertemplate": f"step %{{x:.2f}}: %{{y}} {unit}<extra></extra>",
     }
 
@@ -205,24 +163,20 @@ def _device(track: MemoryTrack, several: bool) -> str:
 
 
 def _steps(verdict: Verdict) -> Figure | None:
-    """Every step in its order, by phase."""
+    """Draw every step in order, by phase."""
     steps = verdict.steps
     if not steps:
         return None
     traces = []
-    rows = [["phase", "steps", "fastest", "median", "slowest"]]
+    rows = [["phase", *TIMES]]
     for phase in Phase:
         chosen = [step for step in steps if step.phase is phase]
         if not chosen:
             continue
-        times = [step.wall_ns / 1e3 for step in chosen]
-        rows.append(
-            [phase.value, str(len(times)), time_us(min(times)), time_us(statistics.median(times)), time_us(max(times))]
-        )
+        rows.append(times_row(phase.value, [step.wall_ns / 1e3 for step in chosen]))
         thinned = _thinned(chosen)
         traces.append(
             {
-                "type": "bar",
                 "name": phase.value,
                 "x": [step.index for step in thinned],
                 "y": [step.wall_ns / 1e3 for step in thinned],
@@ -230,30 +184,18 @@ def _steps(verdict: Verdict) -> Figure | None:
                 "hovertemplate": f"{phase.value} step %{{x}}: %{{y:.1f}} us<extra></extra>",
             }
         )
-    told = "; ".join(f"{row[1]} {row[0]}, median {row[3]}" for row in rows[1:])
+    caption = "; ".join(f"{row[1]} {row[0]}, median {row[3]}" for row in rows[1:])
     if len(steps) > STEPS:
-        told += f"; of {len(steps)} steps the slowest of each stretch are drawn"
-    usual = statistics.median(step.wall_ns / 1e3 for step in steps)
-    longest = max(step.wall_ns / 1e3 for step in steps)
-    return figure(
-        "steps",
-        "Steps of the window",
-        told,
-        rows,
-        traces,
-        barmode="overlay",
-        xaxis={"title": {"text": "step"}},
-        # The first step of all compiles, and may take a thousand times as long.
-        yaxis={"title": {"text": "us"}, "type": "log" if longest > 30 * usual else "linear"},
-        height=260,
-    )
+        caption += f"; of {len(steps)} steps the slowest of each stretch are drawn"
+    times_ns = [step.wall_ns for step in steps]
+    # The first step of all compiles, and may take a thousand times as long.
+    scale = "log" if max(times_ns) > 30 * statistics.median(times_ns) else "linear"
+    return figure("steps", "Steps of the window", caption, rows, traces, yaxis={"type": scale})
 
 
 def _thinned(steps: Sequence[Step]) -> list[Step]:
-    """Return at most so many steps as are drawn: of each stretch the slowest."""
+    """Return the slowest step of each stretch of a long window, else all steps."""
     stretch = math.ceil(len(steps) / STEPS)
-    if stretch <= 1:
-        return list(steps)
     return [max(steps[at : at + stretch], key=lambda step: step.wall_ns) for at in range(0, len(steps), stretch)]
 
 
@@ -261,42 +203,31 @@ def _thinned(steps: Sequence[Step]) -> list[Step]:
 
 
 def drawn_trend(one: Trend) -> Figure:
-    """Draw a number over the runs of a history; dashed lines stand where a new level begins, dotted ones at releases."""
+    """Draw a number over the runs of a history."""
     points = one.series.points
     names = [safe(moment_text(point.moment)) for point in points]
-    lines = [{**line(change.index - 0.5, "worse"), "layer": "below"} for change in one.changes]
-    lines += [
-        {**line(at, "faint"), "line": {"color": "faint", "width": 1, "dash": "dot"}}
-        for at, point in enumerate(points)
-        if point.moment.release
-    ]
+    lines = [line(change.index - 0.5, "worse", layer="below") for change in one.changes]
+    release = {"color": "faint", "width": 1, "dash": "dot"}
+    lines += [line(at, "faint", line=release) for at, point in enumerate(points) if point.moment.release]
     trace = {
-        "type": "scatter",
-        "mode": "lines+markers",
         "x": list(range(len(points))),
         "y": [point.value for point in points],
         "text": names,
-        "line": {"color": "now", "width": 1.5},
-        "marker": {"color": "now", "size": 5},
         "hovertemplate": f"%{{text}}: %{{y:.5g}} {safe(one.series.unit)}<extra></extra>",
-        "showlegend": False,
     }
-    step = max(1, math.ceil(len(points) / 12))
-    ticks = list(range(0, len(points), step))
+    ticks = list(range(0, len(points), max(1, math.ceil(len(points) / 12))))
     rows = [["run", one.series.unit or "value"]]
     rows += [[moment_text(point.moment), f"{point.value:.6g}"] for point in points[-_RUNS:]]
-    told = "; ".join(trend_lines(one)) or "no lasting change"
-    unit = printable(one.series.unit)
+    changes = "; ".join(trend_lines(one)) or "no lasting change"
     return figure(
         "history",
         f"{series_name(one.series)} over {len(points)} runs",
-        f"{told} (dashed: a new level begins; dotted: a release)",
+        f"{changes} (dashed: a new level begins; dotted: a release)",
         rows,
         [trace],
         shapes=lines[:_LINES],
-        xaxis={"tickvals": ticks, "ticktext": [names[at].split(" ")[0] for at in ticks], "tickangle": 45},
-        yaxis={"title": {"text": unit}},
-        height=260,
+        xaxis={"tickvals": ticks, "ticktext": [names[at].split(" ")[0] for at in ticks]},
+        yaxis={"title": {"text": printable(one.series.unit)}},
     )
 
 
@@ -304,7 +235,7 @@ def drawn_trend(one: Trend) -> Figure:
 
 
 def _ranks(verdict: Verdict) -> Iterable[Figure]:
-    """A heat map a metric that was measured on several ranks: how each rank lies beside the median of all of them."""
+    """Yield a heat map for each metric that was measured on several ranks, the most interesting first."""
     by_metric: dict[str, dict[str, dict[int, float]]] = {}
     for one in verdict.measurements:
         split = rank_of(one.subject)
@@ -318,62 +249,52 @@ def _ranks(verdict: Verdict) -> Iterable[Figure]:
 
 
 def _by_interest(metric: str) -> tuple[int, str]:
-    """What ranks are looked at for comes first: their times, then what they did."""
-    first = ("operator_time", "profiled_step_time", "step_part_time", "communication_time", "peak_memory_bytes")
     timed = metric in METRICS and METRICS[metric].kind is Kind.TIMED
-    return (first.index(metric) if metric in first else 10 if timed else 20), metric
+    return (_OF_RANKS.index(metric) if metric in _OF_RANKS else 10 if timed else 20), metric
 
 
 def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
+    """Draw the difference of each rank from the median of all ranks."""
     ranks = sorted({rank for values in found.values() for rank in values})
     unit = METRICS[metric].unit if metric in METRICS else ""
     subjects = sorted(found, key=lambda name: -max(found[name].values()))[:_COLUMNS]
     middle = {name: statistics.median(found[name].values()) for name in subjects}
-    heat = [[_beside(found[name].get(rank), middle[name]) for name in subjects] for rank in ranks]
-    told = [[as_float(found[name].get(rank)) for name in subjects] for rank in ranks]
-    worst = sorted(
-        (
-            (heat[row][column] or 0.0, rank, name)
-            for row, rank in enumerate(ranks)
-            for column, name in enumerate(subjects)
-        ),
-        key=lambda one: -abs(one[0]),
-    )[:20]
-    rows = [["rank", "of", "value", "beside the median of the ranks"]]
+    heat = [[_from_middle(found[name].get(rank), middle[name]) for name in subjects] for rank in ranks]
+    cells = [
+        (percent or 0.0, rank, name)
+        for rank, line_of_rank in zip(ranks, heat, strict=True)
+        for percent, name in zip(line_of_rank, subjects, strict=True)
+    ]
+    worst = sorted(cells, key=lambda one: -abs(one[0]))[:20]
+    rows = [["rank", "of", "value", "from the median of the ranks"]]
     rows += [
         [str(rank), printable(name) or metric, quantity(found[name].get(rank), unit), f"{percent:+.1f} %"]
         for percent, rank, name in worst
     ]
     reach = max([5.0, *(min(abs(one[0]), 100.0) for one in worst)])
-    names = [safe(_ending(name or metric, 28)) for name in subjects]
-    left = f" (the {_COLUMNS} largest of {len(found)})" if len(found) > _COLUMNS else ""
     trace = {
-        "type": "heatmap",
         "x": list(range(len(subjects))),
         "y": ranks,
         "z": heat,
-        "customdata": told,
+        "customdata": [[as_float(found[name].get(rank)) for name in subjects] for rank in ranks],
         "zmin": -reach,
-        "zmid": 0,
         "zmax": reach,
-        "colorscale": "heat",
-        "colorbar": {"title": {"text": "% beside the median"}, "thickness": 12},
         "hovertemplate": f"rank %{{y}}, %{{x}}: %{{customdata:.4g}} {unit}, %{{z:+.1f}} %<extra></extra>",
-        "hoverongaps": False,
     }
+    names = [safe(_middle_cut(name or metric, 28)) for name in subjects]
     return figure(
         "ranks",
-        f"{metric} by rank{left}",
-        f"{len(ranks)} ranks; farthest from the median: rank {rows[1][0]}, {rows[1][1]}, {rows[1][3]}" if worst else "",
+        f"{metric} by rank{f' (the {_COLUMNS} largest of {len(found)})' if len(found) > _COLUMNS else ''}",
+        f"{len(ranks)} ranks; farthest from the median: rank {rows[1][0]}, {rows[1][1]}, {rows[1][3]}",
         rows,
         [trace],
-        xaxis={"tickvals": list(range(len(subjects))), "ticktext": names, "tickangle": 45, "automargin": True},
-        yaxis={"title": {"text": "rank"}, "autorange": "reversed", **({"dtick": 1} if len(ranks) <= 20 else {})},
+        xaxis={"tickvals": list(range(len(subjects))), "ticktext": names},
+        yaxis={"dtick": 1} if len(ranks) <= 20 else {},
         height=min(900, 220 + 14 * len(ranks)),
     )
 
 
-def _beside(value: float | None, middle: float) -> float | None:
+def _from_middle(value: float | None, middle: float) -> float | None:
     if value is None:
         return None
     return round(100 * (value - middle) / abs(middle), 2) if middle else 0.0 if not value else 100.0
