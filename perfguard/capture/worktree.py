@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.capture.command import guarded, kill_marked
+from perfguard.capture.command import guarded, kill_marked, last_line
 from perfguard.errors import CaptureError, UsageError, nearest
 
 #: The variable that identifies every process of a comparison.
@@ -272,5 +272,4 @@ def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subp
 
 
 def _error_of(found: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.removeprefix("fatal: ").strip() for line in found.stderr.splitlines() if line.strip()]
-    return lines[-1] if lines else f"git ended with status {found.returncode}"
+    return last_line(found.stderr) or f"git ended with status {found.returncode}"

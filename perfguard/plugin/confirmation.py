@@ -16,7 +16,7 @@ import pytest
 from perfguard import thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
-from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
@@ -185,7 +185,5 @@ def _environment(selected: Sequence[str]) -> dict[str, str]:
 
 def _said(output: Path) -> str:
     """Return why the comparison came to nothing, in its own words."""
-    lines = [line.strip() for line in output.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("INVALID", "Error", "perfguard: ", "not compared", "gone"))]
-    last = (told or lines)[-1:]
-    return f"says: {last[0].removeprefix('perfguard: ')[:300]}" if last else ""
+    last = last_line(output, "INVALID", "not compared", "gone")
+    return f"says: {last}" if last else ""

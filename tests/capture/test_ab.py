@@ -13,11 +13,10 @@ import pytest
 from perfguard import thresholds
 from perfguard.capture.ab import process, pytest_run, stepper, timing
 from perfguard.capture.ab import sides as two_sides
-from perfguard.capture.ab.process import last_line
 from perfguard.capture.ab.pytest_run import Timeable, record
 from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
 from perfguard.capture.ab.timing import time_pairs
-from perfguard.capture.command import HOME
+from perfguard.capture.command import HOME, last_line
 from perfguard.capture.worktree import Place, Worktree
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
@@ -259,9 +258,9 @@ def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
     output = tmp_path / "output"
     output.write_bytes(b"\xff\xfe\nERROR: not found: /w/t.py::x\xff (no match in any of [<Module t.py>])\n")
     assert pytest_run._not_found(output)[0].startswith("/w/t.py::x")
-    assert last_line(output, was_ended=False).startswith("not found: /w/t.py::x")
+    assert last_line(output).startswith("not found: /w/t.py::x")
     output.write_bytes(b"")
-    assert last_line(output, was_ended=False) == ""
+    assert last_line(output) == ""
 
 
 def test_the_facts_of_a_side_are_read_as_they_were_written():

@@ -1,4 +1,4 @@
-"""One process of an A/B comparison: its command, its environment, and the last line of its output."""
+"""One process of an A/B comparison: its command, its environment and its directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.capture.ab.sides import Side
-from perfguard.capture.command import END_WITH_PARENT, Ended, run_command
+from perfguard.capture.command import END_WITH_PARENT, Ended, last_line, run_command
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.capture.worktree import MARK, Place
 
@@ -40,7 +40,7 @@ def run_side(
             output=output,
             directory=side.directory,
         )
-    return ended, last_line(own / "output", was_ended=ended.timed_out or ended.status > 128)
+    return ended, last_line(own / "output", only_errors=ended.timed_out or ended.status > 128)
 
 
 def command_of(side: Side, request: Mapping[str, Any], own: Path) -> list[str]:
@@ -57,14 +57,6 @@ def marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str,
     # The summary page of a CI job must not show one side alone.
     own_variables = {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary), "GITHUB_STEP_SUMMARY": ""}
     return {**environment, **own_variables, MARK: place.mark, RUN_MARK: f"{place.mark}-{own.name}"}
-
-
-def last_line(path: Path, *, was_ended: bool) -> str:
-    """Return the last error in a process's output, else its last line; of a process that was ended only an error."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("E  ", "ERROR: ", "perfguard: ", "Fatal"))]
-    telling = errors[-1:] if was_ended else [*errors[-1:], *lines[-1:]]
-    return telling[0].removeprefix("E  ").removeprefix("ERROR: ").strip()[:300] if telling else ""
 
 
 def fresh_directory(place: Place) -> Path:

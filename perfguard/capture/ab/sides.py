@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perfguard.capture.command import HOME
+from perfguard.capture.command import HOME, last_line
 from perfguard.capture.worktree import Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 
@@ -104,8 +104,8 @@ def base_on(python: Path, current: Side, version: str) -> Side:
         ) from error
     said = [line.strip() for line in found.stdout.splitlines() if line.strip()]
     if found.returncode != 0 or not said:
-        last = [line.strip() for line in found.stderr.splitlines() if line.strip()][-1:] or ["it said nothing"]
-        raise UsageError(f"{python} has no perfguard that can be imported ({last[0]}); run: {install}")
+        last = last_line(found.stderr) or "it wrote nothing"
+        raise UsageError(f"{python} has no perfguard that can be imported ({last}); run: {install}")
     theirs, home = json.loads(said[-1])
     if theirs != version:
         raise UsageError(f"{python} has perfguard {theirs}, and this is {version}; run: {install}")
