@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.capture.command import guarded, kill_marked, last_line
+from perfguard.capture.command import guarded, kill_marked, last_line, process_fields
 from perfguard.errors import CaptureError, UsageError, nearest
 
 #: The variable that identifies every process of a comparison.
@@ -236,12 +236,8 @@ def _started(pid: int) -> int | None:
 
     It distinguishes a process from an earlier one with the same id.
     """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name, in parentheses, may contain any character.
-    return int(text.rpartition(")")[2].split()[19])
+    fields = process_fields(pid)
+    return int(fields[19]) if fields else None
 
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
