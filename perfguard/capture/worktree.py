@@ -68,6 +68,29 @@ def without_git_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in _GIT_VARIABLES}
 
 
+def run_git(
+    arguments: list[str],
+    directory: Path,
+    *,
+    timeout_s: float,
+    variables: Mapping[str, str] | None = None,
+    given: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run git in English, with `given` as its input, and never ask the user. Raises the errors of `subprocess.run`."""
+    return subprocess.run(
+        ["git", *arguments],
+        cwd=directory,
+        env={**without_git_variables(os.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(variables or {})},
+        input=given or "",
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+        start_new_session=True,
+    )
+
+
 def find_repository(directory: Path) -> Repository:
     """Return the repository of a directory. Raises `UsageError` if there is none, or no git."""
     found = _git(["rev-parse", "--show-toplevel", "--git-common-dir"], directory)
@@ -242,19 +265,10 @@ def _started(pid: int) -> int | None:
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run git without hooks. Raises `UsageError` without git, `CaptureError` if it hangs."""
-    environment = without_git_variables(os.environ) | ({MARK: mark} if mark is not None else {})
+    marked = {MARK: mark} if mark is not None else {}
     try:
-        return subprocess.run(
-            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
-            cwd=directory,
-            env={**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-            start_new_session=True,
+        return run_git(
+            ["-c", f"core.hooksPath={os.devnull}", *arguments], directory, timeout_s=_GIT_TIMEOUT_S, variables=marked
         )
     except FileNotFoundError:
         raise UsageError(

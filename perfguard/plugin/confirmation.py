@@ -68,21 +68,20 @@ class Confirmation:
         """Say in one clause why the commit of a baseline cannot be run; empty where it can."""
         if self.budget.left_s <= 0:
             return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
-        return "" if found.commit is not None else found.reason
+        return commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)[1]
 
     def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
         """Run the workload side by side with the baseline's commit; whatever goes wrong there is in what it returns."""
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
-        if found.commit is None:
-            return Unconfirmed(reason=found.reason)
-        self.show(f"perfguard: {self.workload}: slower than stored, side by side with {found.commit[:7]}")
+        commit, reason = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
+        if commit is None:
+            return Unconfirmed(reason=reason)
+        self.show(f"perfguard: {self.workload}: slower than stored, side by side with {commit[:7]}")
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
-                return self._compared(found.commit, Path(place))
+                return self._compared(commit, Path(place))
         except (OSError, PerfguardError) as error:
-            return Unconfirmed(reason=f"perfguard ab --base {found.commit[:7]} could not be run: {error}")
+            return Unconfirmed(reason=f"perfguard ab --base {commit[:7]} could not be run: {error}")
         finally:
             self.budget.left_s -= time.monotonic() - began
 

@@ -143,7 +143,14 @@ def test_processes_that_could_not_be_bound_say_so(place, sides, child, monkeypat
 def together(monkeypatch, *results):
     """Let the processes that run both sides come to these results, one after the other."""
     left = iter(results)
-    monkeypatch.setattr(timing, "_one_together", lambda base, current, place, number: next(left))
+
+    def one(base, current, place, number):
+        result = next(left)
+        if isinstance(result, str):
+            raise timing._CannotShare(result)
+        return result
+
+    monkeypatch.setattr(timing, "_one_together", one)
 
 
 TIMED = PairedTiming(interleaved=True, base_ns=(1, 2), current_ns=(1, 2), seed=7, cpus=(0,))
