@@ -238,16 +238,6 @@ def last_line(output: str | Path, *marks: str, only_errors: bool = False) -> str
     return last[found.end("mark") if found and found["mark"] else 0 :][:300]
 
 
-def process_fields(pid: int) -> list[str]:
-    """Return the fields of a process from its state on (proc(5): /proc/pid/stat, field 3 first); empty if unknown."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    # The name, in parentheses, may contain any character.
-    return text.rpartition(")")[2].split()
-
-
 def free_port() -> int:
     """Return a free TCP port. Raises `CaptureError` without a loopback interface."""
     import socket

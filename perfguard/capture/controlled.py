@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from perfguard import thresholds
 from perfguard.capture import Backend
-from perfguard.capture.command import process_fields
 from perfguard.capture.environment import environment_of
 from perfguard.capture.host_memory import host_memory_reader
 from perfguard.errors import CaptureError
@@ -88,8 +87,7 @@ def _own_seconds() -> float:
         pid = waiting.pop()
         if pid not in seen:
             seen.add(pid)
-            # CPU time of the process and of its ended children, in ticks: fields 14 to 17.
-            own += sum(map(int, process_fields(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+            own += _cpu_seconds(pid)
             waiting += _children(pid)
     return own
 
@@ -101,6 +99,16 @@ def _children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, file.read_text(encoding="ascii").split())
     return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and of its ended children (proc(5): /proc/pid/stat, fields 14 to 17); 0 for none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    # The name, in parentheses, may contain any character.
+    return sum(map(int, text.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def calibration_kernel() -> Callable[[], None]:

@@ -201,7 +201,7 @@ def test_a_commit_of_other_code_than_was_measured_is_not_taken_for_it(repository
     repository.write(net="two")
     recorded = repository.refresh()
     repository.commit("two", **then)
-    assert repository.found(recorded).commit is None
+    assert repository.found(recorded)[0] is None
 
 
 def test_of_a_test_that_was_new_it_is_the_commit_that_brought_it(repository):
@@ -209,7 +209,7 @@ def test_of_a_test_that_was_new_it_is_the_commit_that_brought_it(repository):
     repository.write(test="new")
     recorded = repository.refresh()
     assert recorded.startswith(f"{first}+new.")
-    assert repository.found(recorded).commit is None
+    assert repository.found(recorded)[0] is None
     brought = repository.commit("its test, and its baseline")
     assert repository.found(recorded) == (brought, "")
     # An older perfguard named the commit alone.

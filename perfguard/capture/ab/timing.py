@@ -162,16 +162,10 @@ def _one_in_turns(
 
 
 def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
-    return PairedTiming(
-        interleaved=interleaved,
-        base_ns=tuple(found["base_ns"]),
-        current_ns=tuple(found["current_ns"]),
-        base_wall_ns=tuple(found["base_wall_ns"]),
-        current_wall_ns=tuple(found["current_wall_ns"]),
-        clock=found["clock"],
-        seed=seed,
-        cpus=tuple(found["cpus"]),
-    )
+    samples = {
+        name: tuple(found[name]) for name in ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
+    }
+    return PairedTiming(interleaved=interleaved, clock=found["clock"], seed=seed, **samples)
 
 
 def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
