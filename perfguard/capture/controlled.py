@@ -7,9 +7,11 @@ perfguard starts such a process only to time steps. The variables of `controlled
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +20,6 @@ from typing import TypeVar
 from perfguard import thresholds
 from perfguard.capture import Backend
 from perfguard.capture.environment import environment_of
-from perfguard.capture.host_memory import host_memory_reader
 from perfguard.errors import CaptureError
 from perfguard.timing import Timing
 
@@ -30,6 +31,8 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEX
 _WATCHED_S = 0.1
 #: The fields of `Timing` with a value a step, in the order in which the clocks are read at the begin of one.
 _SAMPLES = ("run_queue_ns", "wall_ns", "process_cpu_ns", "thread_cpu_ns", "calibration_ns")
+#: Allocated to test whether `mallinfo2` counts it: if another malloc is preloaded, that of glibc counts nothing.
+_PROBE_BYTES = 1 << 20
 
 
 def controlled_environment(environment: Mapping[str, str], *, threads: int) -> dict[str, str]:
@@ -271,6 +274,40 @@ def _total_pressure_us() -> int | None:
 def _faults() -> tuple[int, int]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_minflt, usage.ru_majflt
+
+
+class _MallocState(ctypes.Structure):
+    """`struct mallinfo2` (malloc.h, glibc 2.33 and later), summed over all arenas."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks"),
+            "keepcost",
+        )
+    )
+
+
+def host_memory_reader() -> Callable[[], int] | None:
+    """Return a function that reads the bytes in use, or None if malloc is not that of glibc 2.33 or later.
+
+    In use are the allocations of malloc and the small blocks of Python's own allocator. The resident set would not do: a leak
+    first fills memory that was used and freed before, and the resident set does not change.
+    """
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    mallinfo2.restype = _MallocState
+
+    def in_use_bytes() -> int:
+        state = mallinfo2()
+        small = sys.getallocatedblocks() * thresholds.PYTHON_BLOCK_BYTES
+        return int(state.uordblks + state.hblkhd + small)
+
+    before = in_use_bytes()
+    probe = bytearray(_PROBE_BYTES)
+    return in_use_bytes if in_use_bytes() - before >= len(probe) else None
 
 
 def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:

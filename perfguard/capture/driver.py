@@ -33,10 +33,6 @@ def plain_pace(function: Callable[[], None], rounds: int) -> None:
         function()
 
 
-def silent(phase: Phase, done: int, total: int) -> None:
-    """Show nothing."""
-
-
 class Driver:
     """One capture of one workload. `recording` is set once the capture has ended, after a failure too.
 
@@ -51,7 +47,7 @@ class Driver:
         directory: Path,
         window: StepWindow,
         timed_steps: int,
-        progress: Progress = silent,
+        progress: Progress = lambda phase, done, total: None,
     ) -> None:
         self.backend = backend
         self.workload = workload

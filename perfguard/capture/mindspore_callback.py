@@ -276,14 +276,10 @@ class IdleCallback:
         """Run the body."""
         yield
 
-    def start(self) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
         """Do nothing."""
+
+    start = stop = close
 
 
 def plain_callback() -> IdleCallback:

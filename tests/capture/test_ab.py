@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perfguard import thresholds
-from perfguard.capture.ab import process, pytest_run, stepper, timing
+from perfguard.capture.ab import pytest_run, stepper, timing
 from perfguard.capture.ab import sides as two_sides
 from perfguard.capture.ab.pytest_run import Timeable, record
 from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
@@ -56,8 +56,8 @@ def child(monkeypatch):
     """Let the sides run other code than perfguard's."""
 
     def runs(code: str) -> None:
-        command_of = process.command_of
-        for module in (process, stepper):
+        command_of = two_sides.command_of
+        for module in (two_sides, stepper):
             monkeypatch.setattr(
                 module, "command_of", lambda *request: [sys.executable, "-c", code, command_of(*request)[-1]]
             )

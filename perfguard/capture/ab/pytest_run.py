@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import fresh_directory, run_side
-from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.sides import Side, fresh_directory, run_side
 from perfguard.capture.worktree import Place
 
 #: pytest's exit status if an argument names no file and no test.

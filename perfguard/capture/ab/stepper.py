@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import RUN_MARK, command_of, fresh_directory, marked
 from perfguard.capture.ab.pytest_run import Timeable
-from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.sides import RUN_MARK, Side, command_of, fresh_directory, marked
 from perfguard.capture.command import GRACE_S, Ended, end_command, last_line
 from perfguard.capture.controlled import controlled_environment
 from perfguard.capture.worktree import Place

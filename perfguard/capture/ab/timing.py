@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import fresh_directory, run_side
 from perfguard.capture.ab.pytest_run import Timeable
-from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.sides import Side, fresh_directory, run_side
 from perfguard.capture.ab.stepper import LostProcess, started
 from perfguard.capture.controlled import choose_cpus, controlled_environment
 from perfguard.capture.worktree import Place

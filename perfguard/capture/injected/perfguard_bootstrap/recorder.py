@@ -97,11 +97,7 @@ class StepRecorder:
     def is_over(self) -> bool:
         """Whether nothing is left to record."""
         window = self.window
-        whole = (
-            self.plan["limit"]
-            if window is None
-            else sum(window[key] for key in ("skip_first", "timed", "warmup", "active"))
-        )
+        whole = self.plan["limit"] if window is None else sum(window.values())
         return self.cycle_over or len(self.steps) >= whole
 
     def begin(self) -> None:
@@ -249,13 +245,9 @@ class StepRecorder:
             return
         facts = {
             "pid": self.pid,
-            "argv": sys.argv,
             "backend": self.framework.name,
-            "kind": self.kind,
             "steps": [[start, wall, cpu, pause] for start, _, _, wall, cpu, pause in self.steps],
-            "in_a_step": self.began is not None,
             "lost_first": self.lost_first,
-            "window_over": self.cycle_over,
             "problem": self.problem,
             "raised": self.raised,
             "own": self.own,
