@@ -55,15 +55,15 @@ class Ended:
 
     def sentence(self, timeout_s: float, line: str, *, did: str = " and timed nothing") -> str:
         """Return how a process without a result ended; `line` is the last line of its output."""
-        said = f": {line}" if line else ""
+        last = f": {line}" if line else ""
         if self.timed_out:
-            return f"was ended after {timeout_s:.0f} seconds{said}"
+            return f"was ended after {timeout_s:.0f} seconds{last}"
         # A program may end with any status by itself: 255 is not a signal.
         if self.status - 128 in set(signal.Signals):
             name = signal.Signals(self.status - 128).name
             why = ", which the system sends when memory runs out" if name == "SIGKILL" else ""
-            return f"was ended by {name}{why}{said}"
-        return f"ended with status {self.status}{did}{said}"
+            return f"was ended by {name}{why}{last}"
+        return f"ended with status {self.status}{did}{last}"
 
 
 def run_command(

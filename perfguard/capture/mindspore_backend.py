@@ -84,7 +84,13 @@ class MindSporeBackend:
         mindspore = self._mindspore
         device = str(mindspore.get_context("device_target"))
         is_graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
-        world_size, rank = self.world()
+        from mindspore.communication import get_group_size, get_rank
+
+        try:
+            world_size, rank = int(get_group_size()), int(get_rank())
+        except (RuntimeError, ValueError):
+            # Raised if no communication was initialised: one process.
+            world_size, rank = 1, 0
         return Target(
             device=device.lower(),
             mode="graph" if is_graph else "pynative",
@@ -94,16 +100,6 @@ class MindSporeBackend:
             device_name=cpu_model() if device == "CPU" else device,
             packages={"mindspore": str(mindspore.__version__)},
         )
-
-    def world(self) -> tuple[int, int]:
-        """Return the number of processes, and the rank of this one."""
-        from mindspore.communication import get_group_size, get_rank
-
-        try:
-            return int(get_group_size()), int(get_rank())
-        except (RuntimeError, ValueError):
-            # Raised if no communication was initialised: one process.
-            return 1, 0
 
     def synchronize(self) -> None:
         """Wait for everything dispatched.

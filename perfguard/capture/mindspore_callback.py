@@ -87,11 +87,6 @@ class RecordingCallback:
         """Whether a training or a loop has used it."""
         return bool(self._use)
 
-    @property
-    def directory(self) -> Path:
-        """The directory of the recording."""
-        return self._driver.directory
-
     # -- called by MindSpore -------------------------------------------------------------------------------------------
 
     def __enter__(self) -> RecordingCallback:
@@ -184,7 +179,7 @@ class RecordingCallback:
             )
         if self._use:
             raise UsageError(
-                f"start() was called before, and {self.directory} holds one recording; make another callback."
+                f"start() was called before, and {self._driver.directory} holds one recording; make another callback."
             )
         self._use_for("loop")
         self._begin()
@@ -208,14 +203,14 @@ class RecordingCallback:
     def _use_for(self, use: str) -> None:
         if self._use and (use == "train" or self._use != use):
             self._refuse(
-                f"This callback has recorded already ({self.directory}), and a recording is of one training; make a new "
-                "callback for every Model.train."
+                f"This callback has recorded already ({self._driver.directory}), and a recording is of one training; make a "
+                "new callback for every Model.train."
             )
         self._use = use
 
     def _refuse(self, sentence: str) -> None:
         self._is_refused = not self._capture.begun
-        _forget(self.directory)
+        _forget(self._driver.directory)
         raise UsageError(sentence)
 
     def _begin_number(self, number: int) -> None:
@@ -385,8 +380,8 @@ def _backend(via: str, options: dict[str, Any]) -> MindSporeBackend:
 
 
 def _directory(output: Path, backend: MindSporeBackend) -> Path:
-    world_size, rank = backend.world()
-    directory = output / f"rank_{rank}" if world_size > 1 else output
+    target = backend.target()
+    directory = output / f"rank_{target.rank}" if target.world_size > 1 else output
     if directory.is_dir():
         if any(directory.iterdir()):
             raise UsageError(

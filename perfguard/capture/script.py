@@ -293,17 +293,18 @@ def _gather(
         notes.append("the first step cannot be distinguished from what the script ran before it, and is left out")
     first = trained[0] if trained else _NO_FACTS | {"backend": script.backend or "unknown"}
     is_alone = script.launcher is None and len(trained) < 2
-    steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
-    counts = None if script.window is None else step_counts(script.window)
-    window = counts and StepWindow(skip_first=counts["skip_first"], warmup=counts["warmup"], active=counts["active"])
-    timed = 0 if counts is None else counts["timed"]
+    counts = {} if script.window is None else step_counts(script.window)
+    timed = counts.pop("timed", 0)
+    window = StepWindow(**counts) if counts else None
+    phases = None if window is None else [phase for phase, _ in window.phases(timed)]
+    steps = tuple(step for one in trained for step in _steps(one, phases, 0 if is_alone else one["rank"]))
     ending, reason = _ending(script, trained, ended, saw_python)
     recording = Recording(
         directory=directory,
         fingerprint=Fingerprint(
             workload=workload,
             world_size=max([script.ranks, *(one["world_size"] for one in trained)]),
-            window=window or None,
+            window=window,
             **{name: first[name] for name in ("backend", "device", "mode", "threads")},
         ),
         environment=environment(first["python"], first["packages"], first["device_name"] or cpu_model()),
@@ -328,32 +329,25 @@ def _conditions(one: Mapping[str, Any], options: MindSporeOptions | None) -> dic
     return dict(options.conditions) if options is not None else {}
 
 
-def _profiled(one: Mapping[str, Any]) -> list[int]:
-    """Return the indices of the profiled steps of a whole run: all, or those while the script's own profiler was on."""
+def _found_phases(one: Mapping[str, Any]) -> list[Phase]:
+    """Return the phases of the steps of a whole run: all are active, or those while the script's own profiler was on."""
     if not one["own"]:
-        return list(range(len(one["steps"])))
+        return [Phase.ACTIVE] * len(one["steps"])
     if one["backend"] == "torch" or any(profiler.get("has_schedule") for profiler in one["own"]):
         # torch's trace marks its steps itself, and a schedule leaves some out.
         return []
     on = [interval for profiler in one["own"] for interval in profiler["on"]]
-    return [
-        index
-        for index, (start, wall, _, _) in enumerate(one["steps"])
-        # A callback starts and stops it within its steps.
-        if any(begin < start + wall and (end is None or start < end) for begin, end in on)
+    # A callback starts and stops it within its steps.
+    is_on = [
+        any(begin < start + wall and (end is None or start < end) for begin, end in on)
+        for start, wall, *_ in one["steps"]
     ]
+    return [Phase.ACTIVE if profiled else Phase.SETTLE for profiled in is_on] if any(is_on) else []
 
 
-def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iterable[Step]:
-    if window is None:
-        profiled = set(_profiled(one))
-        phases = [Phase.ACTIVE if index in profiled else Phase.SETTLE for index in range(len(one["steps"]))]
-        if one["own"] and not profiled:
-            return
-    else:
-        counts = step_counts(window)
-        order = (Phase.SETTLE, "skip_first"), (Phase.TIMED, "timed"), (Phase.WARMUP, "warmup"), (Phase.ACTIVE, "active")
-        phases = [phase for phase, name in order for _ in range(counts[name])]
+def _steps(one: Mapping[str, Any], phases: list[Phase] | None, rank: int) -> Iterable[Step]:
+    """Yield the steps of one process; a whole run has no `phases`."""
+    phases = _found_phases(one) if phases is None else phases
     for index, (phase, (start, wall, cpu, pause)) in enumerate(zip(phases, one["steps"], strict=False)):
         yield Step(
             index=index,
@@ -379,33 +373,30 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
         return Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{f': {raised}' if raised else ''}"
     own = [profiler for one in trained for profiler in one["own"]]
     if own and (script.window is not None or any(not profiler["on"] for profiler in own)):
-        named = f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
-        return Ending.TWO_PROFILERS, named
+        return Ending.TWO_PROFILERS, f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
     if problem := next((one["problem"] for one in trained if one["problem"]), ""):
         return Ending.PROFILER_FAILED, problem
     if not trained:
-        seen = "no step was found" if saw_python else "no Python of the command loaded perfguard's bootstrap"
-        why = (
-            "perfguard finds steps of Model.train, optimizers and calls of models, in processes that keep PYTHONPATH and end "
-            "by themselves"
-            if saw_python
-            else "a Python started with -I, -E or -S loads none"
-        )
-        return Ending.LOADER_ENDED, f"{seen}: {why}"
+        why = "no Python of the command loaded perfguard's bootstrap: a Python started with -I, -E or -S loads none"
+        if saw_python:
+            why = (
+                "no step was found: perfguard finds steps of Model.train, optimizers and calls of models, in processes that "
+                "keep PYTHONPATH and end by themselves"
+            )
+        return Ending.LOADER_ENDED, why
     if not any(one["steps"] or one["own"] for one in trained):
         return (
             Ending.LOADER_ENDED,
             "a step began and none ended: perfguard finds steps of Model.train, optimizers and, without training "
             "(model.eval(), torch.no_grad()), calls of models",
         )
-    processes = [one["pid"] for one in trained]
     if script.launcher is None and len({one["rank"] for one in trained}) < len(trained):
         return (
             Ending.PROFILER_FAILED,
-            f"{len(processes)} processes of the script trained as one rank; run them one at a time",
+            f"{len(trained)} processes of the script trained as one rank; run them one at a time",
         )
     if script.window is not None:
-        needed = sum(step_counts(script.window).values())
+        needed = script.window.skip_first + script.window.profiler_steps
         if short := [one for one in trained if len(one["steps"]) < needed]:
             return (
                 Ending.LOADER_ENDED,

@@ -171,7 +171,7 @@ def test_what_one_process_does_not_bear_takes_turns(place, sides, child, monkeyp
     found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert not any(one.interleaved for one in found.timings)
-    assert found.notes[0].startswith("not interleaved, as one process does not bear both (")
+    assert found.notes[0].startswith("not interleaved: one process cannot run both sides (")
 
 
 # -- sides -------------------------------------------------------------------------------------------------------------

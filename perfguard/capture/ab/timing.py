@@ -65,7 +65,7 @@ def time_pairs(
             why = f"process {found.lost[-1].number} {found.lost[-1].reason}"
         except _CannotShare as error:
             why = str(error)
-        notes = (f"not interleaved, as one process does not bear both ({why}); two processes took turns",)
+        notes = (f"not interleaved: one process cannot run both sides ({why}); two processes took turns",)
     found = _pairs(
         lambda number: _one_in_turns(base, current, place, number),
         lambda number, of: say(f"taking turns, pair {number} of {of}"),

@@ -38,6 +38,8 @@ class StepRecorder:
 
     def __init__(self, plan: Dict[str, Any]) -> None:
         self.plan = plan
+        #: The number of steps of each phase of the window, in order; None is the whole run.
+        self.window: Optional[Dict[str, int]] = plan["window"]
         self.pid = os.getpid()
         self.is_watching = False
         self.kind = ""
@@ -82,12 +84,6 @@ class StepRecorder:
     def watch(self, framework: Framework) -> None:
         """Record the steps of a framework."""
         self.framework, self.is_watching = framework, True
-
-    @property
-    def window(self) -> Optional[Dict[str, int]]:
-        """The requested window; None is the whole run."""
-        found: Optional[Dict[str, int]] = self.plan["window"]
-        return found
 
     @property
     def is_mine(self) -> bool:
