@@ -49,7 +49,7 @@ class Callback(Protocol):
         """End what `start` began."""
 
     def close(self) -> Recording | None:
-        """Say that there are no more steps, and return the recording."""
+        """End after the last step, and return the recording."""
 
 
 class Guard(Protocol):

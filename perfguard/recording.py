@@ -195,7 +195,7 @@ class Recording:
 
 
 def write_recording(recording: Recording) -> None:
-    """Write `recording.json` and `steps.json` beside the profiler's output. Raises `StoreError`."""
+    """Write `recording.json` and `steps.json` next to the profiler's output. Raises `StoreError`."""
     if recording.fingerprint is None or recording.environment is None or recording.ending is None:
         raise ValueError("a foreign directory has no facts to write")
     facts = {

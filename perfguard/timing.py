@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
-from perfguard.errors import StoreError
 from perfguard.recording import Environment
 
 
@@ -103,9 +102,4 @@ def write_timing(timing: Timing, path: Path) -> None:
 
 def read_timing(path: Path) -> Timing:
     """Read a timing. Raises `StoreError` for a damaged one."""
-    try:
-        return Timing.from_dict(read_document(path, "timing", remedy="Run the same command again."))
-    except TypeError as error:
-        raise StoreError(
-            f"{path} is not a timing of this version of perfguard: {error}. Run the same command again."
-        ) from error
+    return Timing.from_dict(read_document(path, "timing", remedy="Run the same command again."))

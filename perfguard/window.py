@@ -93,15 +93,12 @@ class StepWindow:
         """Yield (phase, cycle) of every profiler step, in order."""
         for cycle in range(self.repeat):
             for phase, count in ((Phase.WAIT, self.wait), (Phase.WARMUP, self.warmup), (Phase.ACTIVE, self.active)):
-                for _ in range(count):
-                    yield phase, cycle
+                yield from [(phase, cycle)] * count
 
     def phases(self, timed_steps: int) -> Iterator[tuple[Phase, int]]:
         """Yield (phase, cycle) of every step of a whole capture: settle, timed, then the profiler's."""
-        for _ in range(self.skip_first):
-            yield Phase.SETTLE, 0
-        for _ in range(timed_steps):
-            yield Phase.TIMED, 0
+        yield from [(Phase.SETTLE, 0)] * self.skip_first
+        yield from [(Phase.TIMED, 0)] * timed_steps
         yield from self.profiler_phases()
 
     def as_dict(self) -> dict[str, int]:

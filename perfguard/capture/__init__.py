@@ -35,7 +35,7 @@ class Backend(Protocol):
     """One profiler. Methods are called in the order of this list; `stop` also after a failure."""
 
     name: str
-    #: What the profiler is asked to record, by condition name of the layouts.
+    #: What the profiler records, by condition name of the layouts.
     conditions: dict[str, bool]
 
     def prepare(self, threads: int) -> None:
@@ -45,10 +45,10 @@ class Backend(Protocol):
         """Undo what `prepare` changed and can be undone."""
 
     def target(self) -> Target:
-        """Say what the workload ran on; called after its first step."""
+        """Return what the workload ran on; called after its first step."""
 
     def synchronize(self) -> None:
-        """Wait until the device has done everything asked of it."""
+        """Wait until the device has finished all queued work."""
 
     def start(self, directory: Path, window: StepWindow) -> None:
         """Begin profiling with the window's wait, warmup, active and repeat, into `directory`."""
@@ -68,7 +68,7 @@ BACKENDS: Registry[Callable[[], Backend]] = Registry(
     },
 )
 
-#: Judges a directory that lies on disk already: nothing is run, so it has no class (see `capture.replay`).
+#: Judges an existing directory: nothing is run, so it has no class (see `capture.replay`).
 REPLAY = "replay"
 
 
@@ -86,7 +86,7 @@ def backend(name: str | None) -> Backend:
                     "Run: pip install 'perfguard[torch]', or 'perfguard[mindspore]'"
                 )
             raise UsageError(
-                f"{' and '.join(installed)} are installed, so perfguard cannot tell which profiler to use; say "
+                f"{' and '.join(installed)} are installed, so perfguard cannot tell which profiler to use; write "
                 '@pytest.mark.perfguard(backend="torch") or backend = "torch" in [tool.perfguard].'
             )
         name = installed[0]

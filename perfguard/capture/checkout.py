@@ -8,11 +8,10 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perfguard.capture.worktree import without_git_variables
+from perfguard.capture.worktree import run_git
 from perfguard.recording import Provenance
 
 #: Variables of CI systems with the branch, the first that is set; a pull request's own branch before its target.
@@ -101,52 +100,45 @@ def _digest(blobs: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineCommit:
-    """The commit whose code a baseline was measured on; if it is unknown, `reason` says why."""
-
-    commit: str | None = None
-    reason: str = ""
-
-
 def repository_of(place: Path) -> Path | None:
     """Return the top of the checkout that a directory is in; None if git knows none."""
     top = _git(place, "rev-parse", "--show-toplevel") if place.is_dir() else None
     return Path(top) if top else None
 
 
-def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> BaselineCommit:
-    """Return the commit, in the repository of a test's file, that the baseline in `file` was measured on.
+def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> tuple[str | None, str]:
+    """Return the commit in the repository of a test's file that the baseline in `file` was measured on, or why it is unknown.
 
     It is the recorded commit. If files were changed or new then, it is the commit made of them: the next one that contains
     the baseline, if it has exactly the files that were measured.
     """
     top = repository_of(test.parent)
     if top is None:
-        return BaselineCommit(reason=_why_no_repository(test.parent))
+        return None, _why_no_repository(test.parent)
     if not recorded:
-        return BaselineCommit(reason="the baseline names no commit")
+        return None, "the baseline names no commit"
     commit, _, changed = recorded.partition("+")
     if not _HASH.fullmatch(commit):
-        return BaselineCommit(reason=f"the baseline names no commit of git ({recorded[:20]})")
+        return None, f"the baseline names no commit of git ({recorded[:20]})"
     if _git(top, "cat-file", "-e", f"{commit}^{{commit}}") is None:
         is_shallow = _git(top, "rev-parse", "--is-shallow-repository") == "true"
         hint = "git fetch --unshallow may bring it" if is_shallow else "it was squashed or rebased away"
-        return BaselineCommit(reason=f"the repository has no commit {commit[:7]} ({hint})")
+        return None, f"the repository has no commit {commit[:7]} ({hint})"
     how, _, digest = changed.partition(".")
     if how != "dirty":
         name = os.path.relpath(test.resolve(), top.resolve())
         if _git(top, "cat-file", "-e", f"{commit}:{name}") is not None:
-            return BaselineCommit(commit=commit)
+            return commit, ""
         if not how:
-            return BaselineCommit(reason=f"the baseline's commit {commit[:7]} has no {name}")
+            return None, f"the baseline's commit {commit[:7]} has no {name}"
     if repository_of(file.parent) == top:
         history = _git(file.parent, "log", "--format=%H %P", "--", file.name) or ""
         children = [line.split()[0] for line in history.splitlines() if line.split()[1:2] == [commit]]
         if children and digest and _digest_of(children[-1], commit, file.parent, top) == digest:
-            return BaselineCommit(commit=children[-1])
-    return BaselineCommit(
-        reason=f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has these files"
+            return children[-1], ""
+    return (
+        None,
+        f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has these files",
     )
 
 
@@ -178,10 +170,8 @@ def _branch(root: Path, environ: Mapping[str, str]) -> str | None:
 
 def _page(environ: Mapping[str, str]) -> str | None:
     if environ.get("GITHUB_ACTIONS") == "true" and environ.get("GITHUB_RUN_ID"):
-        server, repository = (
-            environ.get("GITHUB_SERVER_URL", "https://github.com"),
-            environ.get("GITHUB_REPOSITORY", ""),
-        )
+        server = environ.get("GITHUB_SERVER_URL", "https://github.com")
+        repository = environ.get("GITHUB_REPOSITORY", "")
         return f"{server}/{repository}/actions/runs/{environ['GITHUB_RUN_ID']}"
     return next((environ[name] for name in _PAGES if environ.get(name)), None)
 
@@ -195,17 +185,6 @@ def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
 def _run_git(root: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str] | None:
     """Run git without the locks that refresh the user's index; None without git, or if it hangs."""
     try:
-        return subprocess.run(
-            ["git", "--no-optional-locks", *arguments],
-            cwd=root,
-            # A hook of git may have started this process, with variables for another repository.
-            env=without_git_variables(os.environ) | {"LC_ALL": "C"},
-            input=given or "",
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=10,
-            check=False,
-        )
+        return run_git(["--no-optional-locks", *arguments], root, timeout_s=10, given=given)
     except (OSError, subprocess.TimeoutExpired):
         return None

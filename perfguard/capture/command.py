@@ -1,10 +1,11 @@
-"""A command run in its own session with a time limit; all its processes are ended."""
+"""A command run in its own session with a time limit; all its processes are ended. The last line of its output."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pkgutil
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: The first statements of a Python that must end with its parent, whatever ends that: Linux kills it (prctl(2):
 #: PR_SET_PDEATHSIG is 1); other systems do not.
 END_WITH_PARENT = "import ctypes; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9)"
+
+#: How lines that name an error begin, and what `last_line` leaves out of them.
+_ERROR = re.compile(r"(?P<mark>E  \s*|(?:ERROR|perfguard|fatal): )|Fatal|Error|\S+: error: ")
 
 #: The directory that a Python imports this perfguard from.
 HOME = str(Path(__file__).resolve().parents[2])
@@ -51,15 +55,15 @@ class Ended:
 
     def sentence(self, timeout_s: float, line: str, *, did: str = " and timed nothing") -> str:
         """Return how a process without a result ended; `line` is the last line of its output."""
-        said = f": {line}" if line else ""
+        last = f": {line}" if line else ""
         if self.timed_out:
-            return f"was ended after {timeout_s:.0f} seconds{said}"
+            return f"was ended after {timeout_s:.0f} seconds{last}"
         # A program may end with any status by itself: 255 is not a signal.
         if self.status - 128 in set(signal.Signals):
             name = signal.Signals(self.status - 128).name
             why = ", which the system sends when memory runs out" if name == "SIGKILL" else ""
-            return f"was ended by {name}{why}{said}"
-        return f"ended with status {self.status}{did}{said}"
+            return f"was ended by {name}{why}{last}"
+        return f"ended with status {self.status}{did}{last}"
 
 
 def run_command(
@@ -93,7 +97,9 @@ def run_command(
             end_command(process, mark=mark, value=value)
             process.wait()
             raise
-        left = _end_left_behind(mark, value)
+        # Some may be about to end.
+        _wait_until(lambda: not _marked(mark, value))
+        left = _kill(mark, value)
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
@@ -105,7 +111,7 @@ def _started(
             command,
             env=environment,
             cwd=directory,
-            # `run_command` passes a Ctrl-C of the terminal on, once.
+            # `run_command` forwards a Ctrl-C of the terminal, once.
             start_new_session=True,
             stdin=None if output is None else subprocess.DEVNULL,
             stdout=output,
@@ -174,31 +180,28 @@ def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> N
     for number in _SIGNALS:
         for pid in {process.pid, *_marked(mark, value)}:
             _send(pid, number)
-        deadline = time.monotonic() + GRACE_S
-        while time.monotonic() < deadline:
-            # `poll` first: a process that has ended stays in /proc until it is waited for.
-            if process.poll() is not None and not _marked(mark, value):
-                return
-            time.sleep(0.05)
+        # `poll` first: a process that has ended stays in /proc until it is waited for.
+        if _wait_until(lambda: process.poll() is not None and not _marked(mark, value)):
+            return
 
 
 def kill_marked(mark: str, value: str) -> None:
     """Kill every process that has the mark, and wait until none is left."""
-    deadline = time.monotonic() + GRACE_S
-    while (left := _marked(mark, value)) and time.monotonic() < deadline:
-        for pid in left:
-            _send(pid, signal.SIGKILL)
-        time.sleep(0.05)
+    _wait_until(lambda: not _kill(mark, value))
 
 
-def _end_left_behind(mark: str, value: str) -> int:
-    """End the processes that the command left behind, after a moment for those about to end."""
-    deadline = time.monotonic() + GRACE_S
-    while (left := _marked(mark, value)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+def _kill(mark: str, value: str) -> int:
+    left = _marked(mark, value)
     for pid in left:
         _send(pid, signal.SIGKILL)
     return len(left)
+
+
+def _wait_until(is_done: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + GRACE_S
+    while not (done := is_done()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return done
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -219,6 +222,20 @@ def _marked(mark: str, value: str) -> list[int]:
             # It has ended, or belongs to another user.
             continue
     return found
+
+
+def last_line(output: str | Path, *marks: str, only_errors: bool = False) -> str:
+    """Return the last error in a process's output, else, unless `only_errors`, its last line; at most 300 characters.
+
+    Errors are those of pytest, Python and perfguard, and lines that begin with one of `marks`.
+    """
+    text = output if isinstance(output, str) else output.read_text(encoding="utf-8", errors="replace")
+    # A line without a letter or a digit is a rule.
+    lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
+    errors = [line for line in lines if _ERROR.match(line) or line.startswith(marks)]
+    last = next(reversed(errors or ([] if only_errors else lines)), "")
+    found = _ERROR.match(last)
+    return last[found.end("mark") if found and found["mark"] else 0 :][:300]
 
 
 def free_port() -> int:

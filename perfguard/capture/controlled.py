@@ -7,18 +7,19 @@ perfguard starts such a process only to time steps. The variables of `controlled
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from perfguard import thresholds
 from perfguard.capture import Backend
 from perfguard.capture.environment import environment_of
-from perfguard.capture.host_memory import host_memory_reader
 from perfguard.errors import CaptureError
 from perfguard.timing import Timing
 
@@ -28,6 +29,10 @@ Batch = TypeVar("Batch")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 #: Seconds over which CPUs are observed to find the idlest.
 _WATCHED_S = 0.1
+#: The fields of `Timing` with a value a step, in the order in which the clocks are read at the begin of one.
+_SAMPLES = ("run_queue_ns", "wall_ns", "process_cpu_ns", "thread_cpu_ns", "calibration_ns")
+#: Allocated to test whether `mallinfo2` counts it: if another malloc is preloaded, that of glibc counts nothing.
+_PROBE_BYTES = 1 << 20
 
 
 def controlled_environment(environment: Mapping[str, str], *, threads: int) -> dict[str, str]:
@@ -40,7 +45,11 @@ def choose_cpus(threads: int) -> tuple[int, ...]:
     """Return one CPU per thread, the idlest of those this process may use; empty if the system has no affinity."""
     if not hasattr(os, "sched_setaffinity"):
         return ()
-    return tuple(sorted(_idlest(sorted(os.sched_getaffinity(0)))[:threads]))
+    before = _busy_ticks()
+    time.sleep(_WATCHED_S)
+    after = _busy_ticks()
+    cpus = sorted(os.sched_getaffinity(0), key=lambda cpu: (after.get(cpu, 0) - before.get(cpu, 0), cpu))
+    return tuple(sorted(cpus[:threads]))
 
 
 def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
@@ -53,13 +62,6 @@ def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
     except OSError:
         return ()
     return chosen
-
-
-def _idlest(cpus: list[int]) -> list[int]:
-    before = _busy_ticks()
-    time.sleep(_WATCHED_S)
-    after = _busy_ticks()
-    return sorted(cpus, key=lambda cpu: (after.get(cpu, 0) - before.get(cpu, 0), cpu))
 
 
 def _busy_ticks() -> dict[int, int]:
@@ -113,17 +115,10 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def calibration_kernel() -> Callable[[], None]:
-    """Return the kernel that runs before every step: matrix products of numpy, which is independent of the framework.
+    """Return the kernel that runs before every step: matrix products of numpy, which is independent of the framework."""
+    # Not before `controlled_environment` is set and `bind` was called.
+    import numpy as np
 
-    Raises `CaptureError` without numpy.
-    """
-    try:
-        import numpy as np
-    except ImportError as error:
-        raise CaptureError(
-            f"timed runs need numpy, and it cannot be imported ({error}). Run: pip install 'perfguard[torch]', or "
-            "judge exact metrics only: --perfguard-time=off"
-        ) from error
     size = thresholds.CALIBRATION_SIZE
     generator = np.random.default_rng(0)
     left, right = (generator.random((size, size), dtype=np.float32) for _ in range(2))
@@ -134,16 +129,6 @@ def calibration_kernel() -> Callable[[], None]:
             np.matmul(left, right, out=out)
 
     return kernel
-
-
-@dataclass(slots=True)
-class _Reading:
-    """The clocks at one moment, in ns."""
-
-    wall: int
-    process: int
-    thread: int
-    run_queue: int
 
 
 class StepClock:
@@ -160,20 +145,18 @@ class StepClock:
         self._busy_s = _busy_seconds()
         self._own_s = _own_seconds()
         self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
-        self._began: _Reading | None = None
+        #: The clocks at the begin of a step, in ns: of the run queue, wall, process, thread.
+        self._began: tuple[int, int, int, int] | None = None
         self._warm_up = 0
-        self.thread: list[int] = []
-        self.process: list[int] = []
-        self.wall: list[int] = []
-        self.calibration: list[int] = []
-        self.run_queue: list[int] = []
+        #: By field of `Timing`, one value a step.
+        self._samples: dict[str, list[int]] = {name: [] for name in _SAMPLES}
         self._read_memory = host_memory_reader()
-        self.host_memory = [] if self._read_memory is None else [self._read_memory()]
+        self._host_memory = [] if self._read_memory is None else [self._read_memory()]
 
     @property
     def steps(self) -> int:
         """How many steps have ended."""
-        return len(self.wall)
+        return len(self._samples["wall_ns"])
 
     def has_enough(self, least: int) -> bool:
         """Whether enough steps and enough time have passed."""
@@ -187,10 +170,9 @@ class StepClock:
         """Run the kernel, wait for the device, read the clocks."""
         began = time.thread_time_ns()
         self._kernel()
-        self.calibration.append(time.thread_time_ns() - began)
+        self._samples["calibration_ns"].append(time.thread_time_ns() - began)
         self._backend.synchronize()
-        queue = self._waited()
-        self._began = _Reading(time.perf_counter_ns(), time.process_time_ns(), time.thread_time_ns(), queue)
+        self._began = self._waited(), time.perf_counter_ns(), time.process_time_ns(), time.thread_time_ns()
 
     def end(self) -> None:
         """Wait for the device, read the clocks again."""
@@ -198,13 +180,10 @@ class StepClock:
         thread, process, wall = time.thread_time_ns(), time.process_time_ns(), time.perf_counter_ns()
         began, self._began = self._began, None
         assert began is not None
-        self.thread.append(max(0, thread - began.thread))
-        self.process.append(max(0, process - began.process))
-        self.wall.append(max(0, wall - began.wall))
-        if self._schedule is not None:
-            self.run_queue.append(max(0, self._waited() - began.run_queue))
+        for name, before, now in zip(_SAMPLES, began, (self._waited(), wall, process, thread), strict=False):
+            self._samples[name].append(max(0, now - before))
         if self._read_memory is not None and self.steps % thresholds.MEMORY_EVERY_STEPS == 0:
-            self.host_memory.append(self._read_memory())
+            self._host_memory.append(self._read_memory())
         is_early = time.perf_counter() - self._opened <= thresholds.WARMUP_S
         if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
             self._warm_up = self.steps
@@ -217,14 +196,14 @@ class StepClock:
     def leave_out_warm_up(self, least: int) -> None:
         """Drop the warm-up steps, but keep at least `least` steps: a short loop has none to spare."""
         spare = max(0, min(self._warm_up, self.steps - least))
-        for samples in (self.thread, self.process, self.wall, self.calibration, self.run_queue):
+        for samples in self._samples.values():
             del samples[:spare]
 
     def forget(self) -> None:
         """Drop the step that has begun and did not run."""
         if self._began is not None:
             self._began = None
-            self.calibration.pop()
+            self._samples["calibration_ns"].pop()
 
     def timing(self, workload: str, *, cpus: tuple[int, ...], notes: tuple[str, ...] = ()) -> Timing:
         """Return the measurements. Raises `CaptureError` if no step was timed."""
@@ -236,17 +215,15 @@ class StepClock:
         minor, major = _faults()
         if self._read_memory is None:
             notes += ("host memory is unknown: malloc is not that of glibc 2.33 or later",)
-        if self._schedule is not None:
+        if self._schedule is None:
+            del self._samples["run_queue_ns"]
+        else:
             os.close(self._schedule)
         return Timing(
             workload=workload,
             clock="process" if target.device == "cpu" else "wall",
-            thread_cpu_ns=tuple(self.thread),
-            process_cpu_ns=tuple(self.process),
-            wall_ns=tuple(self.wall),
-            calibration_ns=tuple(self.calibration),
-            run_queue_ns=tuple(self.run_queue),
-            host_memory_bytes=tuple(self.host_memory),
+            **{name: tuple(samples) for name, samples in self._samples.items()},
+            host_memory_bytes=tuple(self._host_memory),
             cpus=cpus,
             threads=target.threads,
             cpu_pressure=None
@@ -295,12 +272,42 @@ def _total_pressure_us() -> int | None:
 
 
 def _faults() -> tuple[int, int]:
-    try:
-        import resource
-    except ImportError:
-        return 0, 0
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_minflt, usage.ru_majflt
+
+
+class _MallocState(ctypes.Structure):
+    """`struct mallinfo2` (malloc.h, glibc 2.33 and later), summed over all arenas."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks"),
+            "keepcost",
+        )
+    )
+
+
+def host_memory_reader() -> Callable[[], int] | None:
+    """Return a function that reads the bytes in use, or None if malloc is not that of glibc 2.33 or later.
+
+    In use are the allocations of malloc and the small blocks of Python's own allocator. The resident set would not do: a leak
+    first fills memory that was used and freed before, and the resident set does not change.
+    """
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    mallinfo2.restype = _MallocState
+
+    def in_use_bytes() -> int:
+        state = mallinfo2()
+        small = sys.getallocatedblocks() * thresholds.PYTHON_BLOCK_BYTES
+        return int(state.uordblks + state.hblkhd + small)
+
+    before = in_use_bytes()
+    probe = bytearray(_PROBE_BYTES)
+    return in_use_bytes if in_use_bytes() - before >= len(probe) else None
 
 
 def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:

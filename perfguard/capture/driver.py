@@ -33,10 +33,6 @@ def plain_pace(function: Callable[[], None], rounds: int) -> None:
         function()
 
 
-def silent(phase: Phase, done: int, total: int) -> None:
-    """Show nothing."""
-
-
 class Driver:
     """One capture of one workload. `recording` is set once the capture has ended, after a failure too.
 
@@ -51,7 +47,7 @@ class Driver:
         directory: Path,
         window: StepWindow,
         timed_steps: int,
-        progress: Progress = silent,
+        progress: Progress = lambda phase, done, total: None,
     ) -> None:
         self.backend = backend
         self.workload = workload
@@ -100,22 +96,20 @@ class Driver:
         `abort`: a generator does not see that.
         """
         try:
-            yield from self._walk(iter(batches))
+            source = iter(batches)
+            while self.begin():
+                try:
+                    batch = next(source)
+                except StopIteration:
+                    self.close("the loader gave {} batches")
+                    return
+                yield batch
+                self.end()
         except GeneratorExit:
             raise
         except BaseException as error:
             self.abort(error)
             raise
-
-    def _walk(self, source: Iterator[Batch]) -> Iterator[Batch]:
-        while self.begin():
-            try:
-                batch = next(source)
-            except StopIteration:
-                self.close("the loader gave {} batches")
-                return
-            yield batch
-            self.end()
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
@@ -135,9 +129,10 @@ class Driver:
 
         Returns whether the capture has ended. Does nothing if no step has begun.
         """
-        if self._began is None or self.has_ended:
+        began, self._began = self._began, None
+        if began is None or self.has_ended:
             return self.has_ended
-        self._append_step()
+        self._append_step(began)
         if self._profiling:
             with self._of_the_profiler("it advanced by a step"):
                 self.backend.advance()
@@ -169,15 +164,12 @@ class Driver:
         """
         if self.has_ended:
             return
-        ending = Ending.STEP_RAISED
+        ending = Ending.PROFILER_FAILED if self._profiler_failed else Ending.STEP_RAISED
         if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
             ending = Ending.INTERRUPTED
-        elif self._profiler_failed:
-            ending = Ending.PROFILER_FAILED
         described = f"{type(error).__name__}: {error}".strip().split("\n")[0][:500]
-        reason = f"step {len(self._steps) + 1} of {self._total}: {described}"
         try:
-            self._end_early(ending, reason)
+            self._end_early(ending, f"step {len(self._steps) + 1} of {self._total}: {described}")
         except PerfguardError as second:
             self.problem = str(second)
 
@@ -192,12 +184,10 @@ class Driver:
             require_no_awaitable(step())
         self.end()
 
-    def _append_step(self) -> None:
+    def _append_step(self, began: tuple[int, int, int]) -> None:
         self.backend.synchronize()
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
-        assert self._began is not None
-        start_ns, wall_began, cpu_began = self._began
-        self._began = None
+        start_ns, wall_began, cpu_began = began
         phase, cycle = self._plan[len(self._steps)]
         self._steps.append(
             Step(

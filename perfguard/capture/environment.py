@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,17 +15,21 @@ from perfguard.version import __version__
 
 
 def environment_of(target: Target) -> Environment:
-    """Describe this machine and the packages a target runs with."""
-    packages = {"perfguard": __version__, **target.packages}
-    if (numpy := package_version("numpy")) is not None:
-        packages["numpy"] = numpy
+    """Describe this machine and the packages a target runs with in this process."""
+    numpy = package_version("numpy")
+    packages = {**target.packages, **({"numpy": numpy} if numpy else {})}
+    return environment(platform.python_version(), packages, target.device_name)
+
+
+def environment(python: str, packages: Mapping[str, str], device_name: str) -> Environment:
+    """Describe this machine and what runs on it."""
     return Environment(
-        python=platform.python_version(),
+        python=python,
         platform=f"{platform.system()} {platform.machine()}",
-        packages=packages,
+        packages={"perfguard": __version__, **packages},
         cpu_model=cpu_model(),
         cpu_count=os.cpu_count() or 0,
-        device_name=target.device_name,
+        device_name=device_name,
     )
 
 

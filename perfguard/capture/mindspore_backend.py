@@ -49,29 +49,7 @@ class MindSporeBackend:
         self.conditions = {"memory": True} if options is None else options.conditions
         self._options = options
         self._via = via
-        numpy = package_version("numpy") or ""
-        if package_version("mindspore") is None:
-            raise CaptureError(
-                "The mindspore backend needs MindSpore, and it is not installed. Run: pip install 'perfguard[mindspore]'"
-            )
-        if numpy.split(".")[0] not in ("0", "1"):
-            # Its wheel does not require that, and PyNative operators raise a SystemError.
-            raise CaptureError(
-                f"MindSpore's wheels are built against numpy 1, and numpy {numpy} is installed. Run: pip install 'numpy<2'"
-            )
-        try:
-            import mindspore
-        except ImportError as error:
-            raise CaptureError(
-                f"The mindspore backend needs MindSpore, and it cannot be imported ({error}). "
-                "Run: pip install 'perfguard[mindspore]'"
-            ) from error
-
-        if not hasattr(mindspore, "runtime") or not hasattr(mindspore.profiler, "schedule"):
-            raise CaptureError(
-                f"MindSpore {mindspore.__version__} has no profiler with a schedule. Run: pip install 'mindspore>=2.7'"
-            )
-        self._mindspore = mindspore
+        self._mindspore = imported_mindspore()
         self._threads = 0
         self._synchronous_before = False
         self._profiler: Any = None
@@ -79,7 +57,7 @@ class MindSporeBackend:
         self._directory = ""
         self._owner: Any = None
         self._path_before: Any = None
-        self._phases: Iterator[Phase] = iter(())
+        self._phases: Iterator[tuple[Phase, int]] = iter(())
         self._steps_per_cycle = self._done = 0
 
     def prepare(self, threads: int) -> None:
@@ -105,21 +83,23 @@ class MindSporeBackend:
         """Return device, mode, rank and versions."""
         mindspore = self._mindspore
         device = str(mindspore.get_context("device_target"))
-        graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
-        world_size, rank = self.world()
+        is_graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
+        from mindspore.communication import get_group_size, get_rank
+
+        try:
+            world_size, rank = int(get_group_size()), int(get_rank())
+        except (RuntimeError, ValueError):
+            # Raised if no communication was initialised: one process.
+            world_size, rank = 1, 0
         return Target(
             device=device.lower(),
-            mode="graph" if graph else "pynative",
+            mode="graph" if is_graph else "pynative",
             world_size=world_size,
             rank=rank,
             threads=self._threads,
             device_name=cpu_model() if device == "CPU" else device,
             packages={"mindspore": str(mindspore.__version__)},
         )
-
-    def world(self) -> tuple[int, int]:
-        """Return the number of processes, and the rank of this one."""
-        return _world(self._mindspore)
 
     def synchronize(self) -> None:
         """Wait for everything dispatched.
@@ -129,11 +109,7 @@ class MindSporeBackend:
         """
         from mindspore.runtime import stream
 
-        wait = getattr(stream, "synchronize_", None)
-        if wait is None:
-            self._mindspore.runtime.synchronize()
-        else:
-            wait()
+        getattr(stream, "synchronize_", self._mindspore.runtime.synchronize)()
 
     def start(self, directory: Path, window: StepWindow) -> None:
         """Start the profiler with the window as its schedule.
@@ -153,7 +129,7 @@ class MindSporeBackend:
         if self._via == "profile":
             self._schedule(window)
         else:
-            self._phases = iter([phase for phase, _ in window.profiler_phases()])
+            self._phases = window.profiler_phases()
             self._steps_per_cycle, self._done = window.steps_per_cycle, 0
             self._begin_step()
         if window.wait == 0 and not _interface().is_initialized:
@@ -162,14 +138,9 @@ class MindSporeBackend:
     def _schedule(self, window: StepWindow) -> None:
         profiler = self._mindspore.profiler
         handler = self._handler()
+        schedule = profiler.schedule(**{**window.as_dict(), "skip_first": 0})
         # It starts as it is made.
-        self._profiler = profiler.profile(
-            **self._keywords(),
-            schedule=profiler.schedule(
-                wait=window.wait, warmup=window.warmup, active=window.active, repeat=window.repeat, skip_first=0
-            ),
-            on_trace_ready=handler,
-        )
+        self._profiler = profiler.profile(**self._keywords(), schedule=schedule, on_trace_ready=handler)
         self._owner = _parameters()
 
     def _handler(self) -> Any:
@@ -194,7 +165,7 @@ class MindSporeBackend:
         self._profiler.start()
 
     def _begin_step(self) -> None:
-        if next(self._phases, None) is Phase.ACTIVE and self._profiler is None:
+        if next(self._phases, (None, 0))[0] is Phase.ACTIVE and self._profiler is None:
             self._open()
 
     def _shut(self) -> None:
@@ -300,6 +271,32 @@ def _abandon(profiler: Any) -> None:
             _interface().clear()
 
 
+def imported_mindspore() -> Any:
+    """Return MindSpore, or raise `CaptureError` with how to get a suitable one."""
+    numpy = package_version("numpy") or ""
+    if package_version("mindspore") is None:
+        raise CaptureError(
+            "The mindspore backend needs MindSpore, and it is not installed. Run: pip install 'perfguard[mindspore]'"
+        )
+    if numpy.split(".")[0] not in ("0", "1"):
+        # Its wheel does not require that, and PyNative operators raise a SystemError.
+        raise CaptureError(
+            f"MindSpore's wheels are built against numpy 1, and numpy {numpy} is installed. Run: pip install 'numpy<2'"
+        )
+    try:
+        import mindspore
+    except ImportError as error:
+        raise CaptureError(
+            f"The mindspore backend needs MindSpore, and it cannot be imported ({error}). "
+            "Run: pip install 'perfguard[mindspore]'"
+        ) from error
+    if not hasattr(mindspore, "runtime") or not hasattr(mindspore.profiler, "schedule"):
+        raise CaptureError(
+            f"MindSpore {mindspore.__version__} has no profiler with a schedule. Run: pip install 'mindspore>=2.7'"
+        )
+    return mindspore
+
+
 def require_via(via: str) -> None:
     """Raise `UsageError` for an unknown profiler."""
     if via not in VIA:
@@ -337,13 +334,3 @@ def _set_threads(mindspore: Any, threads: int) -> bool:
         # "can not be set repeatedly": the program has set it.
         return False
     return True
-
-
-def _world(mindspore: Any) -> tuple[int, int]:
-    from mindspore.communication import get_group_size, get_rank
-
-    try:
-        return int(get_group_size()), int(get_rank())
-    except (RuntimeError, ValueError):
-        # Raised if no communication was initialised: one process.
-        return 1, 0

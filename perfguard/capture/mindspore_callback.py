@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from perfguard.capture.driver import Driver
 from perfguard.capture.environment import package_version
-from perfguard.capture.mindspore_backend import MindSporeBackend, require_no_warmup, require_via
+from perfguard.capture.mindspore_backend import MindSporeBackend, imported_mindspore, require_no_warmup, require_via
 from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.errors import CaptureError, UsageError
 from perfguard.recording import PROFILER_DIRECTORY, Recording
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["step", "epoch"]
 OnEnd = Callable[[Recording], None]
+Result = TypeVar("Result")
 
 #: Between start() and stop() of the user's own loop is one step, whatever it ran.
 _ONE = StepWindow(skip_first=0, warmup=0, active=1)
@@ -56,19 +57,17 @@ class _Capture:
 
 
 class RecordingCallback:
-    """Records one training. Made by `callback` and `mindspore_callback`, used once.
+    """Records one training. Made by `mindspore_callback`, used once. `driver` makes the driver after some skipped steps.
 
     Pass it to `Model.train(callbacks=...)`. In the user's own loop it is a context manager: `with callback:` around the loop,
     `with callback.step():` around every step; or, made without a window, `start()` and `stop()`.
     """
 
-    def __init__(
-        self, driver: Driver, unit: Unit, on_end: OnEnd | None, later: Callable[[int], Driver] | None, is_open: bool
-    ) -> None:
-        self._capture = _Capture(driver)
+    def __init__(self, driver: Callable[[int], Driver], unit: Unit, on_end: OnEnd | None, is_open: bool) -> None:
+        self._capture = _Capture(driver(0))
         self._unit = unit
         self._on_end = on_end
-        self._later = later
+        self._later = driver
         self._is_open = is_open
         self._depth = 0
         #: "train" or "loop" after the first use.
@@ -87,11 +86,6 @@ class RecordingCallback:
     def is_used(self) -> bool:
         """Whether a training or a loop has used it."""
         return bool(self._use)
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the recording."""
-        return self._driver.directory
 
     # -- called by MindSpore -------------------------------------------------------------------------------------------
 
@@ -185,7 +179,7 @@ class RecordingCallback:
             )
         if self._use:
             raise UsageError(
-                f"start() was called before, and {self.directory} holds one recording; make another callback."
+                f"start() was called before, and {self._driver.directory} holds one recording; make another callback."
             )
         self._use_for("loop")
         self._begin()
@@ -209,55 +203,43 @@ class RecordingCallback:
     def _use_for(self, use: str) -> None:
         if self._use and (use == "train" or self._use != use):
             self._refuse(
-                f"This callback has recorded already ({self.directory}), and a recording is of one training; make a new "
-                "callback for every Model.train."
+                f"This callback has recorded already ({self._driver.directory}), and a recording is of one training; make a "
+                "new callback for every Model.train."
             )
         self._use = use
 
     def _refuse(self, sentence: str) -> None:
         self._is_refused = not self._capture.begun
-        _forget(self.directory)
+        _forget(self._driver.directory)
         raise UsageError(sentence)
 
     def _begin_number(self, number: int) -> None:
         """Begin a step by MindSpore's number; a resumed training does not begin at 1."""
         if not self._capture.begun and number > 1:
-            if self._later is None:
-                self._refuse(
-                    f"This training resumes at {self._unit} {number}, and the window counts from the first one that runs; "
-                    f"make the callback with perfguard.callback(DIR, start_{self._unit}=..., stop_{self._unit}=...)."
-                )
-            else:
-                try:
-                    self._capture.driver = self._later(number - 1)
-                except UsageError as error:
-                    self._refuse(str(error))
+            try:
+                self._capture.driver = self._later(number - 1)
+            except UsageError as error:
+                self._refuse(str(error))
         self._begin()
 
     def _begin(self) -> None:
-        try:
-            if self._driver.begin():
-                self._capture.begun += 1
-        except CaptureError as error:
-            self._abort(error)
-            raise
+        if self._drive(self._driver.begin):
+            self._capture.begun += 1
 
     def _end(self) -> None:
-        try:
-            self._driver.end()
-        except CaptureError as error:
-            self._abort(error)
-            raise
-        self._report()
+        self._drive(self._driver.end)
 
     def _close(self, what: str) -> Recording | None:
+        return self._drive(lambda: self._driver.close(what))
+
+    def _drive(self, action: Callable[[], Result]) -> Result:
         try:
-            self._driver.close(what)
+            result = action()
         except CaptureError as error:
             self._abort(error)
             raise
         self._report()
-        return self.recording
+        return result
 
     def _abort(self, error: BaseException) -> None:
         self._driver.abort(error)
@@ -289,30 +271,16 @@ class IdleCallback:
         """Run the body."""
         yield
 
-    def start(self) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
         """Do nothing."""
+
+    start = stop = close
 
 
 def plain_callback() -> IdleCallback:
     """Return a `mindspore.train.Callback` with the methods of `perfguard.callback`'s that records nothing."""
     made: IdleCallback = _callback_class(IdleCallback)()
     return made
-
-
-def callback(driver: Driver, *, unit: Unit = "step", on_end: OnEnd | None = None) -> RecordingCallback:
-    """Return a `mindspore.train.Callback` that drives `driver` with every step, or every epoch, of a training.
-
-    With `unit="epoch"` a step of the driver's window is an epoch. `on_end` is called once with the recording.
-    """
-    if unit not in ("step", "epoch"):
-        raise UsageError(f"unit must be 'step' or 'epoch', got {unit!r}.")
-    return _made(driver, unit, on_end, None, False)
 
 
 def mindspore_callback(
@@ -333,8 +301,8 @@ def mindspore_callback(
 
     Steps and epochs count from 1, and the last one is included; in data-sink mode an epoch is the smallest window. Before the
     window `timed_steps` steps are timed without the profiler. `options` are those of MindSpore's profiler; memory is recorded
-    unless `profile_memory=False`. `workload` is the recording's name: `train`, or `train-by-epoch`. Without a window it is
-    for the user's own loop, with `start()` and `stop()`.
+    unless `profile_memory=False`. `workload` is the recording's name: `train`, or `train-by-epoch`. `on_end` is called once
+    with the recording. Without a window it is for the user's own loop, with `start()` and `stop()`.
 
     Raises `UsageError` for an invalid window, for options that this MindSpore ignores, and if `output` is not empty.
     """
@@ -366,7 +334,9 @@ def mindspore_callback(
             timed_steps=timed_steps,
         )
 
-    return _made(driver(0), unit, on_end, driver, window is None and start_step is None and start_epoch is None)
+    is_open = window is None and start_step is None and start_epoch is None
+    made: RecordingCallback = _callback_class(RecordingCallback)(driver, unit, on_end, is_open)
+    return made
 
 
 def _window(
@@ -376,9 +346,8 @@ def _window(
     stop_epoch: int | None,
     window: StepWindow | None,
 ) -> tuple[Unit, StepWindow]:
-    steps = (start_step, stop_step)
-    epochs = (start_epoch, stop_epoch)
-    given = [name for name, pair in (("start_step", steps), ("start_epoch", epochs)) if pair != (None, None)]
+    pairs = {"start_step": (start_step, stop_step), "start_epoch": (start_epoch, stop_epoch)}
+    given = [name for name, pair in pairs.items() if pair != (None, None)]
     given += ["window"] if window is not None else []
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} are given, and there can be one window only; leave one of them out.")
@@ -389,7 +358,7 @@ def _window(
     if not given:
         return "step", _ONE
     unit: Unit = "step" if given == ["start_step"] else "epoch"
-    start, stop = steps if unit == "step" else epochs
+    start, stop = pairs[given[0]]
     if start is None or stop is None:
         raise UsageError(
             f"start_{unit}={start}, stop_{unit}={stop} is half a window; give both, the last {unit} is included."
@@ -401,20 +370,18 @@ def _window(
 
 
 def _backend(via: str, options: dict[str, Any]) -> MindSporeBackend:
-    plain = MindSporeBackend(via=via)  # Raises if MindSpore is missing.
-    import mindspore
-
+    mindspore = imported_mindspore()
     device = str(mindspore.get_context("device_target")).lower()
     if device in ("cpu", "ascend"):
         options.setdefault("profile_memory", True)
     version = package_version("mindspore") or str(mindspore.__version__)
     made = mindspore_options(version, options, surface="Profiler" if via == "Profiler" else "profile", device=device)
-    return MindSporeBackend(made, via) if made.requested != {"profile_memory": True} else plain
+    return MindSporeBackend(made if made.requested != {"profile_memory": True} else None, via)
 
 
 def _directory(output: Path, backend: MindSporeBackend) -> Path:
-    world_size, rank = backend.world()
-    directory = output / f"rank_{rank}" if world_size > 1 else output
+    target = backend.target()
+    directory = output / f"rank_{target.rank}" if target.world_size > 1 else output
     if directory.is_dir():
         if any(directory.iterdir()):
             raise UsageError(
@@ -424,13 +391,6 @@ def _directory(output: Path, backend: MindSporeBackend) -> Path:
     elif directory.exists() or directory.is_symlink():
         raise UsageError(f"{directory} is not a directory; name one to record into.")
     return directory
-
-
-def _made(
-    driver: Driver, unit: Unit, on_end: OnEnd | None, later: Callable[[int], Driver] | None, is_open: bool
-) -> RecordingCallback:
-    made: RecordingCallback = _callback_class(RecordingCallback)(driver, unit, on_end, later, is_open)
-    return made
 
 
 @cache

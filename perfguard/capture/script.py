@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.capture.command import Ended, free_port, run_command
-from perfguard.capture.environment import cpu_model
-from perfguard.capture.graphs import graph_environment
+from perfguard.capture.environment import cpu_model, environment
 from perfguard.capture.interpreter import Interpreter, find_interpreter
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
-from perfguard.recording import PROFILER_DIRECTORY, Ending, Environment, Fingerprint, Recording, Step, write_recording
-from perfguard.version import __version__
+from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
 from perfguard.window import Phase, StepWindow
 
 #: The frameworks that can be recorded without perfguard in their Python; other backends work only with the fixture.
@@ -37,6 +35,12 @@ LIMIT = 100
 SETTLE = 2
 TIMED_AT_MOST = 30
 
+#: What each level of saved graphs has.
+_GRAPH_LEVELS = {
+    1: "the graph after every pass",
+    2: "and the backend's own steps",
+    3: "and every step in a pass, and drawings",
+}
 _INJECTED = Path(__file__).parent / "injected"
 _PLAN, _MARK = "PERFGUARD_PLAN", "PERFGUARD_RUN"
 
@@ -109,9 +113,11 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
         }
         plan_path = facts / "plan"
         plan_path.write_text(json.dumps(plan), encoding="utf-8")
-        environment = _environment(script, interpreter, options, plan_path, directory)
         ended = run_command(
-            _command(script, interpreter, directory), environment=environment, mark=_MARK, timeout_s=script.timeout_s
+            _command(script, interpreter, directory),
+            environment=_variables(script, interpreter, options, plan_path, directory),
+            mark=_MARK,
+            timeout_s=script.timeout_s,
         )
         processes = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(facts.glob("*.json"))]
         saw_python = any(facts.glob("python-*"))
@@ -217,30 +223,52 @@ def _command(script: Script, interpreter: Interpreter, directory: Path) -> list[
     return [interpreter.path, found, *count, *where, *command]
 
 
-def _environment(
+def _variables(
     script: Script, interpreter: Interpreter, options: MindSporeOptions | None, plan: Path, directory: Path
 ) -> dict[str, str]:
-    environment = dict(os.environ)
-    environment.pop("MS_PROFILER_OPTIONS", None)
-    environment[_PLAN] = str(plan)
-    environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [environment.get("PYTHONPATH")])])
+    found = dict(os.environ)
+    found.pop("MS_PROFILER_OPTIONS", None)
+    found[_PLAN] = str(plan)
+    found["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *filter(None, [found.get("PYTHONPATH")])])
     if script.python is not None or script.launcher is not None:
         # For programs started by name: msrun's workers, the script's own pip, another python.
-        environment["PATH"] = os.pathsep.join([str(Path(interpreter.path).parent), environment.get("PATH", os.defpath)])
+        found["PATH"] = os.pathsep.join([str(Path(interpreter.path).parent), found.get("PATH", os.defpath)])
     if script.graphs is not None:
         if options is None:
             raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} has no MindSpore.")
-        environment |= graph_environment(_graphs_of(directory), script.graphs)
+        found |= graph_variables(_graphs_of(directory), script.graphs)
     if options is not None:
-        environment["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
-    return environment
+        found["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
+    return found
 
 
 def _graphs_of(directory: Path) -> Path:
     return directory / PROFILER_DIRECTORY / "graphs"
 
 
+def graph_variables(directory: Path, level: int) -> dict[str, str]:
+    """Return the environment variables that make MindSpore save the graphs it compiles. Raises `UsageError` for a level.
+
+    MindSpore 2.0 and later reads them once. A script that calls `set_context(save_graphs=..., save_graphs_path=...)` itself
+    keeps this directory; its level wins in 2.0, and loses in 2.10. Several ranks save in `rank_0`, `rank_1`, ... below it. A
+    filter of passes is switched off, because the passes it leaves out would look lost. Source: MindSpore 2.0.0, 2.7.0 and
+    2.10.0, run on a CPU.
+    """
+    if isinstance(level, bool) or level not in _GRAPH_LEVELS:
+        known = "; ".join(f"{number}: {what}" for number, what in _GRAPH_LEVELS.items())
+        raise UsageError(f"level must be 1, 2 or 3 ({known}), got {level!r}.")
+    return {
+        "MS_DEV_SAVE_GRAPHS": str(int(level)),
+        "MS_DEV_SAVE_GRAPHS_PATH": str(directory),
+        "MS_DEV_DUMP_IR_PASSES": "",
+    }
+
+
 # -- after it ran ------------------------------------------------------------------------------------------------------
+
+#: The facts of a run of which no process left any.
+_UNKNOWN = dict.fromkeys(("device", "mode", "python"), "unknown")
+_NO_FACTS: dict[str, Any] = {**_UNKNOWN, "device_name": "", "rank": 0, "threads": 0, "packages": {}}
 
 
 def _gather(
@@ -263,31 +291,30 @@ def _gather(
         notes += _copy_output(own, directory / PROFILER_DIRECTORY, ranked=script.launcher is not None)
     if any(one["lost_first"] for one in trained):
         notes.append("the first step cannot be distinguished from what the script ran before it, and is left out")
-    first = trained[0] if trained else _without_facts(script)
+    first = trained[0] if trained else _NO_FACTS | {"backend": script.backend or "unknown"}
     is_alone = script.launcher is None and len(trained) < 2
-    steps = tuple(step for one in trained for step in _steps(one, script.window, 0 if is_alone else one["rank"]))
-    counts = None if script.window is None else step_counts(script.window)
-    window = counts and StepWindow(skip_first=counts["skip_first"], warmup=counts["warmup"], active=counts["active"])
-    timed = 0 if counts is None else counts["timed"]
+    counts = {} if script.window is None else step_counts(script.window)
+    timed = counts.pop("timed", 0)
+    window = StepWindow(**counts) if counts else None
+    phases = None if window is None else [phase for phase, _ in window.phases(timed)]
+    steps = tuple(step for one in trained for step in _steps(one, phases, 0 if is_alone else one["rank"]))
     ending, reason = _ending(script, trained, ended, saw_python)
     recording = Recording(
         directory=directory,
         fingerprint=Fingerprint(
             workload=workload,
-            backend=first["backend"],
-            device=first["device"],
-            mode=first["mode"],
             world_size=max([script.ranks, *(one["world_size"] for one in trained)]),
-            threads=first["threads"],
-            window=window or None,
+            window=window,
+            **{name: first[name] for name in ("backend", "device", "mode", "threads")},
         ),
-        environment=_environment_of(first),
+        environment=environment(first["python"], first["packages"], first["device_name"] or cpu_model()),
         steps=steps,
         ending=ending,
         reason=reason,
         rank=first["rank"] if is_alone else None,
         timed_steps=timed,
-        conditions=_conditions(first, own, options),
+        # The script decides what its own profiler records; the files show it.
+        conditions={} if own else _conditions(first, options),
     )
     if not directory.is_dir():
         notes.append(f"{directory} was deleted while the script ran")
@@ -296,72 +323,31 @@ def _gather(
     return ScriptRun(recording=recording, ended=ended, notes=tuple(notes))
 
 
-def _without_facts(script: Script) -> dict[str, Any]:
-    """Return the facts of a run of which no process left any."""
-    return {
-        "backend": script.backend or "unknown",
-        "device": "unknown",
-        "device_name": "",
-        "mode": "unknown",
-        "rank": 0,
-        "world_size": script.ranks,
-        "threads": 0,
-        "python": "unknown",
-        "packages": {},
-        "own": [],
-    }
-
-
-def _environment_of(one: Mapping[str, Any]) -> Environment:
-    import platform
-
-    return Environment(
-        python=one["python"],
-        platform=f"{platform.system()} {platform.machine()}",
-        packages={"perfguard": __version__, **one["packages"]},
-        cpu_model=cpu_model(),
-        cpu_count=os.cpu_count() or 0,
-        device_name=one["device_name"] or cpu_model(),
-    )
-
-
-def _conditions(
-    one: Mapping[str, Any], own: list[tuple[dict[str, Any], dict[str, Any]]], options: MindSporeOptions | None
-) -> dict[str, bool]:
-    if own:
-        # The script decides what its own profiler records; the files show it.
-        return {}
+def _conditions(one: Mapping[str, Any], options: MindSporeOptions | None) -> dict[str, bool]:
     if one["backend"] == "torch":
         return {"memory": True, "shapes": True}
     return dict(options.conditions) if options is not None else {}
 
 
-def _profiled(one: Mapping[str, Any]) -> list[int]:
-    """Return the indices of the profiled steps of a whole run: all, or those while the script's own profiler was on."""
+def _found_phases(one: Mapping[str, Any]) -> list[Phase]:
+    """Return the phases of the steps of a whole run: all are active, or those while the script's own profiler was on."""
     if not one["own"]:
-        return list(range(len(one["steps"])))
+        return [Phase.ACTIVE] * len(one["steps"])
     if one["backend"] == "torch" or any(profiler.get("has_schedule") for profiler in one["own"]):
         # torch's trace marks its steps itself, and a schedule leaves some out.
         return []
     on = [interval for profiler in one["own"] for interval in profiler["on"]]
-    return [
-        index
-        for index, (start, wall, _, _) in enumerate(one["steps"])
-        # A callback starts and stops it within its steps.
-        if any(begin < start + wall and (end is None or start < end) for begin, end in on)
+    # A callback starts and stops it within its steps.
+    is_on = [
+        any(begin < start + wall and (end is None or start < end) for begin, end in on)
+        for start, wall, *_ in one["steps"]
     ]
+    return [Phase.ACTIVE if profiled else Phase.SETTLE for profiled in is_on] if any(is_on) else []
 
 
-def _steps(one: Mapping[str, Any], window: StepWindow | None, rank: int) -> Iterable[Step]:
-    if window is None:
-        profiled = set(_profiled(one))
-        phases = [Phase.ACTIVE if index in profiled else Phase.SETTLE for index in range(len(one["steps"]))]
-        if one["own"] and not profiled:
-            return
-    else:
-        counts = step_counts(window)
-        order = (Phase.SETTLE, "skip_first"), (Phase.TIMED, "timed"), (Phase.WARMUP, "warmup"), (Phase.ACTIVE, "active")
-        phases = [phase for phase, name in order for _ in range(counts[name])]
+def _steps(one: Mapping[str, Any], phases: list[Phase] | None, rank: int) -> Iterable[Step]:
+    """Yield the steps of one process; a whole run has no `phases`."""
+    phases = _found_phases(one) if phases is None else phases
     for index, (phase, (start, wall, cpu, pause)) in enumerate(zip(phases, one["steps"], strict=False)):
         yield Step(
             index=index,
@@ -387,33 +373,30 @@ def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_pyt
         return Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{f': {raised}' if raised else ''}"
     own = [profiler for one in trained for profiler in one["own"]]
     if own and (script.window is not None or any(not profiler["on"] for profiler in own)):
-        named = f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
-        return Ending.TWO_PROFILERS, named
+        return Ending.TWO_PROFILERS, f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
     if problem := next((one["problem"] for one in trained if one["problem"]), ""):
         return Ending.PROFILER_FAILED, problem
     if not trained:
-        seen = "no step was found" if saw_python else "no Python of the command loaded perfguard's bootstrap"
-        why = (
-            "perfguard finds steps of Model.train, optimizers and calls of models, in processes that keep PYTHONPATH and end "
-            "by themselves"
-            if saw_python
-            else "a Python started with -I, -E or -S loads none"
-        )
-        return Ending.LOADER_ENDED, f"{seen}: {why}"
+        why = "no Python of the command loaded perfguard's bootstrap: a Python started with -I, -E or -S loads none"
+        if saw_python:
+            why = (
+                "no step was found: perfguard finds steps of Model.train, optimizers and calls of models, in processes that "
+                "keep PYTHONPATH and end by themselves"
+            )
+        return Ending.LOADER_ENDED, why
     if not any(one["steps"] or one["own"] for one in trained):
         return (
             Ending.LOADER_ENDED,
             "a step began and none ended: perfguard finds steps of Model.train, optimizers and, without training "
             "(model.eval(), torch.no_grad()), calls of models",
         )
-    processes = [one["pid"] for one in trained]
     if script.launcher is None and len({one["rank"] for one in trained}) < len(trained):
         return (
             Ending.PROFILER_FAILED,
-            f"{len(processes)} processes of the script trained as one rank; run them one at a time",
+            f"{len(trained)} processes of the script trained as one rank; run them one at a time",
         )
     if script.window is not None:
-        needed = sum(step_counts(script.window).values())
+        needed = script.window.skip_first + script.window.profiler_steps
         if short := [one for one in trained if len(one["steps"]) < needed]:
             return (
                 Ending.LOADER_ENDED,

@@ -18,6 +18,9 @@ from perfguard.capture.environment import cpu_model, package_version
 from perfguard.errors import CaptureError, UsageError
 from perfguard.window import StepWindow
 
+#: The options that the profiler takes as they are.
+_FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOptions:
@@ -79,33 +82,31 @@ class TorchBackend:
 
     def target(self) -> Target:
         """Return device, rank and versions. The device is the accelerator that torch sees, else the CPU."""
-        torch = self._torch
         packages = {name: found for name in ("torch", "torch_npu") if (found := package_version(name)) is not None}
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        device, device_name = self._device()
+        device, accelerator = self._device()
+        rank, world_size = _distributed(self._torch) or (self.options.rank, self.options.world_size)
         return Target(
             device=device,
             mode="eager",
-            world_size=torch.distributed.get_world_size() if distributed else self.options.world_size,
-            rank=torch.distributed.get_rank() if distributed else self.options.rank,
-            threads=torch.get_num_threads(),
-            device_name=device_name,
+            world_size=world_size,
+            rank=rank,
+            threads=self._torch.get_num_threads(),
+            device_name=cpu_model() if accelerator is None else str(accelerator.get_device_name()),
             packages=packages,
         )
 
-    def _device(self) -> tuple[str, str]:
+    def _device(self) -> tuple[str, Any]:
+        """Return the device that is in use, and torch's module for it; None for the CPU."""
         if self._npu is not None:
-            return "npu", str(self._torch.npu.get_device_name())
-        if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
-            return "cuda", str(self._torch.cuda.get_device_name())
-        return "cpu", cpu_model()
+            return "npu", self._torch.npu
+        cuda = self._torch.cuda
+        return ("cuda", cuda) if cuda.is_available() and cuda.is_initialized() else ("cpu", None)
 
     def synchronize(self) -> None:
         """Wait for the accelerator; on a CPU operators are done when they return."""
-        if self._npu is not None:
-            self._torch.npu.synchronize()
-        elif self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
-            self._torch.cuda.synchronize()
+        _, accelerator = self._device()
+        if accelerator is not None:
+            accelerator.synchronize()
 
     def start(self, directory: Path, window: StepWindow) -> None:
         """Start the profiler with the window as its schedule. Raises `CaptureError` if another one is running."""
@@ -118,19 +119,9 @@ class TorchBackend:
         with _schedule_notes_silenced():
             self._profiler = module.profile(
                 activities=self._activities(module.ProfilerActivity),
-                schedule=module.schedule(
-                    skip_first=options.first_step,
-                    wait=window.wait,
-                    warmup=window.warmup,
-                    active=window.active,
-                    repeat=window.repeat,
-                ),
+                schedule=module.schedule(**{**window.as_dict(), "skip_first": options.first_step}),
                 on_trace_ready=self._handler(module, options.directory or directory),
-                record_shapes=options.record_shapes,
-                profile_memory=options.profile_memory,
-                with_stack=options.with_stack,
-                with_flops=options.with_flops,
-                with_modules=options.with_modules,
+                **{name: getattr(options, name) for name in _FLAGS},
                 **self._experimental(),
             )
             self._profiler.start()
@@ -198,9 +189,8 @@ def rank_and_world_size() -> tuple[int, int]:
 
     Raises `UsageError` if these variables are not numbers.
     """
-    distributed = imported_torch().distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    if (known := _distributed(imported_torch())) is not None:
+        return known
     found = {}
     for name in ("RANK", "WORLD_SIZE"):
         value = os.environ.get(name, "").strip()
@@ -211,6 +201,14 @@ def rank_and_world_size() -> tuple[int, int]:
         found[name] = int(value) if value else None
     rank = found["RANK"] or 0
     return rank, max(found["WORLD_SIZE"] or 1, rank + 1)
+
+
+def _distributed(torch: Any) -> tuple[int, int] | None:
+    """Return rank and number of ranks of the process group; None without one."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
 
 
 def npu_profiler(torch: Any) -> Any:

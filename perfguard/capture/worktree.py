@@ -10,31 +10,31 @@ The checkout, its index, its branch and its stash are never changed: the only co
 
 from __future__ import annotations
 
-import json
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.capture.command import guarded, kill_marked
+from perfguard.capture.command import guarded, kill_marked, last_line
 from perfguard.errors import CaptureError, UsageError, nearest
 
 #: The variable that identifies every process of a comparison.
 MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
-_OWNER = "owner.json"
+#: The process that owns a directory holds a lock on this file (flock(2): the kernel releases it however a process ends).
+_LOCK = "lock"
+#: The file with the repository that has a worktree in the directory.
+_REPOSITORY = "repository"
 #: Set by git for its hooks; with them every git below would use the wrong repository.
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
-#: Seconds after which a directory of another machine in a shared place counts as abandoned.
-_ABANDONED_S = 7 * 86400.0
 #: Seconds that a git command may take: checking out a large repository takes minutes.
 _GIT_TIMEOUT_S = 600.0
 
@@ -68,6 +68,29 @@ def without_git_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in _GIT_VARIABLES}
 
 
+def run_git(
+    arguments: list[str],
+    directory: Path,
+    *,
+    timeout_s: float,
+    variables: Mapping[str, str] | None = None,
+    given: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run git in English, with `given` as its input, and never ask the user. Raises the errors of `subprocess.run`."""
+    return subprocess.run(
+        ["git", *arguments],
+        cwd=directory,
+        env={**without_git_variables(os.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(variables or {})},
+        input=given or "",
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+        start_new_session=True,
+    )
+
+
 def find_repository(directory: Path) -> Repository:
     """Return the repository of a directory. Raises `UsageError` if there is none, or no git."""
     found = _git(["rev-parse", "--show-toplevel", "--git-common-dir"], directory)
@@ -94,7 +117,7 @@ def add_worktree(repository: Repository, ref: str, place: Place) -> Worktree:
     """Check `ref` out into a guarded place. Raises `UsageError` for an unknown ref, `CaptureError` if git fails."""
     commit = find_commit(repository, ref)
     _forget(repository.common, _has_vanished)
-    _own(place.directory, repository.common)
+    (place.directory / _REPOSITORY).write_bytes(os.fsencode(repository.common))
     # The name of the checkout: if the top is a package, its name matters.
     top = place.directory / "base" / repository.top.name
     top.parent.mkdir()
@@ -124,14 +147,13 @@ def is_below(path: str | None, top: str) -> bool:
     return path == top or path.startswith(top + os.sep)
 
 
-@contextmanager
+@contextlib.contextmanager
 def guarded_place() -> Iterator[Place]:
     """Yield a temporary directory; it is deleted, and its processes and worktree end, with this process."""
     sweep()
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     mark = uuid.uuid4().hex
-    _own(directory, None)
-    with guarded("perfguard.capture.worktree:clear_away", str(directory), mark):
+    with _owned(directory), guarded("perfguard.capture.worktree:clear_away", str(directory), mark):
         yield Place(directory=directory, mark=mark)
 
 
@@ -145,7 +167,7 @@ def sweep() -> None:
     """Delete the directories of comparisons whose guardian was killed as well."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
-            # Another user may make a directory of this name, with an owner file that would have git remove things.
+            # Another user may make a directory of this name, and name a repository that git would remove things from.
             is_left = directory.stat().st_uid == os.getuid() and not _is_owned(directory)
         except OSError:
             continue
@@ -155,13 +177,12 @@ def sweep() -> None:
 
 def clear(directory: Path) -> None:
     """Remove the worktree below a guarded directory from its repository, and delete the directory."""
-    common = _owner(directory).get("repository")
-    for top in (directory / "base").glob("*"):
-        if common is not None:
+    with contextlib.suppress(FileNotFoundError):
+        common = os.fsdecode((directory / _REPOSITORY).read_bytes())
+        for top in (directory / "base").glob("*"):
             # Twice: a worktree whose creation was interrupted is locked.
-            _git(["--git-dir", str(common), "worktree", "remove", "--force", "--force", str(top)], directory.parent)
-    if common is not None:
-        _forget(Path(str(common)), lambda place: place.is_relative_to(directory))
+            _git(["--git-dir", common, "worktree", "remove", "--force", "--force", str(top)], directory.parent)
+        _forget(Path(common), lambda place: place.is_relative_to(directory))
     shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -186,79 +207,32 @@ def _has_vanished(place: Path) -> bool:
     return guarded is not None and not guarded.exists()
 
 
-def _own(directory: Path, repository: Path | None) -> None:
-    owner = {
-        "pid": os.getpid(),
-        "started": _started(os.getpid()),
-        "machine": _machine(),
-        "repository": str(repository) if repository else None,
-    }
-    (directory / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
-
-
-def _owner(directory: Path) -> dict[str, str | int | None]:
-    try:
-        owner = json.loads((directory / _OWNER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return owner if isinstance(owner, dict) else {}
+@contextlib.contextmanager
+def _owned(directory: Path) -> Iterator[None]:
+    """Own a directory until the end of the block or of this process."""
+    made = directory / f"{_LOCK}.new"
+    with open(made, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        made.rename(directory / _LOCK)
+        yield
 
 
 def _is_owned(directory: Path) -> bool:
-    """Whether the process that made a directory still runs; a directory without an owner file is being made."""
-    owner = _owner(directory)
-    pid = owner.get("pid")
-    if not isinstance(pid, int):
+    """Whether a process owns a directory; one without a lock is being made."""
+    try:
+        with open(directory / _LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
         return True
-    if owner.get("machine") != _machine():
-        # Several machines or containers share this place, and their processes are not visible here.
-        return time.time() - directory.stat().st_mtime < _ABANDONED_S
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return owner.get("started") == _started(pid)
-
-
-def _machine() -> str:
-    """Return the scope of process ids: the boot of the machine and the pid namespace of the container."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return os.uname().nodename
-
-
-def _started(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot (proc(5): /proc/pid/stat, field 22); None if unknown.
-
-    It distinguishes a process from an earlier one with the same id.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name, in parentheses, may contain any character.
-    return int(text.rpartition(")")[2].split()[19])
+    return False
 
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run git without hooks. Raises `UsageError` without git, `CaptureError` if it hangs."""
-    environment = without_git_variables(os.environ) | ({MARK: mark} if mark is not None else {})
+    marked = {MARK: mark} if mark is not None else {}
     try:
-        return subprocess.run(
-            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
-            cwd=directory,
-            env={**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-            start_new_session=True,
+        return run_git(
+            ["-c", f"core.hooksPath={os.devnull}", *arguments], directory, timeout_s=_GIT_TIMEOUT_S, variables=marked
         )
     except FileNotFoundError:
         raise UsageError(
@@ -272,5 +246,4 @@ def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subp
 
 
 def _error_of(found: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.removeprefix("fatal: ").strip() for line in found.stderr.splitlines() if line.strip()]
-    return lines[-1] if lines else f"git ended with status {found.returncode}"
+    return last_line(found.stderr) or f"git ended with status {found.returncode}"

@@ -90,7 +90,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
 
 def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
     """Run the suite once in a temporary directory; return its green verdicts by workload, none if it measured nothing."""
-    from perfguard.capture.command import PYTEST, run_command
+    from perfguard.capture.command import PYTEST, last_line, run_command
     from perfguard.reports.reading import read_report
 
     with tempfile.TemporaryDirectory(prefix="perfguard-calibrate-") as directory:
@@ -109,17 +109,10 @@ def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
             )
         if done.status in (2, 3, 4):
             # Interrupted, or a call that pytest itself refused: one more run says the same.
-            said = output.read_text(encoding="utf-8", errors="replace")
-            raise UsageError(f"pytest ended with status {done.status}: {_last_line(said)}")
+            raise UsageError(f"pytest ended with status {done.status}: {last_line(output) or 'it wrote nothing'}")
         if not report.is_file():
             return {}
         return {verdict.workload: verdict for verdict in read_report(report) if verdict.passed}
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "error:" in line or line.startswith(("ERROR", "Error", "perfguard:"))]
-    return (errors or lines or ["it said nothing"])[-1]
 
 
 def _table(calibration: Calibration, shown_on: Screen) -> str:

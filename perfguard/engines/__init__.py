@@ -1,12 +1,10 @@
 """Engines: run work in several processes or machines. An engine opens a `concurrent.futures.Executor`.
 
-`spread` applies a function to items (both can be pickled) and yields the results in the order of the items. To add an engine,
-write a module with a class that has the methods of `Engine`, and a line in `ENGINES`.
+To add one, write a module `perfguard/engines/NAME.py` with the function `opened`, which returns a class like `Engine`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,23 +40,9 @@ class Engine(Protocol):
         """Release the workers for good."""
 
 
-#: Opens an engine: the requested number of jobs (None: as many as the engine can run), and the address of a scheduler.
-Opener = Callable[[int | None, str | None], Engine]
-
-
-def _opener(module: str) -> Opener:
-    def opened(jobs: int | None, scheduler: str | None) -> Engine:
-        found: Opener = import_module(f"perfguard.engines.{module}").opened
-        return found(jobs, scheduler)
-
-    return opened
-
-
-ENGINES: dict[str, Opener] = {"local": _opener("local"), "dask": _opener("dask")}
-
-
 def engine_named(name: str, jobs: int | None, scheduler: str | None) -> Engine:
-    """Open an engine; raises `UsageError` if it cannot be used here."""
+    """Open an engine for so many jobs (None: as many as it can run). Raises `UsageError` if it cannot be used here."""
     if scheduler is not None and name != "dask":
         raise UsageError(f"--scheduler {scheduler} needs --engine dask. Add it, or leave --scheduler out.")
-    return ENGINES[name](jobs, scheduler)
+    engine: Engine = import_module(f"perfguard.engines.{name}").opened(jobs, scheduler)
+    return engine

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
+from pkgutil import resolve_name
 from typing import Any
 
 from perfguard.errors import UsageError
@@ -74,14 +77,13 @@ class DaskEngine:
         from distributed import KilledWorker
 
         if isinstance(error, CancelledError) or type(error).__name__ == "FutureCancelledError":
-            raise UsageError(
-                f"the Dask scheduler at {self.address} was lost. Start it again, then run the same command again."
-            ) from error
+            raise self._lost() from error
         return isinstance(error, KilledWorker)
 
     def check(self) -> None:
         """Raise `UsageError` if the scheduler is gone, or all workers are gone for too long."""
-        self._check_scheduler()
+        if self._client.status not in ("running", "connecting"):
+            raise self._lost()
         if self._client.scheduler_info()["workers"]:
             self._without_workers_since = None
             return
@@ -90,11 +92,10 @@ class DaskEngine:
         if now - self._without_workers_since > _WORKERLESS_S:
             raise UsageError(f"all workers of the Dask scheduler at {self.address} are gone. {_start(self.address)}")
 
-    def _check_scheduler(self) -> None:
-        if self._client.status not in ("running", "connecting"):
-            raise UsageError(
-                f"the Dask scheduler at {self.address} was lost. Start it again, then run the same command again."
-            )
+    def _lost(self) -> UsageError:
+        return UsageError(
+            f"the Dask scheduler at {self.address} was lost. Start it again, then run the same command again."
+        )
 
     def check_workers(self) -> None:
         """Raise `UsageError` if there are no workers, or one has other versions than this process."""
@@ -105,7 +106,7 @@ class DaskEngine:
         if not self._client.scheduler_info()["workers"]:
             raise UsageError(f"the Dask scheduler at {self.address} has no workers. {_start(self.address)}")
         for name, version in (("perfguard", __version__), ("polars", pl.__version__)):
-            for worker, there in self.run_everywhere("pkgutil", "resolve_name", f"{name}:__version__").items():
+            for worker, there in self.run_everywhere(resolve_name, f"{name}:__version__").items():
                 if there != version:
                     found = "cannot be imported" if isinstance(there, BaseException) else f"is {there}"
                     raise UsageError(
@@ -113,17 +114,14 @@ class DaskEngine:
                         f"pip install {name}=={version}"
                     )
 
-    def run_everywhere(self, module: str, function: str, *arguments: Any) -> dict[str, Any]:
+    def run_everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Call a function of the standard library on every worker; return its result or exception by worker."""
-        from importlib import import_module
-
-        called = getattr(import_module(module), function)
-        found: dict[str, Any] = self._client.run(called, *arguments, on_error="return")
+        found: dict[str, Any] = self._client.run(function, *arguments, on_error="return")
         return found
 
     def require_access(self, directory: str) -> None:
         """Raise `UsageError` if a worker cannot access a directory, because it is not on a shared filesystem."""
-        for worker, there in self.run_everywhere("os.path", "isdir", directory).items():
+        for worker, there in self.run_everywhere(os.path.isdir, directory).items():
             if there is not True:
                 raise UsageError(
                     f"the worker {worker} cannot access {directory}. Use a directory on a filesystem that all workers "

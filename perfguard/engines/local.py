@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -53,7 +52,9 @@ class LocalEngine:
         """Return a new pool, and close the earlier ones."""
         self.end(at_once=True)
         starts = _Starts()
-        pool = ProcessPoolExecutor(jobs, mp_context=starts, initializer=_begin, initargs=(_threads_of(self.jobs),))
+        # So many threads of polars per process that all of them fit the CPUs.
+        threads = max(1, usable_cpus() // self.jobs)
+        pool = ProcessPoolExecutor(jobs, mp_context=starts, initializer=_begin, initargs=(threads,))
         self._open.append((pool, starts))
         return pool
 
@@ -77,19 +78,10 @@ class LocalEngine:
             pool, starts = self._open.pop()
             if at_once:
                 for process in starts.started:
-                    _end(process.terminate)
+                    # It may not have started, or has ended already.
+                    with contextlib.suppress(ValueError, AttributeError):
+                        process.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _end(terminate: Callable[[], None]) -> None:
-    # The process may not have started, or has ended already.
-    with contextlib.suppress(ValueError, AttributeError):
-        terminate()
-
-
-def _threads_of(jobs: int) -> int:
-    """Return the number of polars threads per process, so that all of them fit the CPUs."""
-    return max(1, usable_cpus() // jobs)
 
 
 def _begin(threads: int) -> None:

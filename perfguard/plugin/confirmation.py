@@ -16,7 +16,7 @@ import pytest
 from perfguard import thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
-from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
@@ -69,21 +69,20 @@ class Confirmation:
         """Return the reason why the commit of a baseline cannot be run; empty if it can."""
         if self.budget.left_s <= 0:
             return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
-        return "" if found.commit is not None else found.reason
+        return commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)[1]
 
     def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
         """Make an A/B run with the baseline's commit; an error becomes an `Unconfirmed`."""
-        found = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
-        if found.commit is None:
-            return Unconfirmed(reason=found.reason)
-        self.show(f"perfguard: {self.workload}: slower than stored, A/B run with {found.commit[:7]}")
+        commit, reason = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
+        if commit is None:
+            return Unconfirmed(reason=reason)
+        self.show(f"perfguard: {self.workload}: slower than stored, A/B run with {commit[:7]}")
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
-                return self._compared(found.commit, Path(place))
+                return self._compared(commit, Path(place))
         except (OSError, PerfguardError) as error:
-            return Unconfirmed(reason=f"perfguard ab --base {found.commit[:7]} could not be run: {error}")
+            return Unconfirmed(reason=f"perfguard ab --base {commit[:7]} could not be run: {error}")
         finally:
             self.budget.left_s -= time.monotonic() - began
 
@@ -175,7 +174,5 @@ def _environment(selected: Sequence[str]) -> dict[str, str]:
 
 def _said(output: Path) -> str:
     """Return why the comparison came to nothing, in its own words."""
-    lines = [line.strip() for line in output.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("INVALID", "Error", "perfguard: ", "not compared", "gone"))]
-    last = (told or lines)[-1:]
-    return f"says: {last[0].removeprefix('perfguard: ')[:300]}" if last else ""
+    last = last_line(output, "INVALID", "not compared", "gone")
+    return f"says: {last}" if last else ""

@@ -22,6 +22,7 @@ import pytest
 
 from perfguard.capture import REPLAY, Backend
 from perfguard.capture import backend as backend_named
+from perfguard.capture.command import last_line
 from perfguard.capture.controlled import ControlledWindow, bind
 from perfguard.capture.driver import require_callable
 from perfguard.capture.turns import TurnsWindow
@@ -208,13 +209,9 @@ def _last_line(longrepr: object) -> str:
     if isinstance(longrepr, tuple):
         return str(longrepr[2])[:300]
     crash = getattr(longrepr, "reprcrash", None)
-    text = str(getattr(crash, "message", None) or longrepr or "")
-    lines = [line.strip().removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
     if crash is not None:
-        return lines[0][:300] if lines else ""
-    # pytest leads the lines of an error with E; the last of them names it.
-    told = [line for line in text.splitlines() if line.startswith("E ")]
-    return (told[-1].removeprefix("E ").strip() if told else lines[-1] if lines else "")[:300]
+        return str(crash.message).strip().partition("\n")[0][:300]
+    return last_line(str(longrepr or ""))
 
 
 class Controlled(Reasons):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.capture.command import END_WITH_PARENT, run_command
+from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.controlled import controlled_environment
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_for
@@ -197,7 +197,7 @@ class Rounds:
             return _Ran(
                 log=log,
                 timings=[(entry.nodeid, read_timing(Path(entry.text))) for entry in log if entry.what == "timed"],
-                ending=ended.sentence(limit_s, _last_words(files / "output")),
+                ending=ended.sentence(limit_s, last_line(files / "output")),
             )
 
 
@@ -221,14 +221,3 @@ class _Watch:
         if len(begun) > max(1, sum(entry.what == "begun" for entry in before)):
             self._show(begun[-1], len(begun))
         return False
-
-
-def _last_words(path: Path) -> str:
-    """Return the last thing a process said that tells something, for one line."""
-    said = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    # A line that rules off tells nothing.
-    lines = [line.strip() for line in said if any(map(str.isalnum, line))]
-    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E  ")]
-    told = [line for line in lines if line.startswith(("perfguard:", "ERROR", "Fatal"))]
-    last = errors[:1] or told[-1:] or lines[-1:]
-    return last[0][:300] if last else ""

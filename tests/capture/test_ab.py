@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from perfguard import thresholds
-from perfguard.capture.ab import process, pytest_run, stepper, timing
+from perfguard.capture.ab import pytest_run, stepper, timing
 from perfguard.capture.ab import sides as two_sides
-from perfguard.capture.ab.process import last_line
 from perfguard.capture.ab.pytest_run import Timeable, record
 from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
 from perfguard.capture.ab.timing import time_pairs
-from perfguard.capture.command import HOME
+from perfguard.capture.command import HOME, last_line
 from perfguard.capture.worktree import Place, Worktree
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
@@ -57,8 +56,8 @@ def child(monkeypatch):
     """Let the sides run other code than perfguard's."""
 
     def runs(code: str) -> None:
-        command_of = process.command_of
-        for module in (process, stepper):
+        command_of = two_sides.command_of
+        for module in (two_sides, stepper):
             monkeypatch.setattr(
                 module, "command_of", lambda *request: [sys.executable, "-c", code, command_of(*request)[-1]]
             )
@@ -144,7 +143,14 @@ def test_processes_that_could_not_be_bound_say_so(place, sides, child, monkeypat
 def together(monkeypatch, *results):
     """Let the processes that run both sides come to these results, one after the other."""
     left = iter(results)
-    monkeypatch.setattr(timing, "_one_together", lambda base, current, place, number: next(left))
+
+    def one(base, current, place, number):
+        result = next(left)
+        if isinstance(result, str):
+            raise timing._CannotShare(result)
+        return result
+
+    monkeypatch.setattr(timing, "_one_together", one)
 
 
 TIMED = PairedTiming(interleaved=True, base_ns=(1, 2), current_ns=(1, 2), seed=7, cpus=(0,))
@@ -165,7 +171,7 @@ def test_what_one_process_does_not_bear_takes_turns(place, sides, child, monkeyp
     found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert not any(one.interleaved for one in found.timings)
-    assert found.notes[0].startswith("not interleaved, as one process does not bear both (")
+    assert found.notes[0].startswith("not interleaved: one process cannot run both sides (")
 
 
 # -- sides -------------------------------------------------------------------------------------------------------------
@@ -259,9 +265,9 @@ def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
     output = tmp_path / "output"
     output.write_bytes(b"\xff\xfe\nERROR: not found: /w/t.py::x\xff (no match in any of [<Module t.py>])\n")
     assert pytest_run._not_found(output)[0].startswith("/w/t.py::x")
-    assert last_line(output, was_ended=False).startswith("not found: /w/t.py::x")
+    assert last_line(output).startswith("not found: /w/t.py::x")
     output.write_bytes(b"")
-    assert last_line(output, was_ended=False) == ""
+    assert last_line(output) == ""
 
 
 def test_the_facts_of_a_side_are_read_as_they_were_written():

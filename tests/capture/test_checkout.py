@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from perfguard.capture.checkout import (
-    BaselineCommit,
     commit_of_baseline,
     current_commit,
     measured_commit,
@@ -134,7 +133,7 @@ class Repository:
         self.write(baseline=found)
         return found
 
-    def found(self, recorded: str | None) -> BaselineCommit:
+    def found(self, recorded: str | None) -> tuple[str | None, str]:
         return commit_of_baseline(self.baseline, recorded, self.test)
 
 
@@ -150,24 +149,25 @@ def repository(tmp_path):
 def test_the_commit_of_a_baseline_is_the_one_it_names(repository, tmp_path):
     first = repository.commit("one", net="one", test="one")
     assert repository.refresh() == first
-    assert repository.found(first) == BaselineCommit(commit=first)
+    assert repository.found(first) == (first, "")
     # Baselines are no code: what was refreshed before and is not committed yet does not count.
     repository.commit("baseline")
     repository.write(baseline="other")
     assert repository.refresh() == git(repository.top, "rev-parse", "HEAD")
-    assert repository.found(None) == BaselineCommit(reason="the baseline names no commit")
-    assert repository.found("--upload-pack=evil").reason.startswith("the baseline names no commit of git")
+    assert repository.found(None) == (None, "the baseline names no commit")
+    assert repository.found("--upload-pack=evil")[1].startswith("the baseline names no commit of git")
     unknown = f"the repository has no commit {'0' * 7} (it was squashed or rebased away)"
     for more in ("", "+dirty", f"+dirty.{16 * '0'}"):
-        assert repository.found(f"{40 * '0'}{more}") == BaselineCommit(reason=unknown)
+        assert repository.found(f"{40 * '0'}{more}") == (None, unknown)
     nowhere = commit_of_baseline(repository.baseline, first, tmp_path / "nowhere" / "test_a.py")
-    assert nowhere == BaselineCommit(reason="git knows no repository at nowhere")
+    assert nowhere == (None, "git knows no repository at nowhere")
 
 
 def test_of_changed_files_it_is_the_commit_made_of_them(repository):
     first = repository.commit("one", net="one", test="one")
-    lost = BaselineCommit(
-        reason=f"the baseline was made of files changed after {first[:7]}, and no commit right after it has these files"
+    lost = (
+        None,
+        f"the baseline was made of files changed after {first[:7]}, and no commit right after it has these files",
     )
     repository.write(net="two", more="new")
     recorded = repository.refresh()
@@ -176,12 +176,12 @@ def test_of_changed_files_it_is_the_commit_made_of_them(repository):
     # What is new and no Python file may be left lying there.
     (repository.top / "notes.txt").write_text("mine")
     brought = repository.commit("two, with its baseline")
-    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    assert repository.found(recorded) == (brought, "")
     # An older perfguard wrote no digest: whether that commit is the code that was measured, nobody knows.
     assert repository.found(f"{first}+dirty") == lost
     # Later commits may touch the file: a refresh of something else, another name.
     repository.commit("three", net="three", baseline="2")
-    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    assert repository.found(recorded) == (brought, "")
     # Squashed together with later work, it is of other code.
     git(repository.top, "reset", "-q", "--soft", brought)
     git(repository.top, "commit", "-q", "--amend", "-m", "squashed")
@@ -201,7 +201,7 @@ def test_a_commit_of_other_code_than_was_measured_is_not_taken_for_it(repository
     repository.write(net="two")
     recorded = repository.refresh()
     repository.commit("two", **then)
-    assert repository.found(recorded).commit is None
+    assert repository.found(recorded)[0] is None
 
 
 def test_of_a_test_that_was_new_it_is_the_commit_that_brought_it(repository):
@@ -209,13 +209,11 @@ def test_of_a_test_that_was_new_it_is_the_commit_that_brought_it(repository):
     repository.write(test="new")
     recorded = repository.refresh()
     assert recorded.startswith(f"{first}+new.")
-    assert repository.found(recorded).commit is None
+    assert repository.found(recorded)[0] is None
     brought = repository.commit("its test, and its baseline")
-    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    assert repository.found(recorded) == (brought, "")
     # An older perfguard named the commit alone.
-    assert repository.found(first) == BaselineCommit(
-        reason=f"the baseline's commit {first[:7]} has no tests/test_net.py"
-    )
+    assert repository.found(first) == (None, f"the baseline's commit {first[:7]} has no tests/test_net.py")
 
 
 def test_beside_a_new_file_that_is_never_committed_it_is_the_commit_it_names(repository):
@@ -223,7 +221,7 @@ def test_beside_a_new_file_that_is_never_committed_it_is_the_commit_it_names(rep
     repository.write(scratch="mine")
     recorded = repository.refresh()
     repository.commit("the baseline")
-    assert repository.found(recorded) == BaselineCommit(commit=first)
+    assert repository.found(recorded) == (first, "")
 
 
 def test_a_checkout_of_another_user_says_what_to_set(repository, monkeypatch):
@@ -231,9 +229,9 @@ def test_a_checkout_of_another_user_says_what_to_set(repository, monkeypatch):
     # git's own way to play that.
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     found = repository.found(first)
-    assert found.reason.startswith("git refuses ")
+    assert found[1].startswith("git refuses ")
     command = f"(git config --global --add safe.directory {repository.top})"
-    assert found.reason.endswith(f"which another user owns {command}")
+    assert found[1].endswith(f"which another user owns {command}")
 
 
 def test_in_a_shallow_checkout_there_is_none(repository, tmp_path):
@@ -245,7 +243,7 @@ def test_in_a_shallow_checkout_there_is_none(repository, tmp_path):
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{repository.top}", str(tmp_path / "shallow"))
     shallow = tmp_path / "shallow"
     found = commit_of_baseline(shallow / "baselines" / "a.json", recorded, shallow / "tests" / "test_net.py")
-    assert found.reason.endswith("(git fetch --unshallow may bring it)")
+    assert found[1].endswith("(git fetch --unshallow may bring it)")
 
 
 def test_a_file_that_is_gone_counts_as_changed(repository):
@@ -254,7 +252,7 @@ def test_a_file_that_is_gone_counts_as_changed(repository):
     recorded = repository.refresh()
     brought = repository.commit("without it")
     assert "+dirty." in recorded
-    assert repository.found(recorded) == BaselineCommit(commit=brought)
+    assert repository.found(recorded) == (brought, "")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from perfguard import UsageError
-from perfguard.capture.graphs import graph_environment
 from perfguard.capture.replay import replay
+from perfguard.capture.script import graph_variables
 from perfguard.contract import inspect
 from perfguard.findings import Severity
 from perfguard.measure import measure
@@ -61,7 +61,7 @@ def compiled(
     graphs = place / "graphs"
     place.mkdir(parents=True, exist_ok=True)
     # What the script does itself goes without the environment variables.
-    told = {} if level is None else graph_environment(graphs, level)
+    told = {} if level is None else graph_variables(graphs, level)
     limit = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))] if cores else []
     done = subprocess.run(
         [*limit, python, str(SCRIPT), name, *map(str, own)],
@@ -118,39 +118,18 @@ def census(values: dict[str, object]) -> dict[str, object]:
 
 
 def test_the_environment_says_level_and_place_and_takes_no_filter_over(tmp_path):
-    (tmp_path / "empty").mkdir()
-    for place in (tmp_path / "new", tmp_path / "empty", str(tmp_path / "a" / "b")):
-        assert graph_environment(place, 3) == {
-            "MS_DEV_SAVE_GRAPHS": "3",
-            "MS_DEV_SAVE_GRAPHS_PATH": str(place),
-            "MS_DEV_DUMP_IR_PASSES": "",
-        }
-    assert graph_environment(tmp_path / "new")["MS_DEV_SAVE_GRAPHS"] == "1"
+    assert graph_variables(tmp_path / "new", 3) == {
+        "MS_DEV_SAVE_GRAPHS": "3",
+        "MS_DEV_SAVE_GRAPHS_PATH": str(tmp_path / "new"),
+        "MS_DEV_DUMP_IR_PASSES": "",
+    }
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("level", [0, 4, -1, True, "1", 1.5, None])
 def test_another_level_is_refused(tmp_path, level):
     with pytest.raises(UsageError, match=r"level must be 1, 2 or 3 .*, got "):
-        graph_environment(tmp_path / "new", level)
-
-
-def test_a_place_where_two_runs_would_mix_is_refused(tmp_path):
-    (tmp_path / "held").mkdir()
-    (tmp_path / "held" / "00_bootstrap_0000.ir").touch()
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    for name in ("held", "file", "link"):
-        with pytest.raises(UsageError, match="not an empty directory; graphs of two runs would mix: name a new one"):
-            graph_environment(tmp_path / name)
-
-
-def test_a_relative_place_is_refused_with_the_absolute_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=f"must be absolute.*got 'graphs'; use '{tmp_path}/graphs'"):
-        graph_environment("graphs")
-    with pytest.raises(UsageError, match="Graphs cannot be saved in"):
-        graph_environment("/" + "x" * 5000 + "\0")
+        graph_variables(tmp_path / "new", level)
 
 
 # -- real output -----------------------------------------------------------------------------------------------------

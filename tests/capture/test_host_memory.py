@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from perfguard.capture import host_memory
-from perfguard.capture.host_memory import host_memory_reader
+from perfguard.capture import controlled
+from perfguard.capture.controlled import host_memory_reader
 
 MIB = 1 << 20
 KEPT = {
@@ -43,7 +43,7 @@ class CountsNothing:
     """glibc's own count where another malloc does the work."""
 
     def __call__(self):
-        return host_memory._MallocState()
+        return controlled._MallocState()
 
 
 @pytest.mark.parametrize("library", [object(), type("Library", (), {"mallinfo2": CountsNothing()})()])

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from perfguard import check
-from perfguard.capture.driver import Driver
 from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.errors import UsageError
 from perfguard.recording import Ending, read_recording
@@ -22,7 +21,7 @@ mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed:
 pytestmark = pytest.mark.slow
 
 from perfguard.capture.mindspore_backend import MindSporeBackend  # noqa: E402
-from perfguard.capture.mindspore_callback import callback, mindspore_callback, plain_callback  # noqa: E402
+from perfguard.capture.mindspore_callback import mindspore_callback, plain_callback  # noqa: E402
 
 SCRIPT = Path(__file__).parent / "scripts" / "ms_train.py"
 
@@ -408,17 +407,15 @@ def test_epochs_in_data_sink_mode_are_recorded(tmp_path, on_cpu):
     check(tmp_path / "out", expect="steps=2")
 
 
-def test_a_driver_of_one_s_own_is_watched(tmp_path, on_cpu):
+def test_the_recording_is_passed_on_once_at_the_end(tmp_path, on_cpu):
     ended = []
-    window = StepWindow(skip_first=1, warmup=0, active=2)
-    driver = Driver(MindSporeBackend(), workload="mine", directory=tmp_path / "out", window=window, timed_steps=0)
-    watch = callback(driver, on_end=ended.append)
+    watch = mindspore_callback(tmp_path / "out", start_step=2, stop_step=3, on_end=ended.append)
     assert isinstance(watch, mindspore.train.Callback)
     for number in (1, 2, 3, 4):
         watch.on_train_step_begin(told(cur_step_num=number))
         work()
         watch.on_train_step_end(told(cur_step_num=number))
-    assert ended == [driver.recording]
+    assert ended == [watch.recording]
     check(tmp_path / "out", expect="pynative,steps=2")
 
 
@@ -440,12 +437,6 @@ def test_a_watch_says_whether_it_was_used(tmp_path, on_cpu):
     with watch.step():
         work()
     assert watch.is_used
-
-
-def test_a_driver_of_one_s_own_counts_from_the_first_step(tmp_path, on_cpu):
-    driver = Driver(MindSporeBackend(), workload="mine", directory=tmp_path / "out", window=StepWindow(), timed_steps=0)
-    with pytest.raises(UsageError, match="This training resumes at step 7"):
-        callback(driver).on_train_step_begin(told(cur_step_num=7))
 
 
 def test_a_watch_that_is_gone_is_interrupted(tmp_path, on_cpu):
@@ -529,9 +520,3 @@ def test_options_of_another_surface_are_refused_by_the_backend():
         MindSporeBackend(mindspore_options("2.10.0", {}, surface="profile"), via="Profiler")
     with pytest.raises(UsageError, match="data_process=True is reset by a schedule"):
         MindSporeBackend(mindspore_options("2.10.0", {"data_process": True}, surface="profile", device="ascend"))
-
-
-def test_a_unit_that_is_none_is_one_sentence(tmp_path):
-    driver = Driver(MindSporeBackend(), workload="mine", directory=tmp_path / "out", window=StepWindow(), timed_steps=0)
-    with pytest.raises(UsageError, match="unit must be 'step' or 'epoch', got 'batch'"):
-        callback(driver, unit="batch")

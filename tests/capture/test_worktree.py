@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -289,23 +288,17 @@ def test_a_sweep_leaves_what_is_in_use_and_what_is_a_strangers(checkout, tempora
     assert (temporary / "perfguard-ab-strange").is_dir()
 
 
-def test_a_number_that_was_given_again_is_not_taken_for_the_owner(temporary):
+def test_a_directory_without_an_owner_is_deleted_and_one_of_another_process_stays(temporary):
     left = temporary / "perfguard-ab-left"
     left.mkdir()
-    owner = {"pid": os.getpid(), "started": 1, "machine": worktree._machine(), "repository": None}
-    (left / "owner.json").write_text(json.dumps(owner))
-    sweep()
-    assert not left.exists()
-
-
-def test_what_another_machine_uses_stays_for_a_week(temporary):
-    """Two containers may share their temporary directory, and neither knows the other's processes."""
-    left = temporary / "perfguard-ab-left"
-    left.mkdir()
-    (left / "owner.json").write_text(json.dumps({"pid": 2**22 + 1, "machine": "another", "repository": None}))
-    sweep()
-    assert left.exists()
-    os.utime(left, (0, 0))
+    (left / "lock").touch()
+    hold = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); input()"
+    command = [sys.executable, "-c", hold, str(left / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        owner.stdout.readline()
+        sweep()
+        assert left.exists()
+        owner.kill()
     sweep()
     assert not left.exists()
 

@@ -185,7 +185,7 @@ def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
     assert status in (0, 1), said
     assert row.rstrip().endswith("same")
     assert (
-        "not interleaved, as one process does not bear both (current: RuntimeError: Only a single TORCH_LIBRARY" in said
+        "not interleaved: one process cannot run both sides (current: RuntimeError: Only a single TORCH_LIBRARY" in said
     )
 
 

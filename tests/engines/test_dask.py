@@ -101,14 +101,14 @@ def test_a_worker_killed_in_mid_run_is_made_up_for(ranks, engine):
 
         def report(self, count):
             if not killed:
-                killed.append(next(iter(engine.run_everywhere("os", "getpid").values())))
+                killed.append(next(iter(engine.run_everywhere(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
 
     recording = Recording(directory=ranks)
     found = reduce(recording, visit=lambda tasks, wanted: distributed(tasks, wanted, engine=engine, progress=Killer()))
     here = reduce(recording)
     assert killed
-    assert killed[0] not in engine.run_everywhere("os", "getpid").values()
+    assert killed[0] not in engine.run_everywhere(os.getpid).values()
     assert (found.findings, found.notes, found.read) == (here.findings, here.notes, here.read)
     assert {"S101", "I113"} <= {one.code.name for one in found.findings}
 

@@ -186,7 +186,7 @@ def wrong(module_project):
         ),
         (
             "test_no_backend_named",
-            "mindspore and torch are installed, so perfguard cannot tell which profiler to use; say "
+            "mindspore and torch are installed, so perfguard cannot tell which profiler to use; write "
             '@pytest.mark.perfguard(backend="torch") or backend = "torch" in [tool.perfguard].',
         ),
         ("test_unknown_keyword", "@pytest.mark.perfguard(...) has no key 'windw'; did you mean 'window'?"),

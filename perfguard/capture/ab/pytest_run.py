@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import fresh_directory, run_side
-from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.sides import Side, fresh_directory, run_side
 from perfguard.capture.worktree import Place
 
 #: pytest's exit status if an argument names no file and no test.
@@ -45,14 +45,14 @@ class Recorded:
     #: Why tests and files did not complete, by node.
     reasons: dict[str, str] = field(default_factory=dict)
     #: Modules that were not imported from the side's own tree.
-    strangers: tuple[str, ...] = ()
+    strangers: Sequence[str] = ()
     #: Tests that use perfguard and failed, and why.
     failed: dict[str, str] = field(default_factory=dict)
     #: Tests that use perfguard and did not run, because pytest ended early.
-    unreached: tuple[str, ...] = ()
+    unreached: Sequence[str] = ()
     #: The files and tests named in the arguments, and those of them that do not exist.
-    places: tuple[str, ...] = ()
-    not_found: tuple[str, ...] = ()
+    places: Sequence[str] = ()
+    not_found: Sequence[str] = ()
     last_words: str = ""
 
 
@@ -98,18 +98,15 @@ def _record(
         "result": str(result),
     }
     ended, line = run_side(side, request, own, place, environment=side.environment, timeout_s=timeout_s)
-    facts = json.loads(result.read_text(encoding="utf-8")) if result.is_file() else {}
+    facts: dict[str, Any] = {"status": None}
+    if result.is_file():
+        facts = json.loads(result.read_text(encoding="utf-8"))
     return Recorded(
-        status=facts.get("status"),
         report=report,
-        timed={name: Timeable(**one) for name, one in facts.get("timed", {}).items()},
-        reasons=facts.get("reasons", {}),
-        strangers=tuple(facts.get("strangers", ())),
-        unreached=tuple(facts.get("unreached", ())),
-        failed=facts.get("failed", {}),
-        places=tuple(facts.get("places", ())),
-        not_found=_not_found(own / "output") if facts.get("status") == _NOT_FOUND else (),
+        timed={name: Timeable(**one) for name, one in facts.pop("timed", {}).items()},
+        not_found=_not_found(own / "output") if facts["status"] == _NOT_FOUND else (),
         last_words=ended.sentence(timeout_s, line, did=""),
+        **facts,
     )
 
 

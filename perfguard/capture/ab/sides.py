@@ -1,4 +1,4 @@
-"""The two sides of an A/B comparison: which interpreter runs each, and where."""
+"""The two sides of an A/B comparison: which interpreter runs each, where, and in which processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from perfguard.capture.command import HOME
-from perfguard.capture.worktree import Worktree, relocated, without_git_variables
+from perfguard.capture.command import END_WITH_PARENT, HOME, Ended, last_line, run_command
+from perfguard.capture.interpreter import interpreter_flags
+from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 
 #: Seconds in which an interpreter must answer what it has.
@@ -19,6 +21,13 @@ _PROBE_TIMEOUT_S = 120.0
 _PROBE = (
     "import json, os, sys, perfguard, pytest; "
     "print(json.dumps([perfguard.__version__, os.path.dirname(os.path.dirname(os.path.realpath(perfguard.__file__)))]))"
+)
+#: The mark of one process, in addition to that of the whole comparison.
+RUN_MARK = "PERFGUARD_BESIDE_RUN"
+#: perfguard is imported before the side's paths are set: it is the running one even if the project is perfguard.
+_START = (
+    f"{END_WITH_PARENT}; import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
+    "from perfguard.plugin.side import main; main(sys.argv[2])"
 )
 
 
@@ -102,11 +111,58 @@ def base_on(python: Path, current: Side, version: str) -> Side:
         raise UsageError(
             f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python."
         ) from error
-    said = [line.strip() for line in found.stdout.splitlines() if line.strip()]
-    if found.returncode != 0 or not said:
-        last = [line.strip() for line in found.stderr.splitlines() if line.strip()][-1:] or ["it said nothing"]
-        raise UsageError(f"{python} has no perfguard that can be imported ({last[0]}); run: {install}")
-    theirs, home = json.loads(said[-1])
+    if found.returncode != 0 or not found.stdout.strip():
+        last = last_line(found.stderr) or "it wrote nothing"
+        raise UsageError(f"{python} has no perfguard that can be imported ({last}); run: {install}")
+    theirs, home = json.loads(found.stdout.strip().splitlines()[-1])
     if theirs != version:
         raise UsageError(f"{python} has perfguard {theirs}, and this is {version}; run: {install}")
     return Side(name="base", python=path, home=home, directory=current.directory, environment=environment)
+
+
+# -- a process of a side -------------------------------------------------------------------------------------------------
+
+
+def run_side(
+    side: Side,
+    request: Mapping[str, Any],
+    own: Path,
+    place: Place,
+    *,
+    environment: Mapping[str, str],
+    timeout_s: float,
+) -> tuple[Ended, str]:
+    """Run one process of a side to its end; return how it ended, and the last line of its output."""
+    with open(own / "output", "wb") as output:
+        ended = run_command(
+            command_of(side, request, own),
+            environment=marked(environment, place, own),
+            mark=RUN_MARK,
+            timeout_s=timeout_s,
+            output=output,
+            directory=side.directory,
+        )
+    return ended, last_line(own / "output", only_errors=ended.timed_out or ended.status > 128)
+
+
+def command_of(side: Side, request: Mapping[str, Any], own: Path) -> list[str]:
+    """Write the request for `plugin.side` into the process's own directory; return the command that reads it."""
+    path = own / "request.json"
+    path.write_text(json.dumps(request), encoding="utf-8")
+    return [side.python, *interpreter_flags(), "-c", _START, side.home, str(path)]
+
+
+def marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str, str]:
+    """Return the environment of a process: it writes nothing into the user's checkout, and `worktree` can find it."""
+    temporary = own / "temporary"
+    temporary.mkdir()
+    # The summary page of a CI job must not show one side alone.
+    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary), "GITHUB_STEP_SUMMARY": ""}
+    return {**environment, **own_variables, MARK: place.mark, RUN_MARK: f"{place.mark}-{own.name}"}
+
+
+def fresh_directory(place: Place) -> Path:
+    """Make the directory of the next process."""
+    own = place.directory / f"run-{sum(1 for _ in place.directory.glob('run-*'))}"
+    own.mkdir()
+    return own

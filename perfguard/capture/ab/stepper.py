@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import RUN_MARK, command_of, fresh_directory, last_line, marked
 from perfguard.capture.ab.pytest_run import Timeable
-from perfguard.capture.ab.sides import Side
-from perfguard.capture.command import GRACE_S, Ended, end_command
+from perfguard.capture.ab.sides import RUN_MARK, Side, command_of, fresh_directory, marked
+from perfguard.capture.command import GRACE_S, Ended, end_command, last_line
 from perfguard.capture.controlled import controlled_environment
 from perfguard.capture.worktree import Place
 
@@ -57,7 +56,7 @@ class Stepper:
         if reply is None:
             status = self._process.wait()
             status = 128 - status if status < 0 else status
-            line = last_line(self._output, was_ended=status > 128)
+            line = last_line(self._output, only_errors=status > 128)
             raise self._lost(Ended(status=status).sentence(self._timeout_s, line))
         if key not in reply:
             raise self._lost(f"ended early: {reply.get('ended')}")
@@ -68,7 +67,7 @@ class Stepper:
         while b"\n" not in self._read:
             readable, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
-                last = last_line(self._output, was_ended=True)
+                last = last_line(self._output, only_errors=True)
                 raise self._lost(Ended(status=0, timed_out=True).sentence(self._timeout_s, last))
             if not (more := os.read(self._replies, 65536)):
                 return None

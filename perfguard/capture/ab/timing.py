@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.process import fresh_directory, run_side
 from perfguard.capture.ab.pytest_run import Timeable
-from perfguard.capture.ab.sides import Side
+from perfguard.capture.ab.sides import Side, fresh_directory, run_side
 from perfguard.capture.ab.stepper import LostProcess, started
 from perfguard.capture.controlled import choose_cpus, controlled_environment
 from perfguard.capture.worktree import Place
@@ -27,6 +26,7 @@ INTERLEAVED = "timed interleaved"
 
 #: Shows what is being done on a terminal.
 Say = Callable[[str], None]
+IsSuspect = Callable[[tuple[PairedTiming, ...]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def time_pairs(
     processes: int,
     together: bool,
     say: Say,
-    is_suspect: Callable[[tuple[PairedTiming, ...]], bool] = lambda timings: False,
+    is_suspect: IsSuspect = lambda timings: False,
 ) -> PairedTimings:
     """Time the steps of one workload on both sides: in one process if `together` and if it can hold both, else in turns.
 
@@ -54,37 +54,64 @@ def time_pairs(
     """
     notes: tuple[str, ...] = ()
     if together:
-        found = _together(base, current, place, processes=processes, say=say)
-        if isinstance(found, PairedTimings):
-            return found
-        notes = (f"not interleaved, as one process does not bear both ({found}); two processes took turns",)
-    found = _in_turns(base, current, place, say=say, is_suspect=is_suspect)
-    return PairedTimings(timings=found.timings, lost=found.lost, notes=(*notes, *found.notes))
+        try:
+            found = _pairs(
+                lambda number: _one_together(base, current, place, number),
+                lambda number, of: say(f"interleaved, process {number} of {of}"),
+                needed=processes,
+            )
+            if found.timings or len(found.lost) < _GIVEN_UP:
+                return found
+            why = f"process {found.lost[-1].number} {found.lost[-1].reason}"
+        except _CannotShare as error:
+            why = str(error)
+        notes = (f"not interleaved: one process cannot run both sides ({why}); two processes took turns",)
+    found = _pairs(
+        lambda number: _one_in_turns(base, current, place, number),
+        lambda number, of: say(f"taking turns, pair {number} of {of}"),
+        needed=thresholds.PROCESS_PAIRS,
+        is_suspect=is_suspect,
+    )
+    return replace(found, notes=(*notes, *found.notes))
 
 
-def _together(
-    base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, *, processes: int, say: Say
-) -> PairedTimings | str:
-    """Time both in one process, in several such processes one after the other; or return why that is impossible."""
+class _CannotShare(Exception):
+    """Why one process cannot run both sides."""
+
+
+def _pairs(
+    one: Callable[[int], PairedTiming | LostRun],
+    say: Callable[[int, int], None],
+    *,
+    needed: int,
+    is_suspect: IsSuspect | None = None,
+) -> PairedTimings:
+    """Call `one` with 1, 2, ... until there are enough timings.
+
+    With `is_suspect` lost ones are replaced, and more confirm a suspect result.
+    """
     timings: list[PairedTiming] = []
     lost: list[LostRun] = []
-    for number in range(1, processes + 1):
-        say(f"interleaved, process {number} of {processes}")
-        found = _one_together(base, current, place, number)
-        if isinstance(found, str):
-            return found
+    least, more = needed, 0 if is_suspect is None else _MORE_PAIRS
+    while len(timings) < needed and len(timings) + len(lost) < needed + more:
+        number = len(timings) + len(lost) + 1
+        say(number, needed)
+        found = one(number)
         if isinstance(found, PairedTiming):
             timings.append(found)
         else:
             lost.append(found)
         if len(lost) >= _GIVEN_UP and not timings:
-            return f"process {lost[-1].number} {lost[-1].reason}"
+            break
+        if is_suspect is not None and len(timings) == least and is_suspect(tuple(timings)):
+            needed = thresholds.CONFIRMING_PAIRS
     return PairedTimings(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
 
 
 def _one_together(
     base: tuple[Side, Timeable], current: tuple[Side, Timeable], place: Place, number: int
-) -> PairedTiming | LostRun | str:
+) -> PairedTiming | LostRun:
+    """Time both in one process. Raises `_CannotShare`."""
     own = fresh_directory(place)
     seed = random.SystemRandom().randrange(2**32)
     assert base[0].moved is not None
@@ -107,34 +134,9 @@ def _one_together(
     if not result.is_file():
         return LostRun(number=number, reason=ended.sentence(timeout_s, line))
     found = json.loads(result.read_text(encoding="utf-8"))
-    return str(found["cannot"]) if "cannot" in found else _timing(found, interleaved=True, seed=seed)
-
-
-def _in_turns(
-    base: tuple[Side, Timeable],
-    current: tuple[Side, Timeable],
-    place: Place,
-    *,
-    say: Say,
-    is_suspect: Callable[[tuple[PairedTiming, ...]], bool],
-) -> PairedTimings:
-    """Time each in its own process, block by block, with as many fresh pairs of processes as the rule needs."""
-    timings: list[PairedTiming] = []
-    lost: list[LostRun] = []
-    needed = thresholds.PROCESS_PAIRS
-    while len(timings) < needed and len(timings) + len(lost) < needed + _MORE_PAIRS:
-        number = len(timings) + len(lost) + 1
-        say(f"taking turns, pair {number} of {needed}")
-        found = _one_in_turns(base, current, place, number)
-        if isinstance(found, PairedTiming):
-            timings.append(found)
-        else:
-            lost.append(found)
-        if len(lost) >= _GIVEN_UP and not timings:
-            break
-        if len(timings) == thresholds.PROCESS_PAIRS and is_suspect(tuple(timings)):
-            needed = thresholds.CONFIRMING_PAIRS
-    return PairedTimings(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
+    if "cannot" in found:
+        raise _CannotShare(found["cannot"])
+    return _timing(found, interleaved=True, seed=seed)
 
 
 def _one_in_turns(
@@ -159,16 +161,10 @@ def _one_in_turns(
 
 
 def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
-    return PairedTiming(
-        interleaved=interleaved,
-        base_ns=tuple(found["base_ns"]),
-        current_ns=tuple(found["current_ns"]),
-        base_wall_ns=tuple(found["base_wall_ns"]),
-        current_wall_ns=tuple(found["current_wall_ns"]),
-        clock=found["clock"],
-        seed=seed,
-        cpus=tuple(found["cpus"]),
-    )
+    samples = {
+        name: tuple(found[name]) for name in ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
+    }
+    return PairedTiming(interleaved=interleaved, clock=found["clock"], seed=seed, **samples)
 
 
 def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:

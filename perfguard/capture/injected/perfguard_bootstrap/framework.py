@@ -39,23 +39,18 @@ class Framework:
 
     def synchronize(self) -> None:
         """Wait for the device."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Start the profiler."""
-        raise NotImplementedError
 
     def advance(self) -> None:
         """Count a step in the profiler."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """Stop the profiler, which writes its output."""
-        raise NotImplementedError
 
     def discard(self) -> None:
         """Stop the profiler and leave no output."""
-        raise NotImplementedError
 
     def facts(self) -> Dict[str, Any]:
         """Return the device, the rank and the packages of this process."""

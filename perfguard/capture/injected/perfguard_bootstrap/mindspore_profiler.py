@@ -70,10 +70,6 @@ class MindSpore(Framework):
 
         return call
 
-    def takes_gradient(self) -> bool:
-        """Whether this call is the forward half of a gradient (PyNative): an optimizer will follow it."""
-        return bool(self.api._pynative_executor.grad_flag())
-
     def outermost(self, method: Any) -> Any:
         """Wrap a call of a Cell or a compiled function: the outermost such call, or an optimizer's, may end a step."""
         mine, recorder = self, self.recorder
@@ -91,7 +87,8 @@ class MindSpore(Framework):
             if mine.depth == 0 and isinstance(self, mine.optimizer):
                 if recorder.ends_step(self):
                     recorder.end("optimizer")
-            elif mine.depth == 0 and not mine.takes_gradient():
+            # The forward half of a gradient (PyNative) is followed by an optimizer.
+            elif mine.depth == 0 and not mine.api._pynative_executor.grad_flag():
                 recorder.end("call")
             return result
 

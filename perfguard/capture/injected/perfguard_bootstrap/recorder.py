@@ -38,6 +38,8 @@ class StepRecorder:
 
     def __init__(self, plan: Dict[str, Any]) -> None:
         self.plan = plan
+        #: The number of steps of each phase of the window, in order; None is the whole run.
+        self.window: Optional[Dict[str, int]] = plan["window"]
         self.pid = os.getpid()
         self.is_watching = False
         self.kind = ""
@@ -84,12 +86,6 @@ class StepRecorder:
         self.framework, self.is_watching = framework, True
 
     @property
-    def window(self) -> Optional[Dict[str, int]]:
-        """The requested window; None is the whole run."""
-        found: Optional[Dict[str, int]] = self.plan["window"]
-        return found
-
-    @property
     def is_mine(self) -> bool:
         """Whether this is the process that was set up, not a fork of it."""
         return os.getpid() == self.pid
@@ -97,11 +93,7 @@ class StepRecorder:
     def is_over(self) -> bool:
         """Whether nothing is left to record."""
         window = self.window
-        whole = (
-            self.plan["limit"]
-            if window is None
-            else sum(window[key] for key in ("skip_first", "timed", "warmup", "active"))
-        )
+        whole = self.plan["limit"] if window is None else sum(window.values())
         return self.cycle_over or len(self.steps) >= whole
 
     def begin(self) -> None:
@@ -249,13 +241,9 @@ class StepRecorder:
             return
         facts = {
             "pid": self.pid,
-            "argv": sys.argv,
             "backend": self.framework.name,
-            "kind": self.kind,
             "steps": [[start, wall, cpu, pause] for start, _, _, wall, cpu, pause in self.steps],
-            "in_a_step": self.began is not None,
             "lost_first": self.lost_first,
-            "window_over": self.cycle_over,
             "problem": self.problem,
             "raised": self.raised,
             "own": self.own,

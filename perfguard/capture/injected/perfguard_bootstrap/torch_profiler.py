@@ -79,10 +79,16 @@ class Torch(Framework):
 
     def synchronize(self) -> None:
         """Wait for the accelerator."""
+        _, accelerator = self.device()
+        if accelerator is not None:
+            accelerator.synchronize()
+
+    def device(self) -> Tuple[str, Any]:
+        """Return the device that is in use, and torch's module for it; None for the CPU."""
         if self.on_npu():
-            self.torch.npu.synchronize()
-        elif self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
-            self.torch.cuda.synchronize()
+            return "npu", self.torch.npu
+        cuda = self.torch.cuda
+        return ("cuda", cuda) if cuda.is_available() and cuda.is_initialized() else ("cpu", None)
 
     @property
     def marks_steps(self) -> bool:  # type: ignore[override]
@@ -210,21 +216,16 @@ class Torch(Framework):
 
     def facts(self) -> Dict[str, Any]:
         """Return the device, the rank and the packages of this process."""
-        torch = self.torch
         self.note_world()
-        device, name = "cpu", ""
-        if self.on_npu():
-            device, name = "npu", str(torch.npu.get_device_name())
-        elif torch.cuda.is_available() and torch.cuda.is_initialized():
-            device, name = "cuda", str(torch.cuda.get_device_name())
+        device, accelerator = self.device()
         rank, world_size = self.world or (number_of("RANK"), max(number_of("WORLD_SIZE"), 1))
         return {
             "device": device,
-            "device_name": name,
+            "device_name": "" if accelerator is None else str(accelerator.get_device_name()),
             "mode": "eager",
             "rank": rank,
             "world_size": world_size,
-            "threads": torch.get_num_threads(),
+            "threads": self.torch.get_num_threads(),
             "packages": packages("torch", "torch_npu"),
         }
 
