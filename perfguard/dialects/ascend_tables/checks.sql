@@ -613,3 +613,14 @@ where cycle not in (
 select cycle, if(is_told, 'reach', 'are') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
   if(slot = 'npu_module_mem', 'warning', 'error') as severity
 from foreign_files where slot = '{slot}'
+
+-- check: rank_is_that_of_the_file_name
+-- code: I113
+-- layouts: pt-npu, ms-2.5+, ms-2.5+cpu
+-- needs: profiler_info_run
+-- in: profiler_info
+-- about: The rank in profiler_info is that of its file name.
+-- tolerance: none
+-- source: MindSpore 2.10: ms_profiler_info.rank_id, a text; torch_npu: rank_id, a number; real output of each
+-- message: rank {inside} inside the file, {rank} in its name
+select cycle, file, path || '.rank_id' as path, inside, rank from ranks_inside('profiler_info_run', 'profiler_info')

@@ -287,3 +287,82 @@ join (
   select cycle, sum(op_total_time_ns)::double as there_ns, count(*) as operators
   from cpu_op_detail_info group by cycle) as sums using (cycle)
 where cpu_differ(total_time_ns, there_ns, 0.000011, operators, operators + 1)
+
+-- check: timeline_events_are_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: HostCpuOps threads have as many events of a name as there are executions of the operators whose names end in it.
+-- tolerance: none
+-- source: MindSpore 2.0: base_timeline_generator.py, cpu_gpu_timeline_generator.py; real output
+-- message: {name}: {here} here, {there} in cpu_op_execute_timestamp
+with here as (select cycle, name, count(*) as count from timeline_events group by cycle, name),
+there as (select cycle, name, count(*) as count from timed_executions group by cycle, name)
+select cycle, name, coalesce(here.count, 0) as here, coalesce(there.count, 0) as there
+from here full join there using (cycle, name)
+where coalesce(here.count, 0) <> coalesce(there.count, 0)
+
+-- check: timeline_events_are_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: Events have the times of the executions, the n-th of a name in time those of the n-th.
+-- tolerance: 1 ns, or 0.5 us where the clock is UNIX time (a 64-bit float); half of the sixth digit of a duration
+-- source: MindSpore 2.0: base_timeline_generator.py, cpu_gpu_timeline_generator.py; real output
+-- message: {name}: {duration_us:.3f} us from {start_ns} ns here, {duration_there_us:.3f} us from {start_there_ns} ns in
+--   cpu_op_execute_timestamp
+select cycle, row, name, here.duration_ns / 1e3 as duration_us, here.start_ns, there.duration_ns / 1e3 as duration_there_us,
+  there.start_ns as start_there_ns
+from timeline_events as here join timed_executions as there using (cycle, name, nth, times)
+where abs(here.start_ns::hugeint - there.start_ns) > 1 + abs(there.start_ns) * power(2, -51)
+  or abs(here.duration_ns::hugeint - there.duration_ns) > 1 + there.duration_ns * 1e-9
+
+-- check: timeline_lanes_are_made_of_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: The lane of merged computation has an event for each execution that begins after all before it.
+-- tolerance: gaps under 2 ns, or 0.8 us where the clock is UNIX time (a 64-bit float)
+-- source: MindSpore 2.0: base_timeline_generator.py; real output
+-- message: the lane of merged computation has {merged} events, but the executions in cpu_op_execute_timestamp make {expected}
+select cycle, merged, if(least = most, least || '', least || ' to ' || most) as expected
+from timeline_lanes join merged_executions using (cycle)
+where merged not between least and most
+
+-- check: timeline_lanes_are_made_of_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: The lane of free time has an event between every two of merged computation.
+-- tolerance: none
+-- source: MindSpore 2.0: base_timeline_generator.py; real output
+-- message: the lane of free time has {free} events, but {gaps} lie between the {merged} of merged computation
+select cycle, free, merged - 1 as gaps, merged
+from timeline_lanes join merged_executions using (cycle)
+where merged between least and most and free <> merged - 1
+
+-- check: timeline_steps_are_ends_of_steps
+-- code: I108
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: The Steps lane has an event for each execution of the operator that ends a step. In graph mode that is the number of steps.
+-- tolerance: none
+-- source: MindSpore 2.0: base_timeline_generator.py; real output
+-- message: the Steps lane has {steps} events, but {name}, which ends a step, ran {ends} times in cpu_op_execute_timestamp
+select cycle, steps, name, len(list_filter(names, lambda one: one = name)) as ends
+from timeline_lanes join step_ends using (cycle)
+where steps <> ends
+
+-- check: timeline_is_of_the_rank
+-- code: I113
+-- needs: cpu_timeline_display
+-- in: cpu_timeline_display
+-- about: Operators and steps have the rank of the file's name as their pid.
+-- tolerance: none
+-- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output of one and of two ranks
+-- message: {events} operators and steps are of rank {pid}, but the file's name says {rank}
+select cycle, '$[' || arg_min(row, (tid = '100000', row)) || '].pid' as path, count(*) as events,
+  arg_min(pid, (tid = '100000', row)) as pid, rank
+from cpu_timeline_display as events join files using (cycle)
+where ph = 'X' and (tid = '100000' or starts_with(tid, 'HostCpuOps')) and files.slot = 'cpu_timeline_display' and pid <> rank::varchar
+group by cycle, rank

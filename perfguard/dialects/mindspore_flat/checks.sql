@@ -722,3 +722,56 @@ select cycle, row, path, name
 from dynamic_operators join timed using (cycle, name)
 where len(times_ms) <> len(durations)
   or not list_bool_and(list_transform(list_zip(times_ms, durations), lambda one: coalesce(abs(one[1] * 1e6 - one[2]) <= 1, false)))
+
+-- check: the_display_is_the_timeline
+-- code: I113
+-- needs: output_timeline_data, ascend_timeline_display
+-- in: ascend_timeline_display
+-- about: An execution of output_timeline_data is an event of the display: name, stream, duration, and one clock apart. If more than one
+--   in ten is not, a column is in another unit or a file of another run, which is reported once. Silent where fewer than half of the
+--   executions are there, since 2.1 fewer than nine in ten: those versions draw other lanes.
+-- tolerance: 0.01 us for durations, 1 us for starts
+-- source: real output of MindSpore 1.x
+-- message: {off} of {executions} executions in output_timeline_data are drawn at other times
+select distinct cycle, off, executions from drawn_executions where off > 0.1 * executions
+
+-- check: the_display_is_the_timeline
+-- code: I103
+-- needs: output_timeline_data, ascend_timeline_display
+-- in: output_timeline_data
+-- about: The same of a single execution.
+-- tolerance: 0.01 us for durations, 1 us for starts
+-- source: real output of MindSpore 1.x
+-- message: {name}: {duration_us:.6g} us at {start_us:.3f} us is not drawn so in ascend_timeline_display
+select cycle, row, name, duration_ns / 1e3 as duration_us, start_ns / 1e3 as start_us
+from drawn_executions where is_off and off <= 0.1 * executions
+
+-- check: the_display_is_the_timeline
+-- code: I103
+-- needs: output_timeline_data, ascend_timeline_display
+-- in: ascend_timeline_display
+-- about: An operator has no more events on a stream than executions.
+-- tolerance: none
+-- source: real output of MindSpore 1.x
+-- message: {more} more events than executions in output_timeline_data: of {names}
+select cycle, count(*) as more, array_to_string(list(distinct name order by name)[:8], ', ') as names
+from drawn_events
+  anti join streamed_executions using (cycle, name, stream, nth)
+  semi join streamed_executions using (cycle, name, stream)
+where cycle in (select cycle from drawn_executions where off <= 0.1 * executions)
+group by cycle
+
+-- check: {check}
+-- code: I113
+-- each: check, table, slot, at =
+--   rank_is_that_of_the_file_name, profiler_info_run, profiler_info, rank_id;
+--   documents_are_of_the_rank_in_their_name, ascend_ms_profiler_info_run, ascend_ms_profiler_info, rank_id;
+--   documents_are_of_the_rank_in_their_name, parallel_strategy_config, parallel_strategy, rankId
+-- layouts: ms-1.x, ms-2.0, ms-2.1, ms-2.3
+-- needs: {table}
+-- in: {slot}
+-- about: The rank inside the document is that of its file name.
+-- tolerance: none
+-- source: MindSpore 2.0: profiler_info.py (rank_id, a text); real output
+-- message: rank {inside} inside the file, {rank} in its name
+select cycle, file, path || '.{at}' as path, inside, rank from ranks_inside('{table}', '{slot}')
