@@ -37,6 +37,8 @@ KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
 DATABASE = "db_"
 #: The format of summaries, whose records are read one by one.
 _RECORDS = "tfrecord"
+#: The format of texts that may have several tables.
+_SECTIONS = "whitespace"
 #: Slots whose rows have tables that were made for them.
 OWN = frozenset(("kernel_details",))
 #: Formats of documents, whose rows are objects in them.
@@ -135,6 +137,10 @@ def shapes_of(slot: str) -> tuple[Shape, ...]:
     versions = dict.fromkeys(version for one in found if one.format != _RECORDS for version in one.schemas)
     if slot in _document_slots():
         return _shapes_of_documents(slot, versions)
+    if all(
+        one.format == _SECTIONS and schema(version).get("type") == "object" for one in found for version in one.schemas
+    ):
+        return tuple(_shapes_of_sections(slot, versions))
     is_database = any(one.format == "sqlite" for one in found)
     if not is_database:
         versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
@@ -167,6 +173,15 @@ def _shapes_of_cells(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
             if pattern in parts
         }
         yield Shape(name=f"{slot}_{name}", slots=(slot,), inner=name, versions=rows, pattern=pattern)
+
+
+def _shapes_of_sections(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
+    """Yield the tables of a text that has several, one after the other."""
+    for inner in dict.fromkeys(name for version in versions for name in schema(version)["properties"]):
+        rows = {
+            version: _sources(schema(version)["properties"][inner]["items"], schema(version)) for version in versions
+        }
+        yield Shape(name=f"{slot}_{inner}", slots=(slot,), inner=inner, versions=rows)
 
 
 def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:

@@ -775,3 +775,38 @@ group by cycle
 -- source: MindSpore 2.0: profiler_info.py (rank_id, a text); real output
 -- message: rank {inside} inside the file, {rank} in its name
 select cycle, file, path || '.{at}' as path, inside, rank from ranks_inside('{table}', '{slot}')
+
+-- check: called_types_are_the_types
+-- code: I114
+-- needs: output_op_compute_time_detail_types, aicore_intermediate_type
+-- in: output_op_compute_time_detail
+-- about: A type has one row.
+-- tolerance: none
+-- source: real output of MindSpore 1.x
+-- message: {type}: a row above has it, too
+select cycle, row, optype_name as type
+from output_op_compute_time_detail_types
+qualify row_number() over (partition by cycle, optype_name order by row) > 1
+
+-- check: called_types_are_the_types
+-- code: I101
+-- each: column, there, rounding = compute_time_ns, time_ns, 1; called_times, execution_frequency, 0
+-- needs: output_op_compute_time_detail_types, aicore_intermediate_type
+-- in: output_op_compute_time_detail
+-- about: Time and number of calls of a type are those in aicore_intermediate_type. Silent where more than one type in ten differs: later
+--   versions may count otherwise.
+-- tolerance: relative 1e-4 (six significant digits, or a 32-bit float's own); 1 ns
+-- source: real output of MindSpore 1.x
+-- message: {type}: {column} is {here}, but {there} in aicore_intermediate_type is {there_told}
+with listed as (
+  select cycle, type, arg_min(coalesce(total_time_ns, execution_time_ns), row) as time_ns,
+    arg_min(execution_frequency, row) as execution_frequency
+  from aicore_intermediate_type group by cycle, type),
+compared as (
+  select listed.cycle, listed.type, {column} as here, {there} as there_told,
+    coalesce(abs(here - there_told) > {rounding} + 1e-4 * there_told, false) as is_off
+  from output_op_compute_time_detail_types as types join listed on listed.cycle = types.cycle and listed.type = types.optype_name)
+select cycle, type, here, there_told
+from compared
+where is_off
+  and cycle in (from compared select cycle group by cycle having count(*) filter (is_off) <= greatest(1, 0.1 * count(*)))
